@@ -1,0 +1,56 @@
+"""Runs migrations: one at a time, each in a transaction of its own, never waiting long for a lock."""
+
+import asyncio
+
+from alembic import context
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from runtally.db.database import parse_url
+from runtally.models import metadata
+from runtally.settings import load_settings
+
+# A migration that cannot get its lock gives up instead of queueing all traffic behind it.
+LOCK_TIMEOUT = "5s"
+STATEMENT_TIMEOUT = "10min"
+# Any number will do, as long as nothing else in the database uses it.
+ADVISORY_LOCK = 7_214_026_101
+
+
+def _database_url() -> str:
+    given = context.config.attributes.get("database_url") or load_settings().database_url
+    if not given:
+        message = "Set DATABASE_URL, or use `runtally migrate`, which knows the embedded Postgres."
+        raise SystemExit(message)
+    return str(given)
+
+
+def _run(connection: Connection) -> None:
+    # Two machines that start at once: the second waits here and then finds nothing to do.
+    connection.execute(text(f"SELECT pg_advisory_lock({ADVISORY_LOCK})"))
+    connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
+    connection.execute(text(f"SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
+    connection.commit()
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        transaction_per_migration=True,
+        compare_server_default=True,
+        compare_type=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def _migrate() -> None:
+    engine = create_async_engine(parse_url(_database_url()), poolclass=NullPool)
+    async with engine.connect() as connection:
+        await connection.run_sync(_run)
+    await engine.dispose()
+
+
+if context.is_offline_mode():
+    offline = "Migrations need a database to look at; run them online."
+    raise SystemExit(offline)
+asyncio.run(_migrate())

@@ -1,0 +1,40 @@
+"""Statements over many rows, derived from a table's declaration: no column is ever named twice."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Self
+
+from sqlalchemy import Table
+from sqlalchemy.dialects.postgresql import dialect
+from sqlmodel import SQLModel
+
+_POSTGRES = dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for its dialect modules.
+
+
+@dataclass(frozen=True, slots=True)
+class BulkInsert:
+    """`INSERT ... SELECT FROM unnest(...)` with one array parameter per column, in the order of `columns`."""
+
+    columns: tuple[str, ...]
+    sql: str
+
+    @classmethod
+    def into(cls, model: type[SQLModel], *, on_conflict: str, returning: str) -> Self:
+        table: Table = model.__table__  # type: ignore[attr-defined]  # SQLModel sets it on table classes.
+        columns = [column for column in table.columns if column.server_default is None and column.identity is None]
+        names = ", ".join(column.name for column in columns)
+        arrays = ", ".join(
+            f"${number}::{column.type.compile(dialect=_POSTGRES)}[]" for number, column in enumerate(columns, start=1)
+        )
+        sql = (
+            f"INSERT INTO {table.name} ({names})\n"  # noqa: S608  # Names come from the declaration, values are arrays.
+            f"     SELECT * FROM unnest({arrays})\n"
+            f"ON CONFLICT {on_conflict}\n"
+            f"  RETURNING {returning}"
+        )
+        return cls(tuple(column.name for column in columns), sql)
+
+    def arrays(self, rows: Iterable[Any]) -> Sequence[tuple[Any, ...]]:
+        """The rows' values turned into one array per column; `rows` must not be empty."""
+        return list(zip(*map(attrgetter(*self.columns), rows), strict=True))

@@ -1,0 +1,112 @@
+"""Everything that can go wrong by the client's or the operator's doing: a stable code and a sentence that says what to do.
+
+Which HTTP status an error becomes is not known here, but in `api.errors`.
+"""
+
+from dataclasses import dataclass
+
+MAX_DETAILS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One field that broke its constraint.
+
+    `path` is where (`runs[3].provider`), `message` is the constraint. Neither ever holds a value that was sent: it could
+    be a prompt or a key.
+    """
+
+    path: str
+    message: str
+
+
+class RuntallyError(Exception):
+    """`code` is what a client switches on; `message` is one sentence that says what to do."""
+
+    code = "internal_error"
+    message = "Something broke on our side; try again, and report the request id if it stays."
+
+    def __init__(self, message: str | None = None, *, details: tuple[Detail, ...] = ()) -> None:
+        self.message = message or self.message
+        self.details = details[:MAX_DETAILS]
+        super().__init__(self.message)
+
+
+class InvalidJson(RuntallyError):
+    code = "invalid_json"
+    message = "Send a JSON object, encoded as UTF-8."
+
+
+class UnsupportedMediaType(RuntallyError):
+    code = "unsupported_media_type"
+    message = "Send the body as JSON, with the header Content-Type: application/json."
+
+
+class MissingProjectId(RuntallyError):
+    code = "missing_project_id"
+    message = "Put a projectId that is not blank into the body, for a single run as for a batch."
+
+
+class InvalidPayload(RuntallyError):
+    code = "invalid_payload"
+    message = "Correct the fields listed in details and send the request again; nothing of it was stored."
+
+
+class BatchTooLarge(RuntallyError):
+    code = "batch_too_large"
+    message = "Send fewer runs in one batch."
+
+
+class BodyTooLarge(RuntallyError):
+    code = "body_too_large"
+    message = "Send a smaller body; split the batch."
+
+
+class MissingKey(RuntallyError):
+    code = "missing_key"
+    message = "Send your key in the header Authorization: Bearer <key>."
+
+
+class InvalidKey(RuntallyError):
+    code = "invalid_key"
+    message = "This key is wrong, expired or revoked; ask an admin for a new one."
+
+
+class Forbidden(RuntallyError):
+    code = "forbidden"
+    message = "This key may not do that; use a key of that project with the scope it needs."
+
+
+class InvalidRange(RuntallyError):
+    code = "invalid_range"
+    message = "Use range=24h, 7d or 30d."
+
+
+class InvalidInterval(RuntallyError):
+    code = "invalid_interval"
+    message = "Use interval=15m, 1h, 6h or 1d, or leave it out."
+
+
+class ProjectNotInferred(RuntallyError):
+    code = "project_not_inferred"
+    message = "Say which project: add projectId=<project>, or aggregate=1 with an admin key."
+
+
+class NotConfigured(RuntallyError):
+    code = "not_configured"
+    message = "This endpoint needs a secret that the server was not given; ask its operator to set it."
+
+
+class StoreUnavailable(RuntallyError):
+    code = "store_unavailable"
+    message = "The database is out of reach; nothing was stored, so send the same request again."
+
+
+class NotFound(RuntallyError):
+    code = "not_found"
+    message = "There is nothing here; check the path and the id."
+
+
+class SettingsError(RuntallyError):
+    code = "invalid_settings"
+    message = "A setting is wrong."

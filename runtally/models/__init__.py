@@ -1,0 +1,9 @@
+"""All tables, so that whoever needs the whole schema imports one name."""
+
+from sqlmodel import SQLModel
+
+import runtally.models.price
+import runtally.models.project
+import runtally.models.run  # noqa: F401  # Each import registers its tables.
+
+metadata = SQLModel.metadata

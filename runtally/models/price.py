@@ -1,0 +1,72 @@
+"""The pricing registry."""
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from sqlalchemy import BigInteger, CheckConstraint, Index
+from sqlalchemy.types import Boolean
+from sqlmodel import SQLModel
+
+from runtally.models.base import PricePerMillion, TextArray, Timestamp, column, identity
+
+
+class Match(StrEnum):
+    """How an entry finds its runs."""
+
+    EXACT = "exact"
+    PREFIX = "prefix"
+    REGEX = "regex"
+
+
+class PriceSource(StrEnum):
+    """Who set a price. What an admin touched is an admin's from then on; a catalogue sync leaves it alone."""
+
+    CATALOGUE = "catalogue"
+    ADMIN = "admin"
+
+
+class PriceEntry(SQLModel, table=True):
+    """US dollars per million tokens of one provider's model, from a time on, above a number of input tokens.
+
+    A price tier for long contexts is an entry of its own: the one with the greatest `above_input_tokens` below the run's
+    input tokens is in force, for all of the run's tokens.
+    """
+
+    __tablename__ = "price_entries"
+    __table_args__ = (
+        CheckConstraint("match IN ('exact', 'prefix', 'regex')", name="match"),
+        CheckConstraint("(match = 'exact') = (pattern IS NULL)", name="pattern"),
+        CheckConstraint("source IN ('catalogue', 'admin')", name="source"),
+        CheckConstraint("effective_from < effective_to", name="period"),
+        CheckConstraint("above_input_tokens >= 0", name="above_input_tokens"),
+        # A sync finds the entries it wrote before by their place in the catalogue.
+        Index("uq_price_entries_catalogue_key", "catalogue_key", unique=True),
+    )
+
+    id: int | None = identity()
+    provider: str = column("Provider, in lower case.")
+    model: str = column("Model; an exact match, and the name shown for patterns.")
+    aliases: list[str] = column("Other names that match exactly.", TextArray)
+    match: str = column("exact, prefix or regex: how pattern is read.")
+    pattern: str | None = column("Prefix or regular expression over the model name.", default=None)
+    above_input_tokens: int = column("In force for runs with more input tokens than this.", BigInteger)
+    input_per_million: Decimal | None = column("USD per million input tokens.", PricePerMillion, default=None)
+    output_per_million: Decimal | None = column("USD per million output tokens.", PricePerMillion, default=None)
+    cache_read_per_million: Decimal | None = column(
+        "USD per million input tokens read from a cache; empty: as input.", PricePerMillion, default=None
+    )
+    cache_write_per_million: Decimal | None = column(
+        "USD per million input tokens written to a cache; empty: as input.", PricePerMillion, default=None
+    )
+    reasoning_per_million: Decimal | None = column(
+        "USD per million reasoning tokens; empty: as output.", PricePerMillion, default=None
+    )
+    effective_from: datetime | None = column("In force from (UTC); empty: ever since.", Timestamp, default=None)
+    effective_to: datetime | None = column("In force until, exclusive (UTC); empty: still.", Timestamp, default=None)
+    estimated: bool = column("Whether a cost computed from it is an estimate.", Boolean)
+    source: str = column("catalogue or admin.")
+    catalogue_key: str | None = column("Place in the catalogue it came from.", default=None)
+    note: str | None = column("Why the price is what it is.", default=None)
+    created_at: datetime = column("When the entry was made (UTC).", Timestamp)
+    updated_at: datetime = column("When the entry last changed (UTC).", Timestamp)

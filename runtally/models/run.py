@@ -1,0 +1,107 @@
+"""What is stored of one LLM call. `RunColumns` declares it once; table, insert, import and documentation read it."""
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from sqlalchemy import BigInteger, CheckConstraint, Index, Integer
+from sqlalchemy.types import Boolean
+from sqlmodel import SQLModel
+
+from runtally.models.base import Json, Timestamp, Usd, column
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+
+
+class CostSource(StrEnum):
+    """Where a run's cost comes from."""
+
+    PROVIDER = "provider"
+    CATALOG = "catalog"
+    ESTIMATED = "estimated"
+
+
+class RunColumns(SQLModel):
+    """The columns of a run, in their order; the tables that hold runs add keys and indexes."""
+
+    project_id: str = column("Project the run belongs to.", key=True)
+    id: str = column("Identity within the project: the runId that was sent, else a UUIDv7.", key=True)
+    occurred_at: datetime = column("When the call was made (UTC); decides bucket and price.", Timestamp)
+    provider: str = column("Provider, as sent.")
+    model: str = column("Model, as sent.")
+    status: str = column("success, error or timeout.")
+    error_code: str | None = column("Error code, as sent.", default=None)
+    input_tokens: int | None = column("Input tokens, cached ones included.", BigInteger, default=None)
+    output_tokens: int | None = column("Output tokens, reasoning included.", BigInteger, default=None)
+    cached_input_tokens: int | None = column("Input tokens read from a cache.", BigInteger, default=None)
+    cache_write_tokens: int | None = column("Input tokens written to a cache.", BigInteger, default=None)
+    reasoning_tokens: int | None = column("Output tokens spent on reasoning.", BigInteger, default=None)
+    latency_ms: int | None = column("Latency in milliseconds.", BigInteger, default=None)
+    cost_usd: Decimal | None = column("Cost in US dollars; empty while no price is known.", Usd, default=None)
+    cost_source: str | None = column("provider, catalog or estimated; empty without a cost.", default=None)
+    cost_estimated: bool | None = column("Whether the cost is an estimate.", Boolean, default=None)
+    reported_cost_usd: Decimal | None = column("Cost that the client reported.", Usd, default=None)
+    price_entry_id: int | None = column("Price entry that priced the run.", BigInteger, default=None)
+    experiment_id: str | None = column("Experiment the run belongs to.", default=None)
+    trace_id: str | None = column("Trace the run belongs to.", default=None)
+    client_id: str | None = column("The client's own id; no key.", default=None)
+    idempotency_key: str | None = column("Idempotency key, as sent; not enforced.", default=None)
+    prompt_hash: str | None = column("Hash of the prompt, made by the client.", default=None)
+    prompt_preview: str | None = column("Start of the prompt, at most 160 characters.", default=None)
+    # `metadata` is taken on SQLAlchemy's classes; the column has the right name.
+    meta: dict[str, Any] | None = column("Free-form metadata without content.", Json, default=None, name="metadata")
+    created_at: datetime = column("When the run was stored (UTC).", Timestamp)
+    version: int = column("Grows with each change of the run.", Integer)
+
+
+class Run(RunColumns, table=True):
+    """A live run. The key leads with the project, so that the table can be distributed by it."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        CheckConstraint("status IN ('success', 'error', 'timeout')", name="status"),
+        CheckConstraint("cost_source IN ('provider', 'catalog', 'estimated')", name="cost_source"),
+        CheckConstraint("cost_usd >= 0", name="cost_usd"),
+        # Metrics and pages read one project's runs of a time range.
+        Index("ix_runs_project_id_occurred_at", "project_id", "occurred_at"),
+    )
+
+
+class StoredRun(msgspec.Struct, kw_only=True):
+    """A run on its way to or from the database: the columns of `RunColumns`, in their order."""
+
+    project_id: str
+    id: str
+    occurred_at: datetime
+    provider: str
+    model: str
+    status: Status
+    error_code: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    latency_ms: int | None = None
+    cost_usd: Decimal | None = None
+    cost_source: CostSource | None = None
+    cost_estimated: bool | None = None
+    reported_cost_usd: Decimal | None = None
+    price_entry_id: int | None = None
+    experiment_id: str | None = None
+    trace_id: str | None = None
+    client_id: str | None = None
+    idempotency_key: str | None = None
+    prompt_hash: str | None = None
+    prompt_preview: str | None = None
+    metadata: dict[str, Any] | None = None
+    created_at: datetime
+    version: int = 1

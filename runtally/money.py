@@ -1,0 +1,49 @@
+"""US-dollar amounts: their scale, and how they leave the service.
+
+A stored amount has 12 decimals (pico-dollars). A price per million tokens has 6, so a price per token is a whole number
+of pico-dollars and a cost is a sum of integer products: exact, without any rounding.
+"""
+
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+import msgspec
+
+USD_DECIMALS = 12
+PRICE_DECIMALS = 6
+MAX_USD = Decimal(10) ** 12
+"""The largest amount a client may send: a trillion dollars for one run is a unit error."""
+
+# Wide enough for 2**53 tokens at any price that fits its column.
+_CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
+_USD_STEP = Decimal(1).scaleb(-USD_DECIMALS)
+_PRICE_STEP = Decimal(1).scaleb(-PRICE_DECIMALS)
+
+
+def to_usd(amount: Decimal) -> Decimal:
+    """The amount rounded half-even to pico-dollars; for amounts that come from outside."""
+    return amount.quantize(_USD_STEP, context=_CONTEXT)
+
+
+def to_price(per_million: Decimal) -> Decimal:
+    """The price per million tokens rounded half-even to 6 decimals."""
+    return per_million.quantize(_PRICE_STEP, context=_CONTEXT)
+
+
+def pico_per_token(per_million: Decimal) -> int:
+    """Pico-dollars per token of a price in dollars per million tokens."""
+    return int(to_price(per_million).scaleb(PRICE_DECIMALS, context=_CONTEXT))
+
+
+def from_pico(pico: int) -> Decimal:
+    return Decimal(pico).scaleb(-USD_DECIMALS, context=_CONTEXT)
+
+
+def plain(amount: Decimal) -> str:
+    """The exact decimal digits, with neither exponent nor trailing zeros: `0.0125`, `0`, `1200`."""
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def as_json(amount: Decimal) -> msgspec.Raw:
+    """The amount as a JSON number with every digit it has; never by way of a float."""
+    return msgspec.Raw(plain(amount).encode())

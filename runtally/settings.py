@@ -1,0 +1,155 @@
+"""Every setting: its name, type, default and one sentence. Read from the environment, and nowhere else.
+
+A secret may also come from a file (`INGEST_API_KEY_FILE=/run/secrets/ingest`), and from `DATA_DIR/secrets.json`, where
+the first `make run` keeps what it made.
+"""
+
+import json
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from runtally.errors import SettingsError
+
+SECRETS_FILE = "secrets.json"
+CHECKOUT = Path(__file__).resolve().parents[1]
+CONTENT_KEYS = (
+    "prompt,prompts,completion,completions,message,messages,input,inputs,output,outputs,content,contents,response,"
+    "responses,text,system,system_prompt,user_prompt,instructions,question,answer,query,transcript,body,tool_input,"
+    "tool_output,tool_calls,function_call,arguments,choices"
+)
+
+
+class PrivacyMode(StrEnum):
+    """What happens to content that a client sends although it must not."""
+
+    DEFAULT = "default"
+    STRICT = "strict"
+    REJECT = "reject"
+    OFF_METADATA_SCRUB = "off-metadata-scrub"
+
+
+class LogFormat(StrEnum):
+    JSON = "json"
+    CONSOLE = "console"
+
+
+def _split(value: Any) -> Any:  # noqa: ANN401  # pydantic hands over whatever the source held.
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Secrets = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
+
+
+def default_data_dir() -> Path:
+    """Where data goes without DATA_DIR: Postgres never runs as root, so the folder must be open to another user."""
+    if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in (CHECKOUT, *CHECKOUT.parents)):
+        return Path("/var/lib/runtally")
+    return CHECKOUT / ".data"
+
+
+class Settings(BaseSettings):
+    """The settings of one process; immutable."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=False)
+
+    database_url: str | None = Field(
+        None,
+        description="Postgres 13 or newer. Without it the embedded Postgres is started, with its data in DATA_DIR.",
+    )
+    data_dir: Path = Field(
+        default_factory=default_data_dir,
+        description="Folder of the embedded Postgres and of generated secrets; `.data` in the checkout, or "
+        "`/var/lib/runtally` for root in a checkout that no other user can reach.",
+    )
+    host: str = Field("127.0.0.1", description="Address that the server listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port that the server listens on.")
+    ingest_api_key: Secrets = Field(
+        (), description="Shared key of the ingest API. Several, comma-separated, are all accepted, for rotation."
+    )
+    service_dev_mode: bool = Field(
+        default=False,
+        description="1 signs everyone in as admin on pages and metrics. For development on loopback only.",
+    )
+    service_dev_mode_allow_remote: bool = Field(
+        default=False, description="1 lets dev mode listen on an address that is not loopback."
+    )
+    secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
+    svc_rate_limit_per_minute: int = Field(
+        1000, ge=1, description="Ingest requests per minute and project, for each server process."
+    )
+    max_batch_runs: int = Field(1000, ge=1, description="Most runs in one batch.")
+    max_body_bytes: int = Field(
+        5 * 1024 * 1024, ge=1024, description="Largest request body in bytes, also after gzip inflation."
+    )
+    privacy_mode: PrivacyMode = Field(
+        PrivacyMode.DEFAULT,
+        description="`default` drops prompts, completions and content in metadata; `strict` drops promptPreview too; "
+        "`reject` refuses a run that carries a prompt or completion; `off-metadata-scrub` leaves metadata as sent.",
+    )
+    content_keys: Names = Field(
+        tuple(CONTENT_KEYS.split(",")), description="Keys of metadata that carry content and are dropped at any depth."
+    )
+    direct_cost_providers: Names = Field(
+        ("openrouter",), description="Providers whose reported cost is trusted: routing aggregators."
+    )
+    log_format: LogFormat = Field(LogFormat.CONSOLE, description="`console` for people, `json` for log shippers.")
+    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # Unused: the environment is the only place.
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # Unused: NAME_FILE says where a secret is.
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _SecretFiles(settings_cls), _KeptSecrets(settings_cls)
+
+
+class _SecretFiles(PydanticBaseSettingsSource):
+    """`NAME_FILE` in the environment names the file that holds NAME, as container platforms mount secrets."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
+        path = os.environ.get(f"{field_name.upper()}_FILE")
+        return (Path(path).read_text().strip() if path else None), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class _KeptSecrets(PydanticBaseSettingsSource):
+    """What the first `make run` made and kept in the data folder."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        path = Path(self.current_state.get("data_dir") or default_data_dir()) / SECRETS_FILE
+        try:
+            kept = json.loads(path.read_text())
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return {}
+        return {name.lower(): value for name, value in kept.items()}
+
+
+def load_settings(**overrides: object) -> Settings:
+    """The settings of this process.
+
+    Raises `SettingsError` that names each wrong setting and its constraint, never the value.
+    """
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # pydantic validates what is handed over.
+    except ValidationError as error:
+        wrong = "; ".join(f"{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors(include_input=False))
+        raise SettingsError(f"Correct these settings in the environment: {wrong}.") from None
+    except OSError as error:
+        raise SettingsError(f"A file that a setting names cannot be read: {error.filename}.") from None
