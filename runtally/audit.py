@@ -5,6 +5,7 @@ from enum import StrEnum
 
 
 class ActorKind(StrEnum):
+    ANYONE = "anyone"
     INGEST = "ingest"
     KEY = "key"
     DEVELOPER = "developer"
@@ -19,3 +20,7 @@ class Actor:
     name: str
     scopes: frozenset[str]
     project_id: str | None = None
+
+
+ANYONE = Actor(ActorKind.ANYONE, "anyone", frozenset())
+"""Whoever makes a request that needs no credentials."""

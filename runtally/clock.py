@@ -7,5 +7,5 @@ Clock = Callable[[], datetime]
 """Answers the current time, UTC-aware; tests pass their own."""
 
 
-def now() -> datetime:
+def system_clock() -> datetime:
     return datetime.now(UTC)

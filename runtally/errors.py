@@ -77,6 +77,16 @@ class Forbidden(RuntallyError):
     message = "This key may not do that; use a key of that project with the scope it needs."
 
 
+class InvalidName(RuntallyError):
+    code = "invalid_name"
+    message = "Give a name that is not blank."
+
+
+class InvalidScope(RuntallyError):
+    code = "invalid_scope"
+    message = "Use scopes that exist; `runtally keys create --help` lists them."
+
+
 class InvalidRange(RuntallyError):
     code = "invalid_range"
     message = "Use range=24h, 7d or 30d."
@@ -100,6 +110,11 @@ class NotConfigured(RuntallyError):
 class StoreUnavailable(RuntallyError):
     code = "store_unavailable"
     message = "The database is out of reach; nothing was stored, so send the same request again."
+
+
+class CatalogueUnreadable(RuntallyError):
+    code = "catalogue_unreadable"
+    message = "The price catalogue cannot be read; run `make setup` again, and look into the log if that is no help."
 
 
 class NotFound(RuntallyError):

@@ -68,6 +68,9 @@ class Settings(BaseSettings):
         description="Folder of the embedded Postgres and of generated secrets; `.data` in the checkout, or "
         "`/var/lib/runtally` for root in a checkout that no other user can reach.",
     )
+    pg_bin: Path | None = Field(
+        None, description="Folder of the Postgres programs to run the embedded server with, instead of its own."
+    )
     host: str = Field("127.0.0.1", description="Address that the server listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port that the server listens on.")
     ingest_api_key: Secrets = Field(

@@ -1,0 +1,146 @@
+"""Project keys: issue, find, rotate, revoke. A key is shown once; what is stored is its SHA-256.
+
+A key has 256 random bits, so a plain hash is enough: there is nothing to guess that a slow hash would protect.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import or_
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access.scopes import Scope
+from runtally.audit import Actor, ActorKind
+from runtally.errors import InvalidKey, InvalidScope, NotFound
+from runtally.ids import uuid7
+from runtally.models.project import ApiKey
+
+KEY_START = "rt_"
+PREFIX_LENGTH = 11
+"""Characters that people recognise a key by: `rt_` and 8 of its own."""
+LAST_USE_STEP = timedelta(minutes=1)
+"""Last use is kept to the minute, so that a busy key does not write on every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A new key; `secret` is the key itself and exists nowhere else."""
+
+    row: ApiKey
+    secret: str
+
+
+def issue(
+    session: AsyncSession,
+    now: datetime,
+    *,
+    project_id: str | None,
+    scopes: Sequence[Scope],
+    lifetime: timedelta | None = None,
+) -> IssuedKey:
+    """A new key for a project. An admin key is for all projects, every other for exactly one; else `InvalidScope`."""
+    if not scopes:
+        raise InvalidScope(f"Give the key at least one scope out of {', '.join(Scope)}.")
+    if (Scope.ADMIN in scopes) != (project_id is None):
+        raise InvalidScope(
+            "A key with the scope admin opens all projects: leave the project out; every other needs one."
+        )
+    expires_at = now + lifetime if lifetime else None
+    return _add(session, now, project_id=project_id, scopes=[scope.value for scope in scopes], expires_at=expires_at)
+
+
+def rotate(session: AsyncSession, now: datetime, key: ApiKey, overlap: timedelta) -> IssuedKey:
+    """A successor with the same rights; the old key works until the overlap is over."""
+    if not _is_active(key, now):
+        raise InvalidKey("This key is expired or revoked; create a new one instead of rotating it.")
+    successor = _add(session, now, project_id=key.project_id, scopes=key.scopes, expires_at=key.expires_at)
+    successor.row.replaces_id = key.id
+    key.expires_at = min(key.expires_at, now + overlap) if key.expires_at else now + overlap
+    session.add(key)
+    return successor
+
+
+def revoke(session: AsyncSession, now: datetime, key: ApiKey) -> None:
+    """The key is refused from now on; revoking it again changes nothing."""
+    key.revoked_at = key.revoked_at or now
+    session.add(key)
+
+
+async def named(session: AsyncSession, name: str) -> ApiKey:
+    """The one key with this prefix or id. Raises `NotFound`."""
+    found = [key for key in await listed(session) if name in {key.prefix, str(key.id)}]
+    if len(found) != 1:
+        raise NotFound("No single key has this prefix or id; `runtally keys list` shows both.")
+    return found[0]
+
+
+async def listed(session: AsyncSession, project_id: str | None = None) -> Sequence[ApiKey]:
+    """All keys, or those of a project, newest first."""
+    query = select(ApiKey).order_by(col(ApiKey.created_at).desc())
+    if project_id is not None:
+        query = query.where(or_(col(ApiKey.project_id) == project_id, col(ApiKey.project_id).is_(None)))
+    return (await session.exec(query)).all()
+
+
+async def verify(session: AsyncSession, now: datetime, secret: str) -> Actor:
+    """Whoever holds this key. Raises `InvalidKey` when there is no such key, or when it expired or was revoked.
+
+    The look-up is by hash: how long it takes tells nothing about the key.
+    """
+    key = (await session.exec(select(ApiKey).where(col(ApiKey.key_hash) == _hash(secret)))).one_or_none()
+    if key is None or not _is_active(key, now):
+        raise InvalidKey
+    if key.last_used_at is None or now - key.last_used_at >= LAST_USE_STEP:
+        key.last_used_at = now
+        session.add(key)
+    return actor_of(key)
+
+
+async def still_valid(session: AsyncSession, now: datetime, key_id: str) -> Actor:
+    """Whoever signed in with the key of this id. Raises `InvalidKey`."""
+    key = (await session.exec(select(ApiKey).where(col(ApiKey.id) == key_id))).one_or_none()
+    if key is None or not _is_active(key, now):
+        raise InvalidKey
+    return actor_of(key)
+
+
+def state_of(key: ApiKey, now: datetime) -> str:
+    """In words: active, until when, expired or revoked."""
+    if key.revoked_at is not None:
+        return f"revoked {key.revoked_at:%Y-%m-%d}"
+    if key.expires_at is None:
+        return "active"
+    return f"{'active until' if key.expires_at > now else 'expired'} {key.expires_at:%Y-%m-%d %H:%M}"
+
+
+def actor_of(key: ApiKey) -> Actor:
+    return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id)
+
+
+def _add(
+    session: AsyncSession, now: datetime, *, project_id: str | None, scopes: list[str], expires_at: datetime | None
+) -> IssuedKey:
+    secret = KEY_START + secrets.token_urlsafe(32)
+    row = ApiKey(
+        id=uuid7(),
+        prefix=secret[:PREFIX_LENGTH],
+        key_hash=_hash(secret),
+        project_id=project_id,
+        scopes=scopes,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    session.add(row)
+    return IssuedKey(row, secret)
+
+
+def _is_active(key: ApiKey, now: datetime) -> bool:
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

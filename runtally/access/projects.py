@@ -1,0 +1,61 @@
+"""Projects: list, rename, archive, delete."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlmodel import col, delete, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.errors import InvalidName, NotFound
+from runtally.models.project import ApiKey, Project
+from runtally.models.run import Run
+
+MAX_NAME = 128
+
+
+async def listed(session: AsyncSession) -> Sequence[Project]:
+    """All projects, archived ones too, by name."""
+    return (await session.exec(select(Project).order_by(Project.name, Project.id))).all()
+
+
+async def found(session: AsyncSession, project_id: str) -> Project:
+    """Raises `NotFound`."""
+    project = await session.get(Project, project_id)
+    if project is None:
+        raise NotFound("There is no such project; `runtally projects list` shows all.")
+    return project
+
+
+async def rename(session: AsyncSession, project_id: str, name: str) -> Project:
+    """Change the name that pages show; the id stays what SDKs send. Raises `InvalidName` and `NotFound`."""
+    name = name.strip()
+    if not name or len(name) > MAX_NAME:
+        raise InvalidName(f"Give a name of 1 to {MAX_NAME} characters.")
+    project = await found(session, project_id)
+    project.name = name
+    session.add(project)
+    return project
+
+
+async def archive(session: AsyncSession, project_id: str, now: datetime) -> Project:
+    """Hide a project from the overview; its runs stay, and new ones are still taken."""
+    project = await found(session, project_id)
+    project.archived_at = project.archived_at or now
+    session.add(project)
+    return project
+
+
+async def restore(session: AsyncSession, project_id: str) -> Project:
+    project = await found(session, project_id)
+    project.archived_at = None
+    session.add(project)
+    return project
+
+
+async def erase(session: AsyncSession, project_id: str) -> int:
+    """Delete a project with its runs and keys, and answer how many runs that were. There is no way back."""
+    project = await found(session, project_id)
+    runs = (await session.exec(delete(Run).where(col(Run.project_id) == project_id))).rowcount
+    await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
+    await session.delete(project)
+    return runs

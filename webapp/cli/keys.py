@@ -1,0 +1,128 @@
+"""`runtally keys`: create, list, rotate, revoke."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import click
+
+from runtally.access import keys as project_keys
+from runtally.access.scopes import Scope, parse_scopes
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.models.project import ApiKey
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Lifetime(click.ParamType[timedelta]):
+    """A duration such as 90d, 12h or 30m."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        match = re.fullmatch(r"(\d{1,5})([mhdw])", str(value))
+        if match is None:
+            self.fail("write a duration as 90d, 12h, 30m or 8w", param, ctx)
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+@click.group()
+def keys() -> None:
+    """Project keys: create, list, rotate, revoke.
+
+    \b
+    Example: runtally keys create --project support-agent --scope metrics:read --expires 90d
+    """
+
+
+@keys.command()
+@click.option("--project", "project_id", help="Project that the key opens; leave it out for --scope admin.")
+@click.option("--scope", "scopes", required=True, help=f"What it may do, comma-separated: {', '.join(Scope)}.")
+@click.option("--expires", type=Lifetime(), help="When it expires, such as 90d; never without it.")
+@click.option("--quiet", is_flag=True, help="Print the key alone, for scripts.")
+def create(project_id: str | None, scopes: str, expires: timedelta | None, quiet: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
+    """Create a key. It is shown once; only its hash is stored.
+
+    \b
+    Example: KEY=$(runtally keys create --project support-agent --scope metrics:read --quiet)
+    """
+
+    async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
+        async with database.session() as session:
+            return project_keys.issue(
+                session, system_clock(), project_id=project_id, scopes=parse_scopes(scopes.split(",")), lifetime=expires
+            )
+
+    _show(with_database(work), quiet=quiet)
+
+
+@keys.command("list")
+@click.option("--project", "project_id", help="Only the keys that open this project.")
+def list_keys(project_id: str | None) -> None:
+    """List keys: prefix, project, scopes, state, last use. Never the keys themselves.
+
+    \b
+    Example: runtally keys list --project support-agent
+    """
+
+    async def work(_settings: Settings, database: Database) -> Sequence[ApiKey]:
+        async with database.session() as session:
+            return await project_keys.listed(session, project_id)
+
+    for key in with_database(work):
+        used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
+        scopes, state = ",".join(key.scopes), project_keys.state_of(key, system_clock())
+        click.echo(f"{key.prefix}  {key.project_id or '(all projects)':24}  {scopes:24}  {state:28}  {used}")
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--overlap", type=Lifetime(), default="24h", show_default=True, help="How long the old key still works.")
+@click.option("--quiet", is_flag=True, help="Print the new key alone, for scripts.")
+def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
+    """Replace KEY (its prefix or id) by a new one with the same rights; the old one works until the overlap is over.
+
+    \b
+    Example: runtally keys rotate rt_Ab3dE6gh --overlap 7d
+    """
+
+    async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
+        async with database.session() as session:
+            found = await project_keys.named(session, key)
+            return project_keys.rotate(session, system_clock(), found, overlap)
+
+    _show(with_database(work), quiet=quiet)
+
+
+@keys.command()
+@click.argument("key")
+def revoke(key: str) -> None:
+    """Refuse KEY (its prefix or id) from now on.
+
+    \b
+    Example: runtally keys revoke rt_Ab3dE6gh
+    """
+
+    async def work(_settings: Settings, database: Database) -> ApiKey:
+        async with database.session() as session:
+            found = await project_keys.named(session, key)
+            project_keys.revoke(session, system_clock(), found)
+            return found
+
+    click.echo(f"Revoked {with_database(work).prefix}; it is refused from now on.")
+
+
+def _show(issued: project_keys.IssuedKey, *, quiet: bool) -> None:
+    if quiet:
+        click.echo(issued.secret)
+        return
+    ends: datetime | None = issued.row.expires_at
+    click.echo(f"Key      {issued.secret}")
+    click.echo(f"Opens    {issued.row.project_id or 'all projects'} ({', '.join(issued.row.scopes)})")
+    click.echo(f"Expires  {f'{ends:%Y-%m-%d %H:%M} UTC' if ends else 'never'}")
+    click.echo("Keep it now: it is not shown again.")

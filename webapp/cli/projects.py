@@ -1,0 +1,108 @@
+"""`runtally projects`: list, rename, archive, restore, delete."""
+
+from collections.abc import Sequence
+
+import click
+
+from runtally.access import projects as registry
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.models.project import Project
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+
+
+@click.group()
+def projects() -> None:
+    """Projects: list, rename, archive, restore, delete. A project is made by the first run that names it.
+
+    \b
+    Example: runtally projects list
+    """
+
+
+@projects.command("list")
+def list_projects() -> None:
+    """List all projects: id, name, since when, and whether archived.
+
+    \b
+    Example: runtally projects list
+    """
+
+    async def work(_settings: Settings, database: Database) -> Sequence[Project]:
+        async with database.session() as session:
+            return await registry.listed(session)
+
+    for project in with_database(work):
+        archived = f"  archived {project.archived_at:%Y-%m-%d}" if project.archived_at else ""
+        click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{archived}")
+
+
+@projects.command()
+@click.argument("project_id")
+@click.argument("name")
+def rename(project_id: str, name: str) -> None:
+    """Change the name that pages show; SDKs go on sending PROJECT_ID.
+
+    \b
+    Example: runtally projects rename support-agent "Support agent"
+    """
+
+    async def work(_settings: Settings, database: Database) -> Project:
+        async with database.session() as session:
+            return await registry.rename(session, project_id, name)
+
+    click.echo(f"{project_id} is now shown as {with_database(work).name}.")
+
+
+@projects.command()
+@click.argument("project_id")
+def archive(project_id: str) -> None:
+    """Hide a project from the overview; nothing is deleted and runs are still taken.
+
+    \b
+    Example: runtally projects archive old-bot
+    """
+
+    async def work(_settings: Settings, database: Database) -> Project:
+        async with database.session() as session:
+            return await registry.archive(session, project_id, system_clock())
+
+    with_database(work)
+    click.echo(f"{project_id} is archived; `runtally projects restore` shows it again.")
+
+
+@projects.command()
+@click.argument("project_id")
+def restore(project_id: str) -> None:
+    """Show an archived project again.
+
+    \b
+    Example: runtally projects restore old-bot
+    """
+
+    async def work(_settings: Settings, database: Database) -> Project:
+        async with database.session() as session:
+            return await registry.restore(session, project_id)
+
+    with_database(work)
+    click.echo(f"{project_id} is shown again.")
+
+
+@projects.command()
+@click.argument("project_id")
+@click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
+def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
+    """Delete a project with all its runs and keys, for good; asks for the id to be typed again.
+
+    \b
+    Example: runtally projects delete old-bot
+    """
+    if not yes and click.prompt("This deletes its runs and keys for good. Type the project's id") != project_id:
+        raise click.ClickException("The id does not match; nothing was deleted.")
+
+    async def work(_settings: Settings, database: Database) -> int:
+        async with database.session() as session:
+            return await registry.erase(session, project_id)
+
+    click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")
