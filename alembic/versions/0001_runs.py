@@ -43,7 +43,12 @@ def upgrade() -> None:
         ),
         sa.Column("aliases", postgresql.ARRAY(sa.Text()), nullable=False, comment="Other names that match exactly."),
         sa.Column("match", sa.Text(), nullable=False, comment="exact, prefix or regex: how pattern is read."),
-        sa.Column("pattern", sa.Text(), nullable=True, comment="Prefix or regular expression over the model name."),
+        sa.Column(
+            "pattern",
+            sa.Text(),
+            nullable=True,
+            comment="Prefix of the model name, or regular expression over all of it.",
+        ),
         sa.Column(
             "above_input_tokens",
             sa.BigInteger(),
@@ -178,9 +183,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("project_id", "id", name=op.f("pk_runs")),
     )
     op.create_index("ix_runs_project_id_occurred_at", "runs", ["project_id", "occurred_at"], unique=False)
+    op.create_index(
+        "ix_runs_unpriced", "runs", ["project_id", "id"], unique=False, postgresql_where=sa.text("cost_usd IS NULL")
+    )
 
 
 def downgrade() -> None:
+    op.drop_index("ix_runs_unpriced", table_name="runs", postgresql_where=sa.text("cost_usd IS NULL"))
     op.drop_index("ix_runs_project_id_occurred_at", table_name="runs")
     op.drop_table("runs")
     op.drop_table("projects")

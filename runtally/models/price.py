@@ -49,7 +49,7 @@ class PriceEntry(SQLModel, table=True):
     model: str = column("Model; an exact match, and the name shown for patterns.")
     aliases: list[str] = column("Other names that match exactly.", TextArray)
     match: str = column("exact, prefix or regex: how pattern is read.")
-    pattern: str | None = column("Prefix or regular expression over the model name.", default=None)
+    pattern: str | None = column("Prefix of the model name, or regular expression over all of it.", default=None)
     above_input_tokens: int = column("In force for runs with more input tokens than this.", BigInteger)
     input_per_million: Decimal | None = column("USD per million input tokens.", PricePerMillion, default=None)
     output_per_million: Decimal | None = column("USD per million output tokens.", PricePerMillion, default=None)

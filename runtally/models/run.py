@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, CheckConstraint, Index, Integer
+from sqlalchemy import BigInteger, CheckConstraint, Index, Integer, text
 from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
 
@@ -72,6 +72,8 @@ class Run(RunColumns, table=True):
         CheckConstraint("cost_usd >= 0", name="cost_usd"),
         # Metrics and pages read one project's runs of a time range.
         Index("ix_runs_project_id_occurred_at", "project_id", "occurred_at"),
+        # A price that is added later looks for the few runs that wait for one, in the order of the key.
+        Index("ix_runs_unpriced", "project_id", "id", postgresql_where=text("cost_usd IS NULL")),
     )
 
 

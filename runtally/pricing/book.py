@@ -1,0 +1,72 @@
+"""All prices in memory: an immutable snapshot of the registry, and what keeps it current."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from functools import lru_cache
+
+import structlog
+
+from runtally.db.database import Connection, Database
+from runtally.errors import StoreUnavailable
+from runtally.pricing import queries
+from runtally.pricing.cost import Price
+from runtally.pricing.match import Offer, PriceIndex, in_force
+
+POLL_SECONDS = 1.0
+# Many times the models that one service meets; a flood of made-up names costs time, not memory.
+REMEMBERED_NAMES = 4096
+
+log = structlog.get_logger()
+
+
+class PriceBook:
+    """The registry as it was at `version`; never changes."""
+
+    def __init__(self, offers: Iterable[Offer] = (), version: str = "") -> None:
+        self.version = version
+        index = PriceIndex(offers)
+        self.invalid = index.invalid
+        self._find = lru_cache(maxsize=REMEMBERED_NAMES)(index.find)
+
+    def price_for(self, provider: str, model: str, at: datetime, input_tokens: int) -> Price | None:
+        """The price in force for a run of that many input tokens at that time, or None: never a guess."""
+        return in_force(self._find(provider, model), at, input_tokens)
+
+    def knows(self, provider: str, model: str) -> bool:
+        """Whether any price answers to the name, at whatever time."""
+        return bool(self._find(provider, model))
+
+
+async def load_book(connection: Connection) -> PriceBook:
+    # The version first: what changes in between is then loaded again, not missed.
+    version = await queries.select_version(connection)
+    offers = await queries.select_offers(connection)
+    # Thousands of offers are sorted and compiled; requests must not wait for that.
+    return await asyncio.to_thread(PriceBook, offers, version)
+
+
+class LivePrices:
+    """The current price book of one process, swapped whole when the registry changes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.book = PriceBook()
+
+    async def refresh(self) -> None:
+        """Load the book if the registry differs from it. Raises `StoreUnavailable` and then keeps the book it has."""
+        async with self._database.connection() as connection:
+            if await queries.select_version(connection) == self.book.version:
+                return
+            self.book = await load_book(connection)
+        if self.book.invalid:
+            log.warning("price_patterns_invalid", entry_ids=self.book.invalid)
+
+    async def watch(self, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+        """Follow the registry until cancelled; while the database is away, the last good book serves."""
+        while True:
+            try:
+                await self.refresh()
+            except StoreUnavailable:
+                log.debug("prices_not_refreshed")
+            await pause(POLL_SECONDS)

@@ -1,0 +1,43 @@
+"""One price of the catalogue on its way into the registry. Knows neither the package it comes from nor the database."""
+
+from datetime import date, datetime
+from decimal import Decimal
+
+import msgspec
+
+
+class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
+    """A row to be; named like the columns of `PriceEntry`."""
+
+    provider: str
+    model: str
+    aliases: tuple[str, ...] = ()
+    match: str
+    pattern: str | None = None
+    above_input_tokens: int = 0
+    input_per_million: Decimal | None = None
+    output_per_million: Decimal | None = None
+    cache_read_per_million: Decimal | None = None
+    cache_write_per_million: Decimal | None = None
+    reasoning_per_million: Decimal | None = None
+    effective_from: datetime | None = None
+    effective_to: datetime | None = None
+    estimated: bool = False
+    catalogue_key: str
+    note: str | None = None
+
+    @property
+    def amounts(self) -> tuple[Decimal | None, ...]:
+        """What a run is charged; a change of these is another price, any other change is not."""
+        return (
+            self.input_per_million,
+            self.output_per_million,
+            self.cache_read_per_million,
+            self.cache_write_per_million,
+            self.reasoning_per_million,
+        )
+
+
+def key_of(provider: str, model: str, start: date | None, above: int) -> str:
+    """The place in the catalogue: `google/gemini-2.5-pro@2025-06-17>200000`, the parts after the model only if set."""
+    return f"{provider}/{model}" + (f"@{start.isoformat()}" if start else "") + (f">{above}" if above else "")

@@ -1,0 +1,75 @@
+"""`python -m runtally.pricing.catalogue_export` prints the price catalogue, one entry a line.
+
+A process of its own, because the catalogue's package takes 100 MB and most of a second: nothing else may import this
+module, nor `catalogue_patterns` and `catalogue_prices`.
+"""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+
+import msgspec
+from genai_prices.data import providers
+
+from runtally.models.price import Match
+from runtally.pricing.catalogue_entry import CatalogueEntry, key_of
+from runtally.pricing.catalogue_history import HISTORY
+from runtally.pricing.catalogue_patterns import names_and_pattern
+from runtally.pricing.catalogue_prices import Period, periods_of
+
+# Names that the catalogue's own patterns cover and ours, being narrower, do not; of models that share one price.
+_MORE_NAMES = {
+    ("anthropic", "claude-2"): ("claude-2.0", "claude-2.1"),
+    # Another name of the same model since 2024-09-05: https://api-docs.deepseek.com/updates.
+    ("deepseek", "deepseek-chat"): ("deepseek-coder",),
+    ("google", "gemma-3"): ("gemma-3-1b-it", "gemma-3-4b-it", "gemma-3-12b-it", "gemma-3-27b-it"),
+    ("google", "gemma-3n"): ("gemma-3n-e2b-it", "gemma-3n-e4b-it"),
+}
+
+
+def entries() -> Iterator[CatalogueEntry]:
+    for provider in providers:
+        # Of two models with one name the catalogue means the first.
+        taken: set[str] = set()
+        for model in provider.models:
+            names, pattern = names_and_pattern(model.match)
+            names = (*names, *_MORE_NAMES.get((provider.id, model.id), ()))
+            fresh = tuple(name for name in dict.fromkeys(map(str.lower, names)) if name not in taken)
+            taken.update(fresh)
+            for period in periods_of(provider.id, model):
+                yield from _entries(provider.id, model.id, fresh, pattern, period)
+    yield from HISTORY
+
+
+def _entries(
+    provider: str, model: str, names: tuple[str, ...], pattern: str | None, period: Period
+) -> Iterator[CatalogueEntry]:
+    for above, prices in period.tiers.items():
+        yield CatalogueEntry(
+            provider=provider,
+            model=model,
+            aliases=tuple(name for name in names if pattern is not None or name != model.lower()),
+            match=Match.REGEX if pattern is not None else Match.EXACT,
+            pattern=pattern,
+            above_input_tokens=above,
+            **prices,
+            effective_from=_midnight(period.start),
+            effective_to=_midnight(period.end),
+            estimated=period.estimated,
+            catalogue_key=key_of(provider, model, period.start, above),
+            note=period.note,
+        )
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None else datetime.combine(day, time(), UTC)
+
+
+def main() -> None:
+    encode = msgspec.json.Encoder().encode
+    for entry in entries():
+        sys.stdout.buffer.write(encode(entry) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The catalogue's way to recognise a model, turned into names that match exactly and one regular expression over the rest.
+
+The catalogue matches widely (everything that starts with `gemini-3.6-flash`), and a wide match puts a wrong price on
+`gemini-3.6-flash-lite` as soon as that exists. So whatever follows a prefix must be a revision of the same model.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import assert_never
+
+from genai_prices.types import (
+    ClauseAnd,
+    ClauseContains,
+    ClauseEndsWith,
+    ClauseEquals,
+    ClauseOr,
+    ClauseRegex,
+    ClauseStartsWith,
+    MatchLogic,
+)
+
+# The rest of a cut-off number, then dates and versions and words that do not change the price, then Bedrock's revision.
+_REVISION = r"\d*(?:[-@:._](?:\d{2,8}|v\d+|latest|preview|exp|experimental|stable|beta|instruct))*(?::\d+k?)*"
+# A name may begin with a region, a vendor or a path, which all end in something that is no letter or digit.
+_LEAD = r"(?:.*[^a-z0-9])?"
+# The name of a fine-tuned model ends in words of the customer's.
+_FINE_TUNED = re.compile(r"ft:|.*\.ft-")
+
+
+def names_and_pattern(match: MatchLogic) -> tuple[tuple[str, ...], str | None]:
+    """The exact names, and a regular expression over whole names in lower case; None where the names are all."""
+    clauses = list(_alternatives(match))
+    names = tuple(dict.fromkeys(clause.equals for clause in clauses if isinstance(clause, ClauseEquals)))
+    sources = [_source(clause) for clause in clauses if not isinstance(clause, ClauseEquals)]
+    if len(sources) > 1:
+        return names, "|".join(f"(?:{source})" for source in dict.fromkeys(sources))
+    return names, sources[0] if sources else None
+
+
+def _alternatives(match: MatchLogic) -> Iterator[MatchLogic]:
+    if isinstance(match, ClauseOr):
+        for inner in match.or_:
+            yield from _alternatives(inner)
+    else:
+        yield match
+
+
+def _source(clause: MatchLogic) -> str:
+    match clause:
+        case ClauseEquals():
+            source = re.escape(clause.equals.lower())
+        case ClauseStartsWith():
+            source = re.escape(clause.starts_with.lower()) + _after(clause.starts_with)
+        case ClauseContains():
+            source = _LEAD + re.escape(clause.contains.lower()) + _after(clause.contains)
+        case ClauseEndsWith():
+            source = _LEAD + re.escape(clause.ends_with.lower())
+        case ClauseRegex():
+            source = _whole(clause.regex)
+        case ClauseAnd():
+            source = "".join(f"(?=(?:{_source(inner)})$)" for inner in clause.and_) + ".*"
+        case ClauseOr():
+            source = "|".join(f"(?:{_source(inner)})" for inner in clause.or_)
+        case _:
+            assert_never(clause)
+    return source
+
+
+def _after(literal: str) -> str:
+    return ".*" if _FINE_TUNED.match(literal) else _REVISION
+
+
+def _whole(regex: str) -> str:
+    """A pattern that is searched for, as one over the whole name."""
+    start = "" if regex.startswith("^") else ".*"
+    end = "" if regex.endswith("$") and not regex.endswith(r"\$") else ".*"
+    return f"{start}(?:{regex.removeprefix('^').removesuffix('$')}){end}"

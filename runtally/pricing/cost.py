@@ -1,0 +1,164 @@
+"""What a run costs: the price rules of the contract, in whole pico-dollars. Pure; which price is in force is `match`'s.
+
+Cached and cache-write tokens are part of the input tokens, reasoning tokens of the output tokens. Each is taken out and
+priced apart where the price has an amount for it; else it stays where it is and costs what the others cost. A client
+that reports more parts than the whole is charged for the parts, and nothing of the whole is left.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+from runtally.models.run import CostSource
+from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
+
+# Pico-dollars per token and dollars per million tokens have the same digits; only the point moves.
+_PER_MILLION_STEP = Decimal(1).scaleb(-PRICE_DECIMALS)
+_USD_STEP = Decimal(1).scaleb(-USD_DECIMALS)
+
+
+class TokenCounts(Protocol):
+    """What a cost is computed from; a stored run is one, so that pricing it copies nothing. None is unknown."""
+
+    @property
+    def input_tokens(self) -> int | None: ...
+    @property
+    def output_tokens(self) -> int | None: ...
+    @property
+    def cached_input_tokens(self) -> int | None: ...
+    @property
+    def cache_write_tokens(self) -> int | None: ...
+    @property
+    def reasoning_tokens(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts on their own."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A price entry, ready to compute with: pico-dollars per token, None where the entry has no such price."""
+
+    id: int
+    provider: str
+    model: str
+    above_input_tokens: int
+    input_pico: int | None
+    output_pico: int | None
+    cache_read_pico: int | None
+    cache_write_pico: int | None
+    reasoning_pico: int | None
+    estimated: bool
+    effective_from: datetime | None = None
+    effective_to: datetime | None = None
+
+
+class Kind(StrEnum):
+    """What the tokens of a line were used for."""
+
+    INPUT = "input"
+    CACHED_INPUT = "cached_input"
+    CACHE_WRITE = "cache_write"
+    OUTPUT = "output"
+    REASONING = "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a cost: `tokens` at `per_million` US dollars are `amount_usd`, exactly."""
+
+    kind: Kind
+    tokens: int
+    per_million: Decimal
+    amount_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A run's cost and where it comes from; all None while no price is known."""
+
+    total_usd: Decimal | None
+    source: CostSource | None
+    estimated: bool | None
+    entry_id: int | None
+
+
+UNPRICED = Cost(None, None, None, None)
+
+
+def lines_of(usage: TokenCounts, price: Price) -> tuple[Line, ...]:
+    """How the cost comes about, kinds without tokens left out. Their amounts add up to `total_usd`."""
+    return tuple(
+        Line(kind, tokens, _PER_MILLION_STEP * pico, from_pico(tokens * pico))
+        for kind, tokens, pico in zip(Kind, _split(usage, price), _amounts(price), strict=True)
+        if tokens
+    )
+
+
+def total_usd(usage: TokenCounts, price: Price) -> Decimal:
+    """The sum of `lines_of`, without making the lines: this runs once for every run that is ingested."""
+    tokens_in, cached, written, tokens_out, reasoning = _split(usage, price)
+    pico = tokens_in * (price.input_pico or 0) + tokens_out * (price.output_pico or 0)
+    # What was split off has a price; what has none was not split off.
+    if cached:
+        pico += cached * (price.cache_read_pico or 0)
+    if written:
+        pico += written * (price.cache_write_pico or 0)
+    if reasoning:
+        pico += reasoning * (price.reasoning_pico or 0)
+    return from_pico(pico)
+
+
+def settle(
+    usage: TokenCounts,
+    price: Price | None,
+    *,
+    direct: bool,
+    reported: Decimal | None,
+    upstream_reported: Decimal | None,
+) -> Cost:
+    """The run's cost by the contract's rules.
+
+    `direct` says that the provider's own word counts, first the run's reported cost, then the upstream's total. All
+    other runs cost what the price says. What a client reported is an estimate, kept only where nothing can be computed.
+    """
+    if direct:
+        for amount in (reported, upstream_reported):
+            if amount:
+                return Cost(amount, CostSource.PROVIDER, estimated=False, entry_id=None)
+    counted = usage.input_tokens is not None or usage.output_tokens is not None
+    if price is not None and (counted or not reported):
+        return Cost(total_usd(usage, price), CostSource.CATALOG, price.estimated, price.id)
+    if reported:
+        return Cost(reported, CostSource.ESTIMATED, estimated=True, entry_id=None)
+    return UNPRICED
+
+
+def _split(usage: TokenCounts, price: Price) -> tuple[int, int, int, int, int]:
+    """Tokens of each kind, in the order of `Kind`; each token is in one of them."""
+    cached = (usage.cached_input_tokens or 0) if price.cache_read_pico is not None else 0
+    written = (usage.cache_write_tokens or 0) if price.cache_write_pico is not None else 0
+    reasoning = (usage.reasoning_tokens or 0) if price.reasoning_pico is not None else 0
+    tokens_in = max((usage.input_tokens or 0) - cached - written, 0)
+    return tokens_in, cached, written, max((usage.output_tokens or 0) - reasoning, 0), reasoning
+
+
+def _amounts(price: Price) -> tuple[int, int, int, int, int]:
+    """Pico-dollars per token, in the order of `Kind`. A kind without a price is free: an embedding has no output."""
+    return (
+        price.input_pico or 0,
+        price.cache_read_pico or 0,
+        price.cache_write_pico or 0,
+        price.output_pico or 0,
+        price.reasoning_pico or 0,
+    )

@@ -1,0 +1,121 @@
+"""Which price is in force for (provider, model, time, input tokens). Pure; names are `names`', amounts `cost`'s.
+
+A name is looked for among exact names and aliases, then among patterns, the one that covers most of the name first; and
+so on for each way to write it. What is not found has no price: never a guess.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from runtally.models.price import Match, PriceSource
+from runtally.pricing.cost import Price
+from runtally.pricing.names import spellings_of
+from runtally.pricing.providers import provider_key, targets_of
+
+Level = tuple[Price, ...]
+"""Prices that answer to a name equally well: tiers and periods, the one to prefer first."""
+
+# Longer names are no models; and no regular expression should meet a text without a limit.
+MAX_NAME_CHARS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A price and the names that it answers to."""
+
+    price: Price
+    aliases: tuple[str, ...] = ()
+    match: Match = Match.EXACT
+    pattern: str | None = None
+    source: PriceSource = PriceSource.CATALOGUE
+
+
+def in_force(levels: tuple[Level, ...], at: datetime, input_tokens: int) -> Price | None:
+    """The first price that holds at that time for that many input tokens."""
+    for level in levels:
+        for price in level:
+            if (
+                (price.above_input_tokens == 0 or input_tokens > price.above_input_tokens)
+                and (price.effective_from is None or at >= price.effective_from)
+                and (price.effective_to is None or at < price.effective_to)
+            ):
+                return price
+    return None
+
+
+class PriceIndex:
+    """All offers by provider and name; never changes."""
+
+    def __init__(self, offers: Iterable[Offer]) -> None:
+        shelves: dict[str, _Shelf] = defaultdict(_Shelf)
+        invalid = []
+        # In the order of preference, which the levels inherit.
+        for offer in sorted(offers, key=_preference):
+            try:
+                shelves[provider_key(offer.price.provider)].add(offer)
+            except re.error:
+                invalid.append(offer.price.id)
+        self._shelves = dict(shelves)
+        self.invalid = tuple(invalid)
+        """Entries whose pattern is no regular expression; they price nothing."""
+
+    def find(self, provider: str, model: str) -> tuple[Level, ...]:
+        """What answers to the name, best first; each level once."""
+        found: dict[Level, None] = {}
+        if len(model) > MAX_NAME_CHARS:
+            return ()
+        for target in targets_of(provider, model):
+            shelf = self._shelves.get(target.provider)
+            if shelf is None:
+                continue
+            for name, estimated in spellings_of(target.dialect, target.model):
+                for level in shelf.levels(name):
+                    found.setdefault(_as_estimate(level) if estimated or target.borrowed else level)
+        return tuple(found)
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The offers of one provider."""
+
+    exact: dict[str, list[Price]] = field(default_factory=lambda: defaultdict(list))
+    patterns: dict[tuple[Match, str], list[Price]] = field(default_factory=lambda: defaultdict(list))
+    expressions: dict[str, re.Pattern[str]] = field(default_factory=dict)
+
+    def add(self, offer: Offer) -> None:
+        """Raises `re.error` for a pattern that is no regular expression."""
+        names = offer.aliases if offer.pattern is not None else (offer.price.model, *offer.aliases)
+        if offer.pattern is not None:
+            if offer.match is Match.REGEX and offer.pattern not in self.expressions:
+                self.expressions[offer.pattern] = re.compile(offer.pattern, re.IGNORECASE)
+            self.patterns[offer.match, offer.pattern].append(offer.price)
+        for name in {name.strip().lower() for name in names}:
+            self.exact[name].append(offer.price)
+
+    def levels(self, name: str) -> Iterator[Level]:
+        if name in self.exact:
+            yield tuple(self.exact[name])
+        covered = [(length, prices) for key, prices in self.patterns.items() if (length := self._covers(*key, name))]
+        # Stable, so that of two that cover as much the preferred one comes first.
+        for _, prices in sorted(covered, key=lambda found: -found[0]):
+            yield tuple(prices)
+
+    def _covers(self, match: Match, pattern: str, name: str) -> int:
+        """How many characters of the name the pattern accounts for; 0 if it does not match."""
+        if match is Match.PREFIX:
+            return len(pattern) if name.startswith(pattern.lower()) else 0
+        return len(name) if self.expressions[pattern].fullmatch(name) else 0
+
+
+def _as_estimate(level: Level) -> Level:
+    return tuple(replace(price, estimated=True) for price in level)
+
+
+def _preference(offer: Offer) -> tuple[int, bool, float, int]:
+    """The highest tier first, an admin's word before the catalogue's, then the latest start and the newest entry."""
+    price = offer.price
+    since = price.effective_from.timestamp() if price.effective_from else float("-inf")
+    return -price.above_input_tokens, offer.source is not PriceSource.ADMIN, -since, -price.id

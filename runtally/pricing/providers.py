@@ -1,0 +1,111 @@
+"""The names under which clients know providers, and whose prices to ask for a model. Pure.
+
+A provider is asked under its name as sent before any alias, so that an entry of one's own for `vertex_ai` wins over
+Google's.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# What SDKs, tracers and proxies call the providers of the catalogue, as `provider_key` writes it.
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "anthropic": ("anthropic-text", "chatanthropic", "claude"),
+    "aws": (
+        "amazon", "amazon-bedrock", "amazon-bedrock-converse", "aws-bedrock", "bedrock", "bedrock-converse",
+        "bedrock-runtime", "chatbedrock", "chatbedrockconverse",
+    ),
+    "azure": (
+        "azure-ai", "azure-ai-inference", "azure-ai-openai", "azure-foundry", "azure-openai", "azure-text",
+        "azurechatopenai", "az-ai-inference", "az-ai-openai", "microsoft-azure", "microsoft-foundry",
+    ),
+    "cloudflare": ("cloudflare-workers-ai", "workers-ai"),
+    "cohere": ("cohere-chat", "chatcohere"),
+    "deepseek": ("deepseek-ai", "chatdeepseek"),
+    "fireworks": ("fireworks-ai", "fireworksai", "chatfireworks"),
+    "github-copilot": ("copilot", "githubcopilot"),
+    "google": (
+        "chatgooglegenerativeai", "chatvertexai", "gcp-gemini", "gcp-gen-ai", "gcp-genai", "gcp-vertex-ai", "gemini",
+        "google-ai", "google-ai-studio", "google-genai", "google-generative-ai", "google-gla", "google-vertex",
+        "google-vertex-ai", "google-vertexai", "palm", "vertex", "vertex-ai", "vertex-ai-beta", "vertexai",
+    ),
+    "groq": ("chatgroq", "groqcloud"),
+    "minimax": ("minimaxi",),
+    "mistral": ("chatmistralai", "codestral", "mistral-ai", "mistralai"),
+    "moonshotai": ("moonshot", "moonshot-ai", "kimi"),
+    "novita": ("novita-ai", "novitaai"),
+    "openai": ("chatopenai", "openai-chat", "openai-responses", "open-ai", "text-completion-openai"),
+    "openrouter": ("chatopenrouter", "open-router", "openrouter-ai"),
+    "ovhcloud": ("ovh", "ovh-ai-endpoints"),
+    "perplexity": ("chatperplexity", "perplexity-ai", "perplexityai", "pplx"),
+    "together": ("together-ai", "togetherai", "chattogether", "together-computer", "togethercomputer"),
+    "voyageai": ("voyage", "voyage-ai"),
+    "x-ai": ("xai", "chatxai"),
+    "zai": ("z-ai",),
+    "zhipuai": ("zhipu", "zhipu-ai", "bigmodel"),
+}  # fmt: skip
+_BY_ALIAS = {alias: provider for provider, aliases in _ALIASES.items() for alias in aliases}
+
+# Gateways pass a request on at its vendor's price; the model's name says to whom.
+_GATEWAYS = frozenset({"ai-gateway", "cloudflare-ai-gateway", "helicone", "litellm", "litellm-proxy", "portkey", "vercel",
+                       "vercel-ai-gateway"})  # fmt: skip
+# A routing aggregator has prices of its own, close to the vendor's.
+_AGGREGATORS = frozenset({"openrouter"})
+# Clouds that resell others' models, mostly at the vendor's list price; the likeliest vendor first.
+_RESELLS = {
+    "aws": ("anthropic",),
+    "azure": ("openai", "anthropic", "deepseek", "x-ai", "moonshotai"),
+    "google": ("anthropic",),
+}
+# Vercel's AI SDK adds which of a provider's interfaces was called.
+_INTERFACE = re.compile(r"-(?:chat|completion|embedding|generative-ai|image|messages|responses)$")
+_SEPARATORS = re.compile(r"[\s_./]+")
+
+
+class Target(NamedTuple):
+    """A provider to ask for a model, in the manner of writing of `dialect`.
+
+    `borrowed` when it is not the provider that the run was sent to: then its price is an estimate.
+    """
+
+    provider: str
+    model: str
+    dialect: str
+    borrowed: bool = False
+
+
+def provider_key(name: str) -> str:
+    """The name as providers are told apart: lower case, words joined by dashes."""
+    return _SEPARATORS.sub("-", name.strip().lower())
+
+
+def canonical(name: str) -> str:
+    """The provider of the catalogue that the name stands for, or the name's key when it is none."""
+    key = provider_key(name)
+    if key in _BY_ALIAS:
+        return _BY_ALIAS[key]
+    shorter = _INTERFACE.sub("", key)
+    return _BY_ALIAS.get(shorter, shorter if shorter in _ALIASES else key)
+
+
+def targets_of(provider: str, model: str) -> Iterator[Target]:
+    """Whom to ask, in order: the provider under its own name, the one it stands for, then whose models it passes on."""
+    key, known = provider_key(provider), canonical(provider)
+    name = _without_provider(known, model.strip())
+    # The name as sent first: in some catalogues the repeated provider belongs to it.
+    for written in dict.fromkeys((model.strip(), name)):
+        for asked in dict.fromkeys((key, known)):
+            yield Target(asked, written, known)
+    vendor, _, rest = name.partition("/")
+    if rest and known in _GATEWAYS and canonical(vendor) not in _GATEWAYS:
+        yield from targets_of(vendor, rest)
+    if rest and known in _AGGREGATORS:
+        yield Target(canonical(vendor), rest, canonical(vendor), borrowed=True)
+    for other in _RESELLS.get(known, ()):
+        yield Target(other, name, known, borrowed=True)
+
+
+def _without_provider(known: str, model: str) -> str:
+    """`anthropic/claude` of `openrouter/anthropic/claude` that was sent to OpenRouter; a path is left alone."""
+    head, slash, rest = model.partition("/")
+    return _without_provider(known, rest) if slash and rest and canonical(head) == known else model

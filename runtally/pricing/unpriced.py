@@ -1,0 +1,38 @@
+"""Prices runs whose cost was unknown when they were stored, once the registry has a price for them."""
+
+from datetime import datetime
+
+from runtally.db.database import Connection
+from runtally.pricing import queries
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import settle
+
+CHUNK = 1000
+"""Runs to a statement: each is a short transaction of its own, so that ingest never waits for long."""
+
+
+async def price_unpriced(connection: Connection, book: PriceBook, now: datetime) -> int:
+    """Price what can be priced of the runs stored until `now`; how many runs that were.
+
+    May be run again at any time, also after it broke off and while another does the same: a run is priced once.
+    """
+    priced = 0
+    for project_id, names in (await queries.select_unpriced_names(connection)).items():
+        if any(book.knows(provider, model) for provider, model in names):
+            priced += await _price_project(connection, book, project_id, now)
+    return priced
+
+
+async def _price_project(connection: Connection, book: PriceBook, project_id: str, now: datetime) -> int:
+    priced, after = 0, ""
+    while runs := await queries.select_unpriced(connection, project_id, stored_until=now, after=after, limit=CHUNK):
+        after = runs[-1].id
+        costs = {}
+        for run in runs:
+            price = book.price_for(run.provider, run.model, run.occurred_at, run.usage.input_tokens or 0)
+            if price is not None:
+                # A reported cost would have been kept: a run without a cost never had one.
+                costs[run.id] = settle(run.usage, price, direct=False, reported=None, upstream_reported=None)
+        if costs:
+            priced += await queries.update_costs(connection, project_id, costs)
+    return priced

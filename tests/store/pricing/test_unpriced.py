@@ -1,0 +1,111 @@
+"""Runs that waited for a price."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from runtally.db.database import Connection
+from runtally.ingest.queries import insert_runs
+from runtally.models.run import CostSource, Status, StoredRun
+from runtally.pricing import unpriced
+from runtally.pricing.book import PriceBook
+from runtally.pricing.unpriced import price_unpriced
+from tests.unit.pricing.offers import make_offer
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+BOOK = PriceBook(
+    [
+        make_offer("globex", "large", number=5, effective_from=NOW - DAY, estimated=True),
+        make_offer(
+            "globex", "large", number=6, effective_from=NOW - DAY, above_input_tokens=1000, input_pico=5_000_000
+        ),
+    ]
+)
+
+
+def stored_run(project_id: str, run_id: str, **fields: Any) -> StoredRun:  # noqa: ANN401  # Any field of a run.
+    values: dict[str, Any] = {
+        "occurred_at": NOW,
+        "provider": "globex",
+        "model": "large",
+        "status": Status.SUCCESS,
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "created_at": NOW,
+    }
+    return StoredRun(project_id=project_id, id=run_id, **(values | fields))
+
+
+async def rows_of(connection: Connection, project_id: str) -> list[tuple[Any, ...]]:
+    rows = await connection.fetch(
+        """
+          SELECT id,
+                 cost_usd,
+                 cost_source,
+                 cost_estimated,
+                 price_entry_id,
+                 version
+            FROM runs
+           WHERE project_id = $1
+        ORDER BY id
+        """,
+        project_id,
+    )
+    return [tuple(row) for row in rows]
+
+
+async def test_a_run_is_priced_as_soon_as_there_is_a_price(connection: Connection, project_id: str) -> None:
+    await insert_runs(connection, [stored_run(project_id, "a"), stored_run(project_id, "b", input_tokens=2000)])
+
+    priced = await price_unpriced(connection, BOOK, NOW)
+
+    assert priced == 2
+    assert await rows_of(connection, project_id) == [
+        ("a", Decimal("0.0012"), "catalog", True, 5, 2),
+        ("b", Decimal("0.0102"), "catalog", False, 6, 2),
+    ]
+
+
+async def test_all_other_runs_stay_as_they_are(connection: Connection, project_id: str) -> None:
+    priced = {"cost_usd": Decimal(7), "cost_source": CostSource.PROVIDER, "cost_estimated": False}
+    runs = [
+        stored_run(project_id, "has-a-cost", **priced),
+        stored_run(project_id, "no-price", model="small"),
+        stored_run(project_id, "stored-later", created_at=NOW + DAY),
+        stored_run(project_id, "too-early", occurred_at=NOW - 2 * DAY),
+    ]
+    await insert_runs(connection, runs)
+
+    await price_unpriced(connection, BOOK, NOW)
+
+    assert await rows_of(connection, project_id) == [
+        ("has-a-cost", Decimal(7), "provider", False, None, 1),
+        ("no-price", None, None, None, None, 1),
+        ("stored-later", None, None, None, None, 1),
+        ("too-early", None, None, None, None, 1),
+    ]
+
+
+async def test_a_second_pass_finds_nothing_to_do(connection: Connection, project_id: str) -> None:
+    await insert_runs(connection, [stored_run(project_id, "a")])
+    await price_unpriced(connection, BOOK, NOW)
+
+    assert await price_unpriced(connection, BOOK, NOW) == 0
+    assert (await rows_of(connection, project_id))[0][-1] == 2
+
+
+async def test_many_runs_are_priced_chunk_by_chunk(
+    connection: Connection, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpriced, "CHUNK", 3)
+    names = ("large", "small")
+    runs = [stored_run(project_id, f"{number:03}", model=names[number % 3 == 0]) for number in range(20)]
+    await insert_runs(connection, runs)
+
+    await price_unpriced(connection, BOOK, NOW)
+
+    costs = [row[1] for row in await rows_of(connection, project_id)]
+    assert costs == [None if number % 3 == 0 else Decimal("0.0012") for number in range(20)]

@@ -1,0 +1,18 @@
+"""The installed price catalogue, read once."""
+
+import pytest
+
+from runtally.pricing.book import PriceBook
+from runtally.pricing.catalogue import read_catalogue
+from runtally.pricing.catalogue_entry import CatalogueEntry
+from tests.unit.pricing.offers import offers_of
+
+
+@pytest.fixture(scope="session")
+async def catalogue() -> list[CatalogueEntry]:
+    return await read_catalogue()
+
+
+@pytest.fixture(scope="session")
+def catalogue_book(catalogue: list[CatalogueEntry]) -> PriceBook:
+    return PriceBook(offers_of(catalogue))

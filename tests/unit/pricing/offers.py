@@ -1,0 +1,67 @@
+"""Offers for tests: prices with names, and nothing else worth saying."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from runtally.models.price import Match, PriceSource
+from runtally.money import pico_per_token
+from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.cost import Price
+from runtally.pricing.match import Offer
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def make_offer(  # noqa: PLR0913  # A test names only what it is about.
+    provider: str,
+    model: str,
+    *,
+    number: int = 1,
+    aliases: Iterable[str] = (),
+    match: Match = Match.EXACT,
+    pattern: str | None = None,
+    source: PriceSource = PriceSource.CATALOGUE,
+    **price: Any,  # noqa: ANN401  # Any field of a price.
+) -> Offer:
+    fields: dict[str, Any] = {
+        "above_input_tokens": 0,
+        "input_pico": 1_000_000,
+        "output_pico": 2_000_000,
+        "cache_read_pico": None,
+        "cache_write_pico": None,
+        "reasoning_pico": None,
+        "estimated": False,
+    }
+    return Offer(
+        Price(id=number, provider=provider, model=model, **(fields | price)), tuple(aliases), match, pattern, source
+    )
+
+
+def offers_of(catalogue: Iterable[CatalogueEntry]) -> list[Offer]:
+    """The catalogue's entries as the registry would hand them out."""
+    return [
+        make_offer(
+            entry.provider,
+            entry.model,
+            number=number,
+            aliases=entry.aliases,
+            match=Match(entry.match),
+            pattern=entry.pattern,
+            above_input_tokens=entry.above_input_tokens,
+            input_pico=_pico(entry.input_per_million),
+            output_pico=_pico(entry.output_per_million),
+            cache_read_pico=_pico(entry.cache_read_per_million),
+            cache_write_pico=_pico(entry.cache_write_per_million),
+            reasoning_pico=_pico(entry.reasoning_per_million),
+            estimated=entry.estimated,
+            effective_from=entry.effective_from,
+            effective_to=entry.effective_to,
+        )
+        for number, entry in enumerate(catalogue, start=1)
+    ]
+
+
+def _pico(per_million: Decimal | None) -> int | None:
+    return None if per_million is None else pico_per_token(per_million)

@@ -1,0 +1,125 @@
+"""What a sync writes: from a catalogue and what the registry has of it."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+
+from runtally.models.price import Match, PriceSource
+from runtally.pricing.catalogue import Plan, SyncReport, plan_of
+from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.queries import KnownEntry
+from tests.unit.pricing.offers import NOW
+
+DAY = timedelta(days=1)
+ENTRY = CatalogueEntry(
+    provider="acme",
+    model="large",
+    match=Match.EXACT,
+    input_per_million=Decimal(3),
+    output_per_million=Decimal(15),
+    catalogue_key="acme/large",
+)
+DEARER = replace(ENTRY, input_per_million=Decimal(4))
+
+
+def planned(
+    entry: CatalogueEntry | None, row: CatalogueEntry | None, source: PriceSource = PriceSource.CATALOGUE
+) -> Plan:
+    known = {row.catalogue_key: KnownEntry(1, row, source)} if row else {}
+    return plan_of([entry] if entry else [], known, NOW)
+
+
+def test_an_entry_that_the_registry_lacks_is_added() -> None:
+    plan = planned(ENTRY, None)
+
+    assert plan.insert == [ENTRY]
+    assert plan.report == SyncReport(added=1, changed=0, unchanged=0, vanished=0, kept=0)
+
+
+def test_an_entry_that_it_has_is_left() -> None:
+    assert planned(ENTRY, ENTRY) == Plan(unchanged=1)
+
+
+def test_an_entry_that_replaced_another_is_left() -> None:
+    assert planned(ENTRY, replace(ENTRY, effective_from=NOW - DAY)) == Plan(unchanged=1)
+
+
+def test_an_entry_that_the_catalogue_dropped_stays() -> None:
+    assert planned(None, ENTRY) == Plan(vanished=1)
+
+
+@pytest.mark.parametrize("entry", [ENTRY, DEARER])
+def test_an_admins_entry_is_left(entry: CatalogueEntry) -> None:
+    assert planned(entry, ENTRY, PriceSource.ADMIN) == Plan(kept=1)
+    assert planned(None, ENTRY, PriceSource.ADMIN) == Plan()
+
+
+@pytest.mark.parametrize(
+    "change", [{"aliases": ("big",)}, {"note": "New."}, {"estimated": True}, {"effective_to": NOW}]
+)
+def test_what_is_no_amount_changes_in_place(change: dict[str, object]) -> None:
+    changed = replace(ENTRY, **change)
+
+    plan = planned(changed, ENTRY)
+
+    assert plan == Plan(update=[(1, changed)])
+    assert plan.report == SyncReport(added=0, changed=1, unchanged=0, vanished=0, kept=0)
+
+
+def test_a_change_in_place_keeps_the_start() -> None:
+    started = replace(ENTRY, effective_from=NOW - DAY)
+
+    assert planned(replace(ENTRY, note="New."), started) == Plan(update=[(1, replace(started, note="New."))])
+
+
+@pytest.mark.parametrize("column", ["input", "output", "cache_read", "cache_write", "reasoning"])
+def test_a_price_that_changed_ends_now_and_its_successor_starts(column: str) -> None:
+    changed = replace(ENTRY, **{f"{column}_per_million": Decimal(7)})
+
+    plan = planned(changed, ENTRY)
+
+    assert plan == Plan(retire=[(1, NOW)], insert=[replace(changed, effective_from=NOW)])
+    assert plan.report == SyncReport(added=0, changed=1, unchanged=0, vanished=0, kept=0)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "retired_at"),
+    [
+        # Over: the past is corrected, and the newer of two entries for one time is preferred.
+        (NOW - 2 * DAY, NOW - DAY, NOW - DAY),
+        # Still to come: likewise.
+        (NOW + DAY, None, None),
+    ],
+)
+def test_outside_its_period_a_price_is_replaced_for_all_of_it(
+    start: datetime, end: datetime | None, retired_at: datetime | None
+) -> None:
+    row = replace(ENTRY, effective_from=start, effective_to=end)
+    changed = replace(row, input_per_million=Decimal(4))
+
+    assert planned(changed, row) == Plan(retire=[(1, retired_at)], insert=[changed])
+
+
+def test_a_period_that_turns_out_to_be_over_ends_now() -> None:
+    started = replace(ENTRY, effective_from=NOW - DAY)
+    over = replace(ENTRY, effective_to=NOW - 2 * DAY)
+
+    assert planned(over, started) == Plan(retire=[(1, NOW)], insert=[over])
+
+
+@pytest.mark.parametrize(
+    ("entry", "row"),
+    [
+        (DEARER, ENTRY),
+        (replace(ENTRY, effective_to=NOW - 2 * DAY), replace(ENTRY, effective_from=NOW - DAY)),
+        (replace(DEARER, effective_to=NOW - DAY), replace(ENTRY, effective_to=NOW - DAY)),
+        (replace(ENTRY, effective_to=NOW + DAY), ENTRY),
+    ],
+)
+def test_a_second_sync_has_nothing_to_do(entry: CatalogueEntry, row: CatalogueEntry) -> None:
+    first = planned(entry, row)
+    [after] = [*first.insert, *(changed for _, changed in first.update)]
+
+    assert planned(entry, after) == Plan(unchanged=1)

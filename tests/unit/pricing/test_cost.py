@@ -1,0 +1,202 @@
+"""What a run costs, from token counts and a price."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal, localcontext
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.models.run import CostSource
+from runtally.money import MAX_USD
+from runtally.pricing.cost import UNPRICED, Cost, Kind, Price, Usage, lines_of, settle, total_usd
+
+MAX_TOKENS = 2**53 - 1
+MAX_PICO = 10**14 - 1
+
+SONNET = Price(
+    id=7,
+    provider="anthropic",
+    model="claude-3-5-sonnet",
+    above_input_tokens=0,
+    input_pico=3_000_000,
+    output_pico=15_000_000,
+    cache_read_pico=300_000,
+    cache_write_pico=3_750_000,
+    reasoning_pico=None,
+    estimated=False,
+)
+REASONER = replace(SONNET, cache_read_pico=None, cache_write_pico=None, reasoning_pico=20_000_000)
+EMBEDDING = replace(SONNET, output_pico=None, cache_read_pico=None, cache_write_pico=None)
+
+amounts = st.none() | st.integers(0, MAX_PICO)
+counts = st.none() | st.integers(0, MAX_TOKENS)
+prices: st.SearchStrategy[Price] = st.builds(
+    replace,
+    st.just(SONNET),
+    input_pico=amounts,
+    output_pico=amounts,
+    cache_read_pico=amounts,
+    cache_write_pico=amounts,
+    reasoning_pico=amounts,
+)
+usages = st.builds(Usage, counts, counts, counts, counts, counts)
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "expected"),
+    [
+        (Usage(1000, 500), SONNET, "0.0105"),
+        (Usage(0, 0), SONNET, "0"),
+        (Usage(None, None), SONNET, "0"),
+        (Usage(None, 500), SONNET, "0.0075"),
+        (Usage(1000, 0, cached_input_tokens=400), SONNET, "0.00192"),
+        (Usage(1000, 0, cache_write_tokens=400), SONNET, "0.0033"),
+        (Usage(1000, 0, cached_input_tokens=400, cache_write_tokens=600), SONNET, "0.00237"),
+        # Without a price of its own a part costs what the whole costs.
+        (Usage(1000, 0, cached_input_tokens=400), REASONER, "0.003"),
+        (Usage(1000, 500, reasoning_tokens=200), SONNET, "0.0105"),
+        (Usage(1000, 500, reasoning_tokens=200), REASONER, "0.0115"),
+        # A part that exceeds its whole is charged, and nothing of the whole is left.
+        (Usage(100, 0, cached_input_tokens=400), SONNET, "0.00012"),
+        (Usage(0, 100, reasoning_tokens=400), REASONER, "0.008"),
+        (Usage(1000, 500), EMBEDDING, "0.003"),
+        (Usage(1, 0), replace(SONNET, input_pico=1), "0.000000000001"),
+    ],
+)
+def test_a_cost_is_tokens_times_price(usage: Usage, price: Price, expected: str) -> None:
+    assert total_usd(usage, price) == Decimal(expected)
+
+
+def test_lines_say_how_a_cost_comes_about() -> None:
+    lines = lines_of(Usage(1000, 500, cached_input_tokens=400), SONNET)
+
+    assert [(line.kind, line.tokens, str(line.per_million), str(line.amount_usd)) for line in lines] == [
+        (Kind.INPUT, 600, "3.000000", "0.001800000000"),
+        (Kind.CACHED_INPUT, 400, "0.300000", "0.000120000000"),
+        (Kind.OUTPUT, 500, "15.000000", "0.007500000000"),
+    ]
+
+
+@given(usages, prices)
+def test_the_lines_add_up_to_the_total(usage: Usage, price: Price) -> None:
+    with localcontext(prec=60):
+        assert sum((line.amount_usd for line in lines_of(usage, price)), Decimal(0)) == total_usd(usage, price)
+
+
+@given(usages, prices)
+def test_each_line_is_its_tokens_at_its_price_exactly(usage: Usage, price: Price) -> None:
+    with localcontext(prec=60):
+        for line in lines_of(usage, price):
+            assert line.amount_usd == line.tokens * line.per_million / 1_000_000
+
+
+@given(usages, prices)
+def test_a_cost_is_never_negative_and_fits_its_column(usage: Usage, price: Price) -> None:
+    total = total_usd(usage, price)
+
+    assert 0 <= total < MAX_USD * 10**14
+    assert total.as_tuple().exponent == -12
+
+
+@given(usages, prices)
+def test_no_token_is_counted_twice(usage: Usage, price: Price) -> None:
+    tokens = dict.fromkeys(Kind, 0) | {line.kind: line.tokens for line in lines_of(usage, price)}
+    parts = (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0)
+
+    counted = tokens[Kind.INPUT] + tokens[Kind.CACHED_INPUT] + tokens[Kind.CACHE_WRITE]
+    answered = tokens[Kind.OUTPUT] + tokens[Kind.REASONING]
+
+    assert (usage.input_tokens or 0) <= counted <= max(usage.input_tokens or 0, parts)
+    assert (usage.output_tokens or 0) <= answered <= max(usage.output_tokens or 0, usage.reasoning_tokens or 0)
+
+
+@given(prices, st.integers(0, MAX_TOKENS), st.integers(0, MAX_TOKENS), st.integers(0, MAX_TOKENS))
+def test_costs_of_two_runs_add_up_to_the_cost_of_their_tokens(price: Price, first: int, second: int, out: int) -> None:
+    with localcontext(prec=60):
+        apart = total_usd(Usage(first, out), price) + total_usd(Usage(second, out), price)
+
+        assert apart == total_usd(Usage(first + second, 2 * out), price)
+
+
+@given(usages, prices, st.integers(0, MAX_TOKENS), st.integers(0, MAX_TOKENS))
+def test_more_tokens_never_cost_less(usage: Usage, price: Price, more_in: int, more_out: int) -> None:
+    more = replace(
+        usage,
+        input_tokens=(usage.input_tokens or 0) + more_in,
+        output_tokens=(usage.output_tokens or 0) + more_out,
+    )
+
+    assert total_usd(more, price) >= total_usd(usage, price)
+
+
+COUNTED = Usage(1000, 500)
+COMPUTED = Cost(Decimal("0.0105"), CostSource.CATALOG, estimated=False, entry_id=7)
+REPORTED = Decimal("0.02")
+UPSTREAM = Decimal("0.03")
+
+
+def _provider(amount: Decimal) -> Cost:
+    return Cost(amount, CostSource.PROVIDER, estimated=False, entry_id=None)
+
+
+def _estimate(amount: Decimal) -> Cost:
+    return Cost(amount, CostSource.ESTIMATED, estimated=True, entry_id=None)
+
+
+@pytest.mark.parametrize(
+    ("direct", "reported", "upstream", "expected"),
+    [
+        (True, REPORTED, UPSTREAM, _provider(REPORTED)),
+        (True, Decimal(0), UPSTREAM, _provider(UPSTREAM)),
+        (True, None, UPSTREAM, _provider(UPSTREAM)),
+        (True, Decimal(0), Decimal(0), COMPUTED),
+        (True, None, None, COMPUTED),
+        (False, REPORTED, UPSTREAM, COMPUTED),
+        (False, None, UPSTREAM, COMPUTED),
+    ],
+)
+def test_only_a_direct_provider_is_taken_at_its_word(
+    direct: bool, reported: Decimal | None, upstream: Decimal | None, expected: Cost
+) -> None:
+    assert settle(COUNTED, SONNET, direct=direct, reported=reported, upstream_reported=upstream) == expected
+
+
+@pytest.mark.parametrize(("reported", "expected"), [(REPORTED, _estimate(REPORTED)), (Decimal(0), UNPRICED)])
+def test_without_a_price_a_reported_cost_is_an_estimate(reported: Decimal, expected: Cost) -> None:
+    assert settle(COUNTED, None, direct=False, reported=reported, upstream_reported=UPSTREAM) == expected
+
+
+def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
+    assert settle(COUNTED, None, direct=False, reported=None, upstream_reported=None) is UNPRICED
+
+
+@pytest.mark.parametrize(
+    ("usage", "reported", "expected"),
+    [
+        (Usage(None, None), REPORTED, _estimate(REPORTED)),
+        (Usage(None, None), None, replace(COMPUTED, total_usd=Decimal(0))),
+        (Usage(0, 0), REPORTED, replace(COMPUTED, total_usd=Decimal(0))),
+        (Usage(None, 0), REPORTED, replace(COMPUTED, total_usd=Decimal(0))),
+    ],
+)
+def test_a_reported_cost_stands_where_no_tokens_are_known(
+    usage: Usage, reported: Decimal | None, expected: Cost
+) -> None:
+    assert settle(usage, SONNET, direct=False, reported=reported, upstream_reported=None) == expected
+
+
+def test_an_estimated_price_makes_an_estimated_cost() -> None:
+    cost = settle(COUNTED, replace(SONNET, estimated=True), direct=False, reported=None, upstream_reported=None)
+
+    assert cost == replace(COMPUTED, estimated=True)
+
+
+@pytest.mark.parametrize("function", [total_usd, lines_of])
+def test_a_price_without_any_amount_is_free(function: Callable[[Usage, Price], object]) -> None:
+    free = replace(SONNET, input_pico=None, output_pico=None, cache_read_pico=None, cache_write_pico=None)
+
+    assert total_usd(COUNTED, free) == 0
+    assert [line.amount_usd for line in lines_of(COUNTED, free)] == [0, 0]
+    assert function(Usage(0, 0), free) in {Decimal(0), ()}
