@@ -17,23 +17,28 @@ class BulkInsert:
     """`INSERT ... SELECT FROM unnest(...)` with one array parameter per column, in the order of `columns`."""
 
     columns: tuple[str, ...]
+    types: tuple[str, ...]
     sql: str
 
     @classmethod
     def into(cls, model: type[SQLModel], *, on_conflict: str, returning: str) -> Self:
         table: Table = model.__table__  # type: ignore[attr-defined]  # SQLModel sets it on table classes.
         columns = [column for column in table.columns if column.server_default is None and column.identity is None]
+        types = tuple(str(column.type.compile(dialect=_POSTGRES)) for column in columns)
         names = ", ".join(column.name for column in columns)
-        arrays = ", ".join(
-            f"${number}::{column.type.compile(dialect=_POSTGRES)}[]" for number, column in enumerate(columns, start=1)
-        )
+        arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(types, start=1))
         sql = (
             f"INSERT INTO {table.name} ({names})\n"  # noqa: S608  # Names come from the declaration, values are arrays.
             f"     SELECT * FROM unnest({arrays})\n"
             f"ON CONFLICT {on_conflict}\n"
             f"  RETURNING {returning}"
         )
-        return cls(tuple(column.name for column in columns), sql)
+        return cls(tuple(column.name for column in columns), types, sql)
+
+    def parameter(self, column: str) -> str:
+        """The placeholder of a column's array, for statements around this one."""
+        number = self.columns.index(column)
+        return f"${number + 1}::{self.types[number]}[]"
 
     def arrays(self, rows: Iterable[Any]) -> Sequence[tuple[Any, ...]]:
         """The rows' values turned into one array per column; `rows` must not be empty."""

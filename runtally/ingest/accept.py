@@ -1,0 +1,130 @@
+"""One ingest request, step by step: decode, normalise, price, store. Privacy comes first, the database last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runtally.clock import Clock
+from runtally.db.database import Database
+from runtally.errors import Detail, InvalidPayload
+from runtally.ingest.decode import BadRun, IngestRequest, decode
+from runtally.ingest.normalize import NormalRun, normalize
+from runtally.ingest.queries import insert_runs
+from runtally.models.run import StoredRun
+from runtally.pricing.book import LivePrices
+from runtally.pricing.cost import settle
+from runtally.privacy import ContentRule
+from runtally.settings import Settings
+
+
+class OnError(StrEnum):
+    """What a bad run does to its batch."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+    @classmethod
+    def parse(cls, text: str | None) -> "OnError":
+        try:
+            return cls(text or cls.REFUSE)
+        except ValueError:
+            raise InvalidPayload(details=(Detail("onError", "must be refuse or skip"),)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRun:
+    """A run that was skipped: its place in the batch, and what is wrong with it, by path within the run."""
+
+    index: int
+    details: tuple[Detail, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was committed. `ids` are the runs' identities in the order sent, duplicates included."""
+
+    ids: tuple[str, ...]
+    duplicates: int
+    warnings: tuple[str, ...]
+    rejected: tuple[RejectedRun, ...]
+    is_batch: bool
+
+
+class Ingest:
+    """Takes requests in; one per process."""
+
+    def __init__(self, database: Database, prices: LivePrices, settings: Settings, clock: Clock) -> None:
+        self._database = database
+        self._prices = prices
+        self._clock = clock
+        self._rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
+        self._direct_providers = frozenset(name.casefold() for name in settings.direct_cost_providers)
+        self._max_runs = settings.max_batch_runs
+
+    async def accept(self, body: bytes, on_error: OnError = OnError.REFUSE) -> Receipt:
+        """Store the runs of a request; when this returns they are committed.
+
+        Raises `InvalidJson`, `MissingProjectId`, `BatchTooLarge`, `InvalidPayload` and `StoreUnavailable`; nothing is
+        stored then.
+        """
+        request = decode(body, self._max_runs)
+        accepted, rejected = self._normalized(request)
+        if rejected and (on_error is OnError.REFUSE or not request.is_batch):
+            raise InvalidPayload(details=_located(rejected, is_batch=request.is_batch))
+        runs = [self._priced(normal) for normal in accepted]
+        stored = await self._store(runs)
+        return Receipt(
+            ids=tuple(run.id for run in runs),
+            duplicates=len(runs) - stored,
+            warnings=tuple(dict.fromkeys(warning for normal in accepted for warning in normal.warnings)),
+            rejected=rejected,
+            is_batch=request.is_batch,
+        )
+
+    def _normalized(self, request: IngestRequest) -> tuple[list[NormalRun], tuple[RejectedRun, ...]]:
+        now = self._clock()
+        accepted: list[NormalRun] = []
+        rejected: list[RejectedRun] = []
+        for index, sent in enumerate(request.runs):
+            wrong = sent.details if isinstance(sent, BadRun) else ()
+            whole = sent.rest if isinstance(sent, BadRun) else sent
+            try:
+                normal = normalize(whole, request.project_id, now, self._rule) if whole else None
+            except InvalidPayload as error:
+                wrong += error.details
+            if wrong:
+                rejected.append(RejectedRun(index, wrong))
+            elif normal:
+                accepted.append(normal)
+        return accepted, tuple(rejected)
+
+    def _priced(self, normal: NormalRun) -> StoredRun:
+        run = normal.run
+        cost = settle(
+            run,
+            price=self._prices.book.price_for(run.provider, run.model, run.occurred_at, run.input_tokens or 0),
+            reported=run.reported_cost_usd,
+            upstream_reported=normal.upstream_usd,
+            direct=run.provider.casefold() in self._direct_providers,
+        )
+        run.cost_usd, run.cost_source = cost.total_usd, cost.source
+        run.cost_estimated, run.price_entry_id = cost.estimated, cost.entry_id
+        return run
+
+    async def _store(self, runs: Sequence[StoredRun]) -> int:
+        """How many of them were new."""
+        if not runs:
+            return 0
+        async with self._database.connection() as connection:
+            return len(await insert_runs(connection, runs))
+
+
+def _located(rejected: Sequence[RejectedRun], *, is_batch: bool) -> tuple[Detail, ...]:
+    """The details with paths from the body's root."""
+    if not is_batch:
+        return tuple(detail for run in rejected for detail in run.details)
+    return tuple(
+        Detail(f"runs[{run.index}].{detail.path}".removesuffix("."), detail.message)
+        for run in rejected
+        for detail in run.details
+    )

@@ -1,0 +1,177 @@
+"""Bytes of a request to runs as sent: gzip, size limits, batch or single, and every bad run with every bad field."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+from msgspec import UnsetType
+
+from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload, MissingProjectId
+from runtally.ingest.wire import MAX_PROJECT_ID, Envelope, WireRun
+
+# Beyond this a number in metadata is no number that the database can keep.
+_MAX_EXPONENT = 300
+
+
+def _exact(literal: str) -> Decimal:
+    try:
+        number = Decimal(literal)
+    except InvalidOperation:
+        raise ValueError from None
+    if number and abs(number.adjusted()) > _MAX_EXPONENT:
+        raise ValueError
+    return number
+
+
+_envelope = msgspec.json.Decoder(Envelope)
+# Numbers in metadata stay the decimals they were sent as.
+_run = msgspec.json.Decoder(WireRun, float_hook=_exact)
+_batch = msgspec.json.Decoder(list[WireRun], float_hook=_exact)
+_items = msgspec.json.Decoder(list[msgspec.Raw])
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+# What decoding a value of the wrong form raises: of the wrong type, not UTF-8, nested without end.
+_WRONG = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class BadRun:
+    """A run of which fields have the wrong type: which, by path within the run, and the run without these fields.
+
+    The rest is checked on, so that a client hears of every bad field at once. It is None when there is no rest.
+    """
+
+    details: tuple[Detail, ...]
+    rest: WireRun | None
+
+
+DecodedRun = WireRun | BadRun
+# Stand in for required fields that are missing or wrong, so that the others can be checked.
+_PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """One request: its project, its runs in the order sent, and whether it was a batch."""
+
+    project_id: str
+    runs: list[DecodedRun]
+    is_batch: bool
+
+
+def inflate(body: bytes, limit: int) -> bytes:
+    """The gzip-encoded body, unpacked no further than the limit. Raises `BodyTooLarge` and `InvalidJson`."""
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise InvalidJson("The body says it is gzip and is not; send it as it says.") from None
+    if len(plain) > limit:
+        raise BodyTooLarge(f"Send at most {limit} bytes of JSON, also after gzip; split the batch.")
+    if not unpacker.eof:
+        raise InvalidJson("The gzip body ends too early; send it whole.")
+    return plain
+
+
+def decode(body: bytes, max_runs: int) -> IngestRequest:
+    """The request in these bytes. Raises what is wrong with it as a whole; what is wrong with a run stands for it."""
+    try:
+        envelope = _envelope.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidJson from None
+    project_id = _project_id(envelope.project_id)
+    if isinstance(envelope.runs, UnsetType):
+        return IngestRequest(project_id, [decode_run(body)], is_batch=False)
+    return IngestRequest(project_id, _decode_batch(envelope.runs, max_runs), is_batch=True)
+
+
+def decode_run(raw: bytes | msgspec.Raw) -> DecodedRun:
+    """One run as sent; msgspec stops at the first bad field, so a bad run is looked at again, field by field."""
+    try:
+        return _run.decode(raw)
+    except _WRONG:
+        return _diagnosed(raw)
+    except msgspec.DecodeError:
+        raise InvalidJson from None
+
+
+def _diagnosed(raw: bytes | msgspec.Raw) -> BadRun:
+    try:
+        sent = _fields.decode(raw)
+    except _WRONG:
+        return BadRun((Detail("", "must be an object"),), None)
+    details = tuple(_wrong_fields(sent))
+    bad = {detail.path for detail in details}
+    rest = _PLACEHOLDERS | {name: value for name, value in sent.items() if name not in bad}
+    return BadRun(details, _run.decode(msgspec.json.encode(rest)))
+
+
+def _wrong_fields(sent: dict[str, msgspec.Raw]) -> Iterator[Detail]:
+    for field in msgspec.structs.fields(WireRun):
+        value = sent.get(field.encode_name)
+        if value is None and field.required:
+            yield Detail(field.encode_name, "is required")
+        elif value is not None and not _fits(value, field.type):
+            yield Detail(field.encode_name, f"must be {_constraint(field.type)}")
+
+
+def _fits(value: msgspec.Raw, expected: Any) -> bool:  # noqa: ANN401  # Any type that msgspec can decode.
+    try:
+        msgspec.json.Decoder(expected, float_hook=_exact).decode(value)
+    except _WRONG:
+        return False
+    except msgspec.DecodeError:
+        raise InvalidJson from None
+    return True
+
+
+def _constraint(expected: Any) -> str:  # noqa: ANN401  # As above.
+    """The constraint in words, from the description that the OpenAPI document shows too."""
+    for part in (expected, *get_args(expected)):
+        if get_origin(part) is Annotated:
+            return next(str(meta.description) for meta in part.__metadata__ if isinstance(meta, msgspec.Meta))
+        if isinstance(part, type) and issubclass(part, Enum):
+            return "one of " + ", ".join(str(member.value) for member in part)
+    return "true or false" if bool in get_args(expected) else "an object"
+
+
+def _decode_batch(raw: msgspec.Raw, max_runs: int) -> list[DecodedRun]:
+    runs: Sequence[WireRun | msgspec.Raw]
+    try:
+        runs = _batch.decode(raw)
+    except _WRONG:
+        runs = _decode_items(raw)
+    except msgspec.DecodeError:
+        raise InvalidJson from None
+    if not runs:
+        raise InvalidPayload(details=(Detail("runs", "must hold at least one run"),))
+    if len(runs) > max_runs:
+        raise BatchTooLarge(f"Send at most {max_runs} runs in one batch.")
+    return [decode_run(run) if isinstance(run, msgspec.Raw) else run for run in runs]
+
+
+def _decode_items(raw: msgspec.Raw) -> list[msgspec.Raw]:
+    try:
+        return _items.decode(raw)
+    except _WRONG:
+        raise InvalidPayload(details=(Detail("runs", "must be an array of runs"),)) from None
+
+
+def _project_id(raw: msgspec.Raw | UnsetType) -> str:
+    if isinstance(raw, UnsetType) or bytes(raw) == b"null":
+        raise MissingProjectId
+    try:
+        project_id = msgspec.json.decode(raw, type=str)
+    except _WRONG:
+        raise InvalidPayload(details=(Detail("projectId", "must be a string"),)) from None
+    except msgspec.DecodeError:
+        raise InvalidJson from None
+    if not project_id.strip():
+        raise MissingProjectId
+    if len(project_id) > MAX_PROJECT_ID or "\0" in project_id:
+        must = f"must be a string of at most {MAX_PROJECT_ID} characters, without NUL"
+        raise InvalidPayload(details=(Detail("projectId", must),))
+    return project_id

@@ -1,0 +1,68 @@
+"""Timestamps: every form of the contract, and nothing else."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.ingest.timestamps import EARLIEST, MAX_AHEAD, parse_timestamp
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+moments = st.datetimes(
+    EARLIEST.replace(tzinfo=None), (NOW + MAX_AHEAD).replace(tzinfo=None), timezones=st.just(UTC)
+)
+offsets = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@given(moments, offsets)
+def test_iso_with_any_offset_is_the_same_moment(moment: datetime, offset: timezone) -> None:
+    assert parse_timestamp(moment.astimezone(offset).isoformat(), NOW) == moment
+
+
+@given(moments)
+def test_iso_without_an_offset_is_utc(moment: datetime) -> None:
+    assert parse_timestamp(moment.replace(tzinfo=None).isoformat(), NOW) == moment
+
+
+@given(moments)
+def test_unix_seconds_and_milliseconds_are_told_apart(moment: datetime) -> None:
+    whole = moment.replace(microsecond=0)
+    seconds = int(whole.timestamp())
+
+    assert parse_timestamp(str(seconds), NOW) == whole
+    assert parse_timestamp(f"{seconds}.5", NOW) == whole + timedelta(seconds=0.5) or whole > NOW + MAX_AHEAD
+    assert parse_timestamp(str(seconds * 1000 + 7), NOW) == whole + timedelta(milliseconds=7)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_moment_in_bounds_or_none(text: str) -> None:
+    moment = parse_timestamp(text, NOW)
+
+    assert moment is None or (EARLIEST <= moment <= NOW + MAX_AHEAD and moment.tzinfo is UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "now",
+        "12:00",
+        "-1777636800",
+        "1e9",
+        "٣",
+        "1777636800123456",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-02-30T00:00:00Z",
+        "2026-11-22T09:30:00.000001Z",
+        "2019-12-31T23:59:59.999999Z",
+    ],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    assert parse_timestamp(text, NOW) is None
+
+
+def test_24_hours_ahead_is_the_limit() -> None:
+    assert parse_timestamp("2026-11-22T09:30:00Z", NOW) == NOW + MAX_AHEAD
