@@ -1,0 +1,121 @@
+"""What metrics are made of. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.metrics.window import Window
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Sums over a set of runs; tokens and costs that are not known count as nothing."""
+
+    runs: int = 0
+    failed: int = 0
+    """Runs that ended in an error or a timeout."""
+    unpriced: int = 0
+    """Runs whose cost is not known; with any of them `cost_usd` is a minimum."""
+    cost_usd: Decimal = ZERO
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.runs + other.runs,
+            self.failed + other.failed,
+            self.unpriced + other.unpriced,
+            self.cost_usd + other.cost_usd,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
+    @property
+    def error_rate(self) -> float:
+        """Share of failed runs; 0 without runs."""
+        return self.failed / self.runs if self.runs else 0.0
+
+    @property
+    def cost_per_run(self) -> Decimal:
+        return self.cost_usd / self.runs if self.runs else ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Nearest-rank percentiles in milliseconds over the runs that report a latency; 0 without any."""
+
+    p50_ms: int = 0
+    p95_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The runs of one provider's model in one bucket."""
+
+    bucket: datetime
+    provider: str
+    model: str
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCell:
+    """The runs of one project in one bucket."""
+
+    project_id: str
+    bucket: datetime
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class UnpricedModel:
+    """A model that was used without a known price."""
+
+    provider: str
+    model: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The runs of one bucket."""
+
+    bucket: datetime
+    tally: Tally
+    latency: Latency
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What happened in a window. All sums are over the same cells, so they agree to the last digit."""
+
+    window: Window
+    cells: tuple[Cell, ...]
+    points: tuple[Point, ...]
+    latency: Latency
+    """Over the whole window."""
+    total: Tally = field(init=False)
+    by_provider: dict[str, Tally] = field(init=False)
+    """Per provider, most expensive first."""
+    by_model: dict[str, Tally] = field(init=False)
+    """Per model, most expensive first."""
+
+    def __post_init__(self) -> None:
+        set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
+        set_once(self, "total", sum((cell.tally for cell in self.cells), Tally()))
+        set_once(self, "by_provider", _grouped((cell.provider, cell.tally) for cell in self.cells))
+        set_once(self, "by_model", _grouped((cell.model, cell.tally) for cell in self.cells))
+
+
+def _grouped(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:
+    groups: dict[str, Tally] = {}
+    for name, tally in tallies:
+        groups[name] = groups.get(name, Tally()) + tally
+    return dict(sorted(groups.items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))

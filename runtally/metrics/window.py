@@ -1,0 +1,93 @@
+"""Time windows of metrics: ranges, intervals, buckets. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Self
+
+from runtally.errors import InvalidInterval, InvalidRange
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Range(StrEnum):
+    """How far back a window reaches."""
+
+    DAY = "24h"
+    WEEK = "7d"
+    MONTH = "30d"
+
+    @classmethod
+    def parse(cls, text: str | None) -> "Range":
+        """The range named by a query parameter; 7 days without one. Raises `InvalidRange`."""
+        try:
+            return cls(text) if text is not None else cls.WEEK
+        except ValueError:
+            raise InvalidRange from None
+
+    @property
+    def length(self) -> timedelta:
+        return _LENGTHS[self]
+
+    @property
+    def interval(self) -> timedelta:
+        """Length of the API's buckets: 96, 168 or 120 of them."""
+        return _INTERVALS[self]
+
+    @property
+    def chart_interval(self) -> timedelta:
+        """Length of a chart's bars: 24 to 30 can be told apart, 168 cannot."""
+        return _CHART_INTERVALS[self]
+
+
+_LENGTHS = {Range.DAY: timedelta(days=1), Range.WEEK: timedelta(days=7), Range.MONTH: timedelta(days=30)}
+_INTERVALS = {Range.DAY: timedelta(minutes=15), Range.WEEK: timedelta(hours=1), Range.MONTH: timedelta(hours=6)}
+_CHART_INTERVALS = {Range.DAY: timedelta(hours=1), Range.WEEK: timedelta(hours=6), Range.MONTH: timedelta(days=1)}
+_NAMED_INTERVALS = {
+    "15m": timedelta(minutes=15),
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "1d": timedelta(days=1),
+}
+
+
+def parse_interval(text: str | None) -> timedelta | None:
+    """The interval named by a query parameter, if there is one. Raises `InvalidInterval`."""
+    if text is None:
+        return None
+    try:
+        return _NAMED_INTERVALS[text]
+    except KeyError:
+        raise InvalidInterval from None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A whole number of UTC-aligned buckets, the last of which holds the present."""
+
+    range: Range
+    interval: timedelta
+    end: datetime
+    """End of the last bucket, exclusive."""
+    until: datetime
+    """Runs count up to here: the end, but the same moment of the period for a past window that is compared with."""
+
+    @classmethod
+    def of(cls, range_: Range, now: datetime, interval: timedelta | None = None) -> Self:
+        step = interval or range_.interval
+        end = now - (now - EPOCH) % step + step
+        return cls(range_, step, end, end)
+
+    @property
+    def start(self) -> datetime:
+        return self.end - self.range.length
+
+    @property
+    def buckets(self) -> list[datetime]:
+        """Start of each bucket, oldest first."""
+        return [self.start + number * self.interval for number in range(self.range.length // self.interval)]
+
+    def previous(self, now: datetime) -> "Window":
+        """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""
+        back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
+        return Window(self.range, self.interval, self.end - back, now - back)
