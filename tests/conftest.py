@@ -1,0 +1,135 @@
+"""A real Postgres, real servers, and who uses them. Each test has a project of its own."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from quart import Quart
+
+from runtally.access.keys import issue
+from runtally.access.scopes import Scope
+from runtally.clock import system_clock
+from runtally.db.database import Connection, Database
+from runtally.db.embedded import database_url as embedded_url
+from runtally.db.migrate import upgrade
+from runtally.settings import Settings
+from tests.factories import insert_test_prices
+from tests.serving import Postgres, Server, running_server, settings_for
+from webapp.app import create_app
+
+pytest_plugins = ["tests.browser_fixtures"]
+
+TEMPLATE = "template_of_the_tests"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order."""
+    items.sort(key=lambda item: "tests/browser/" in item.nodeid)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The embedded Postgres in a folder of its own, with a migrated template."""
+    # Postgres does not run as root, so its user must be able to reach the folder.
+    folder = Path(tempfile.mkdtemp(prefix="runtally-tests-"))
+    folder.chmod(0o755)
+    try:
+        with embedded_url(Settings(data_dir=folder, database_url=None)) as url:
+            server = Postgres(url)
+            server.create(TEMPLATE)
+            upgrade(server.named(TEMPLATE))
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_url(postgres: Postgres) -> str:
+    """The database that most tests share: each keeps to its own project."""
+    return postgres.create("shared", TEMPLATE)
+
+
+@pytest.fixture
+def empty_database_url(postgres: Postgres) -> str:
+    """A database of the test's own, for what looks at all projects at once."""
+    return postgres.create(f"own_{uuid.uuid4().hex}", TEMPLATE)
+
+
+@pytest.fixture(scope="session")
+async def database(database_url: str) -> AsyncIterator[Database]:
+    async with Database(database_url) as database:
+        await insert_test_prices(database)
+        yield database
+
+
+@pytest.fixture
+async def connection(database: Database) -> AsyncIterator[Connection]:
+    """Inside a transaction that is rolled back."""
+    async with database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        finally:
+            await transaction.rollback()
+
+
+@pytest.fixture(scope="session")
+def server(database: Database, database_url: str) -> Iterator[Server]:
+    """The service as it runs in production."""
+    with running_server(database_url) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def dev_server(postgres: Postgres) -> Iterator[Server]:
+    """The service in dev mode, over a database of its own."""
+    with running_server(postgres.create("dev", TEMPLATE), SERVICE_DEV_MODE="1") as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """An SDK with the ingest key."""
+    headers = {"Authorization": f"Bearer {server.ingest_key}"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+async def stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """Someone without any key."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def project_id() -> str:
+    return f"project-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+async def metrics_key(database: Database, project_id: str) -> str:
+    """A key that reads the metrics of the test's project."""
+    async with database.session() as session:
+        issued = issue(session, system_clock(), project_id=project_id, scopes=[Scope.METRICS_READ])
+    return issued.secret
+
+
+@pytest.fixture
+async def admin_key(database: Database) -> str:
+    async with database.session() as session:
+        return issue(session, system_clock(), project_id=None, scopes=[Scope.ADMIN]).secret
+
+
+@pytest.fixture(scope="session")
+async def app(database_url: str, database: Database) -> AsyncIterator[Quart]:
+    """The application in this process, in dev mode; `app.test_client()` asks it."""
+    app = create_app(settings_for(database_url, service_dev_mode=True))
+    async with app.test_app() as running:
+        yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.

@@ -1,0 +1,20 @@
+"""GET /api/health."""
+
+import httpx
+
+from runtally import __version__
+
+
+async def test_health_says_that_all_is_well(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/api/health")
+
+    body = response.json()
+    assert response.status_code == 200
+    assert isinstance(body.pop("uptimeSeconds"), int)
+    assert body == {"ok": True, "status": "ok", "version": __version__, "database": "ok", "migrations": "current"}
+
+
+async def test_live_says_only_that_the_process_serves(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/api/health/live")
+
+    assert response.json() == {"ok": True, "status": "live"}

@@ -1,0 +1,204 @@
+"""`runtally import` against a real server: what it stores is what the file says, and no second time."""
+
+import asyncio
+import csv
+import gzip
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runtally.db.database import Database
+from runtally.settings import CHECKOUT
+from tests.serving import Server
+
+AIDER = CHECKOUT.parent / "shared" / "data" / "aider.csv.gz"
+AIDER_MAPPING = (
+    *("--map", "main_model=model", "--default", "model=unknown", "--default", "provider=unknown"),
+    *("--map", "event=status", "--value", "event:message_send=success"),
+    *("--value", "event:message_send_exception=error"),
+    *("--map", "time_unix=timestamp:s", "--map", "approx_latency_s=latencyMs:s"),
+    *("--map", "user=metadata.user", "--map", "edit_format=metadata.edit_format"),
+)
+
+USAGE = "provider,model,prompt_tokens,prompt\nacme,acme-large,1,secret words\nacme,acme-large,2,\n"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended, and what it said."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What an import must not change."""
+
+    runs: int
+    input_tokens: int
+    output_tokens: int
+    failed: int
+
+
+async def runtally(server: Server, *arguments: str | Path, key: str | None = None) -> Finished:
+    environment = {
+        "DATA_DIR": "/nonexistent",
+        "INGEST_API_KEY": server.ingest_key if key is None else key,
+        "PATH": str(Path(sys.executable).parent),
+    }
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("runtally"),
+        *map(str, arguments),
+        "--url",
+        server.url,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return Finished(process.returncode, out.decode(), err.decode())
+
+
+async def stored_sums(database: Database, project_id: str) -> Sums:
+    async with database.connection() as connection:
+        row = await connection.fetchrow(
+            """
+            SELECT count(*) AS runs, coalesce(sum(input_tokens), 0) AS input_tokens,
+                   coalesce(sum(output_tokens), 0) AS output_tokens,
+                   count(*) FILTER (WHERE status <> 'success') AS failed
+              FROM runs
+             WHERE project_id = $1
+            """,
+            project_id,
+        )
+    assert row is not None
+    return Sums(*(int(value) for value in row.values()))
+
+
+def sums_of_aider() -> Sums:
+    """Straight from the file, by nothing but the standard library."""
+    with gzip.open(AIDER, "rt", encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    return Sums(
+        runs=len(rows),
+        input_tokens=sum(int(row["prompt_tokens"] or 0) for row in rows),
+        output_tokens=sum(int(row["completion_tokens"] or 0) for row in rows),
+        failed=sum(row["event"] == "message_send_exception" for row in rows),
+    )
+
+
+@pytest.fixture
+def usage_csv(tmp_path: Path) -> Path:
+    path = tmp_path / "usage.csv"
+    path.write_text(USAGE)
+    return path
+
+
+@pytest.mark.skipif(not AIDER.exists(), reason=f"{AIDER} is not here: real usage data is not part of the repository")
+async def test_a_real_file_is_stored_whole_and_a_second_import_adds_nothing(
+    server: Server, database: Database, project_id: str
+) -> None:
+    expected = sums_of_aider()
+
+    first = await runtally(server, "import", AIDER, "--project", project_id, *AIDER_MAPPING)
+    after_first = await stored_sums(database, project_id)
+    second = await runtally(server, "import", AIDER, "--project", project_id, *AIDER_MAPPING)
+
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    assert after_first == expected
+    assert f"{expected.runs:,} runs added, 0 there already, 0 rows rejected" in first.out
+    assert f"0 runs added, {expected.runs:,} there already, 0 rows rejected" in second.out
+    assert await stored_sums(database, project_id) == expected
+
+
+async def test_the_same_rows_under_another_name_add_nothing(
+    server: Server, database: Database, project_id: str, usage_csv: Path
+) -> None:
+    await runtally(server, "import", usage_csv, "--project", project_id)
+    zipped = usage_csv.with_name("renamed.csv.gz")
+    zipped.write_bytes(gzip.compress(USAGE.encode()))
+
+    again = await runtally(server, "import", zipped, "--project", project_id)
+
+    assert "0 runs added, 2 there already" in again.out
+    assert (await stored_sums(database, project_id)).runs == 2
+
+
+async def test_identical_rows_are_counted_each(
+    server: Server, database: Database, project_id: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "same.jsonl"
+    path.write_text('{"provider": "acme", "model": "acme-large", "inputTokens": 5}\n' * 3)
+
+    await runtally(server, "import", path, "--project", project_id)
+
+    assert await stored_sums(database, project_id) == Sums(runs=3, input_tokens=15, output_tokens=0, failed=0)
+
+
+async def test_bad_rows_are_named_by_line_and_the_good_ones_stored(
+    server: Server, database: Database, project_id: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mixed.jsonl"
+    rows = [{"provider": "acme", "model": "acme-large"} for _ in range(4)]
+    rows[1]["model"] = ""  # Found here.
+    rows[2]["timestamp"] = "1999-12-31T00:00:00Z"  # Found by the server.
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    finished = await runtally(server, "import", path, "--project", project_id)
+
+    assert finished.code == 1
+    assert "2 runs added, 0 there already, 2 rows rejected" in finished.out
+    assert "Line 2: model is missing" in finished.err
+    assert "Line 3: timestamp" in finished.err
+    assert "1999" not in finished.err
+    assert (await stored_sums(database, project_id)).runs == 2
+
+
+async def test_content_is_neither_sent_nor_kept_and_the_command_says_so(
+    server: Server, database: Database, project_id: str, usage_csv: Path
+) -> None:
+    finished = await runtally(server, "import", usage_csv, "--project", project_id)
+
+    async with database.connection() as connection:
+        kept = await connection.fetch("SELECT runs::text FROM runs WHERE project_id = $1", project_id)
+    assert "Never sent, named like content: prompt." in finished.out
+    assert len(kept) == 2
+    assert not any("secret words" in row[0] for row in kept)
+
+
+async def test_a_dry_run_stores_nothing(server: Server, database: Database, project_id: str, usage_csv: Path) -> None:
+    finished = await runtally(server, "import", usage_csv, "--project", project_id, "--dry-run")
+
+    assert finished.code == 0
+    assert "2 rows would be sent" in finished.out
+    assert (await stored_sums(database, project_id)).runs == 0
+
+
+async def test_a_wrong_key_fails_and_is_not_shown(server: Server, project_id: str, usage_csv: Path) -> None:
+    finished = await runtally(server, "import", usage_csv, "--project", project_id, key="a-wrong-key")
+
+    assert finished.code == 1
+    assert "key is wrong" in finished.err
+    assert "a-wrong-key" not in finished.out + finished.err
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (("--map", "nothing=model"), "no column 'nothing'"),
+        (("--map", "model=nothing"), "no field 'nothing'"),
+        (("--map", "prompt=metadata.note"), "never sent"),
+    ],
+)
+async def test_a_wrong_option_is_wrong_usage(
+    server: Server, project_id: str, usage_csv: Path, option: tuple[str, str], says: str
+) -> None:
+    finished = await runtally(server, "import", usage_csv, "--project", project_id, *option)
+
+    assert finished.code == 2
+    assert says in finished.err

@@ -1,0 +1,60 @@
+"""Runs, prices and projects with sane defaults; a test names only what it is about."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from runtally.db.database import Database
+from runtally.models.price import Match, PriceEntry, PriceSource
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def make_run(**fields: object) -> dict[str, Any]:
+    """A run as a client sends it; `field=None` leaves a default out."""
+    run: dict[str, Any] = {
+        "provider": "acme",
+        "model": "acme-large",
+        "inputTokens": 1000,
+        "outputTokens": 500,
+        "latencyMs": 800,
+        "status": "success",
+    }
+    return {name: value for name, value in (run | fields).items() if value is not None}
+
+
+def make_price(**columns: Any) -> PriceEntry:  # noqa: ANN401  # Any column of the table.
+    values: dict[str, Any] = {
+        "provider": "acme",
+        "model": "acme-large",
+        "aliases": [],
+        "match": Match.EXACT,
+        "above_input_tokens": 0,
+        "input_per_million": Decimal(3),
+        "output_per_million": Decimal(15),
+        "estimated": False,
+        "source": PriceSource.ADMIN,
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+    }
+    return PriceEntry(**(values | columns))
+
+
+async def insert_test_prices(database: Database) -> None:
+    """Prices of a provider that exists in tests only, so that no catalogue changes what a test expects."""
+    async with database.session() as session:
+        session.add(make_price())
+        session.add(
+            make_price(
+                model="acme-cached",
+                cache_read_per_million=Decimal("0.3"),
+                cache_write_per_million=Decimal("3.75"),
+                reasoning_per_million=Decimal(20),
+            )
+        )
+        session.add(make_price(model="acme-guess", estimated=True))
+        session.add(make_price(model="acme-old", effective_to=datetime(2026, 1, 1, tzinfo=UTC)))
+        session.add(
+            make_price(model="acme-old", effective_from=datetime(2026, 1, 1, tzinfo=UTC), input_per_million=Decimal(1))
+        )
+        session.add(make_price(provider="openrouter", model="acme/routed", input_per_million=Decimal(2)))

@@ -1,0 +1,112 @@
+"""Databases and servers for tests: real ones, started once."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import httpx
+from sqlalchemy.engine import make_url
+
+from runtally.settings import Settings
+
+INGEST_KEY = "ingest-key-of-the-tests"
+START_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """One server; databases are copies of a template that is migrated once."""
+
+    url: str
+
+    def named(self, name: str) -> str:
+        return make_url(self.url).set(database=name).render_as_string(hide_password=False)
+
+    def create(self, name: str, template: str = "template1") -> str:
+        """A new database, a copy of the template, and its URL."""
+        # A thread of its own: a test's event loop may be running in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self._create(name, template)).result()
+        return self.named(name)
+
+    async def _create(self, name: str, template: str) -> None:
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        finally:
+            await connection.close()
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running service."""
+
+    url: str
+    ingest_key: str
+    database_url: str
+
+
+def settings_for(database_url: str, **overrides: object) -> Settings:
+    """Settings that depend on nothing outside the test."""
+    values = {
+        "database_url": database_url,
+        "data_dir": Path(tempfile.gettempdir()) / "runtally-no-data",
+        "ingest_api_key": INGEST_KEY,
+        "secret_key": "secret-key-of-the-tests",
+        "svc_rate_limit_per_minute": 100_000,
+    }
+    return Settings.model_validate(values | overrides)
+
+
+@contextmanager
+def running_server(database_url: str, **environment: str) -> Iterator[Server]:
+    """`runtally serve` as a process of its own, on a free port; stopped and waited for afterwards."""
+    port = free_port()
+    process = subprocess.Popen(  # noqa: S603  # Our own command.
+        [Path(sys.executable).with_name("runtally"), "serve", "--port", str(port)],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/"),
+            "DATABASE_URL": database_url,
+            "DATA_DIR": str(Path(tempfile.gettempdir()) / "runtally-no-data"),
+            "INGEST_API_KEY": INGEST_KEY,
+            "SECRET_KEY": "secret-key-of-the-tests",
+            "SVC_RATE_LIMIT_PER_MINUTE": "100000",
+            "LOG_LEVEL": "WARNING",
+            **environment,
+        },
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_live(url, process)
+        yield Server(url, INGEST_KEY, database_url)
+    finally:
+        process.terminate()
+        process.wait(START_SECONDS)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_until_live(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{url}/api/health/live", timeout=1).is_success:
+                return
+    raise TimeoutError(url)

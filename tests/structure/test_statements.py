@@ -1,0 +1,25 @@
+"""Every SQL statement of the project is prepared against the migrated schema, so that a renamed column fails here."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import runtally
+from runtally.db.database import Connection
+
+VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "UPSERT")
+
+
+def statements() -> Iterator[tuple[str, str]]:
+    for module in pkgutil.walk_packages(runtally.__path__, "runtally."):
+        if module.name.endswith(".queries"):
+            for name, value in vars(importlib.import_module(module.name)).items():
+                if name.isupper() and isinstance(value, str) and value.strip().startswith(VERBS):
+                    yield f"{module.name}.{name}", value
+
+
+@pytest.mark.parametrize("statement", [pytest.param(sql, id=name) for name, sql in statements()])
+async def test_the_statement_fits_the_schema(connection: Connection, statement: str) -> None:
+    assert await connection.prepare(statement)
