@@ -1,0 +1,145 @@
+"""One trace of the demo: its calls with tokens, latency, outcome and metadata. Pure: chance comes from the caller."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Final, NamedTuple, TypeVar
+
+from runtally.client.demo.models import Model
+from runtally.client.demo.projects import Project, Step
+from runtally.client.demo.story import Story, Trouble
+from runtally.client.run import OutgoingRun, wire_time
+
+T = TypeVar("T")
+
+TIMEOUT_MS: Final = 60_000
+_USUAL_ERRORS: Final = ("rate_limit_exceeded", "overloaded", "content_filter", "invalid_tool_call")
+_STAGING: Final = 0.06
+_PRICE_STEP: Final = Decimal("0.00000001")
+# A provider reads a prompt at some tens of thousands of tokens a second.
+_INPUT_TOKENS_PER_MS: Final = 25
+
+
+class Call(NamedTuple):
+    """A run, and when its answer was there: nothing that has not ended yet may be posted."""
+
+    ended_at: datetime
+    run: OutgoingRun
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a call is going to be, before it is known how it went."""
+
+    step: Step
+    model: Model
+    experiment: str | None
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    status: str
+    error_code: str | None
+    latency_ms: int
+
+
+def trace_of(project: Project, story: Story, started_at: datetime, rng: Random, run_prefix: str) -> list[Call]:
+    """The calls of one trace, one after the other."""
+    length = _weighted(rng, project.trace_lengths)
+    trace_id = f"{rng.getrandbits(128):032x}"
+    shared = {
+        "env": "staging" if rng.random() < _STAGING else "production",
+        "region": rng.choice(project.regions),
+    }
+    calls: list[Call] = []
+    at = started_at
+    for number in range(length):
+        # Each call has its own chance, so that one that goes differently leaves the others as they are.
+        chance = Random(rng.getrandbits(64))  # noqa: S311  # Made-up traffic is no secret.
+        call = _call(project, story, at, chance, project.steps[min(number, len(project.steps) - 1)])
+        call.run.run_id = f"{run_prefix}-{number}"
+        call.run.trace_id = trace_id
+        call.run.metadata = {**shared, **(call.run.metadata or {})}
+        calls.append(call)
+        at = call.ended_at + timedelta(milliseconds=chance.randint(20, 900))
+    return calls
+
+
+def _call(project: Project, story: Story, at: datetime, chance: Random, step: Step) -> Call:
+    plan = _plan(project, story, at, chance, step)
+    outcome = _outcome(plan, story.trouble(plan.model, at, plan.experiment), chance)
+    version = story.prompt_version(project, at)
+    run = OutgoingRun(
+        run_id="",
+        provider=plan.model.provider,
+        model=plan.model.name,
+        timestamp=wire_time(at),
+        status=outcome.status,
+        error_code=outcome.error_code,
+        latency_ms=outcome.latency_ms,
+        experiment_id=plan.experiment,
+        prompt_hash=_prompt_hash(project, step, version),
+        metadata={"feature": step.feature, "release": f"{at:%G.%V}.{version}"},
+    )
+    _count_tokens(run, plan, chance)
+    return Call(at + timedelta(milliseconds=outcome.latency_ms), run)
+
+
+def _plan(project: Project, story: Story, at: datetime, chance: Random, step: Step) -> _Plan:
+    offer = story.experiment(project, step, at)
+    experiment = offer[0] if offer and chance.random() < offer[1] else None
+    models = story.experiment_models(experiment) if experiment else story.models(project, step, at)
+    longer = story.input_factor(project, step, at)
+    return _Plan(
+        step=step,
+        model=_weighted(chance, models),
+        experiment=experiment,
+        input_tokens=max(16, round(step.input_tokens * longer * chance.lognormvariate(0, 0.45))),
+        output_tokens=max(1, round(step.output_tokens * chance.lognormvariate(0, 0.55))),
+    )
+
+
+def _outcome(plan: _Plan, trouble: Trouble, chance: Random) -> _Outcome:
+    luck = chance.random()
+    if luck < trouble.timeout:
+        return _Outcome("timeout", "timeout", TIMEOUT_MS + chance.randint(0, 40))
+    if luck < trouble.timeout + trouble.error:
+        code = trouble.code or chance.choice(_USUAL_ERRORS)
+        return _Outcome("error", code, round(180 * trouble.slower * chance.lognormvariate(0, 0.6)))
+    model = plan.model
+    first = model.first_token_ms * chance.lognormvariate(0, 0.3) + plan.input_tokens / _INPUT_TOKENS_PER_MS
+    rest = plan.output_tokens / model.tokens_per_s * 1000 * chance.lognormvariate(0, 0.2)
+    return _Outcome("success", None, min(TIMEOUT_MS - 1, round((first + rest) * trouble.slower)))
+
+
+def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
+    """Tokens and, where the provider reports it, the cost. A call that failed is not billed."""
+    if run.status != "success":
+        run.input_tokens = run.output_tokens = 0
+        return
+    model = plan.model
+    run.input_tokens, run.output_tokens = plan.input_tokens, plan.output_tokens
+    if model.caches and plan.step.cached:
+        cacheable = round(plan.input_tokens * plan.step.cached * chance.uniform(0.85, 1))
+        if chance.random() < 0.8:  # noqa: PLR2004  # The usual hit rate; it has no other meaning.
+            run.cached_input_tokens = cacheable
+        elif model.provider == "anthropic":
+            run.cache_write_tokens = cacheable
+    if model.reasoning:
+        run.reasoning_tokens = round(plan.output_tokens * min(0.95, model.reasoning * chance.uniform(0.4, 1.6)))
+    if model.usd_per_million:
+        per_input, per_output = model.usd_per_million
+        cost = (per_input * plan.input_tokens + per_output * plan.output_tokens) / 1_000_000
+        run.cost_usd = cost.quantize(_PRICE_STEP)
+
+
+def _prompt_hash(project: Project, step: Step, version: int) -> str:
+    return hashlib.sha256(f"{project.id}/{step.feature}/v{version}".encode()).hexdigest()
+
+
+def _weighted(rng: Random, weights: dict[T, float]) -> T:
+    return rng.choices(list(weights), list(weights.values()))[0]

@@ -1,0 +1,104 @@
+"""The fields of a run that a file can fill, and the names under which other tools write them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from runtally.client.run import wire_name
+from runtally.client.values import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of `OutgoingRun` by its Python name, and what it takes."""
+
+    name: str
+    kind: Kind
+
+    @property
+    def wire(self) -> str:
+        """The name in the API, in options and in messages."""
+        return wire_name(self.name)
+
+
+_FIELDS: Final = (
+    Field("run_id", Kind.TEXT),
+    Field("id", Kind.TEXT),
+    Field("provider", Kind.TEXT),
+    Field("model", Kind.TEXT),
+    Field("timestamp", Kind.TIME),
+    Field("status", Kind.TEXT),
+    Field("error_code", Kind.TEXT),
+    Field("input_tokens", Kind.COUNT),
+    Field("output_tokens", Kind.COUNT),
+    Field("cached_input_tokens", Kind.COUNT),
+    Field("cache_write_tokens", Kind.COUNT),
+    Field("reasoning_tokens", Kind.COUNT),
+    Field("latency_ms", Kind.DURATION),
+    Field("cost_usd", Kind.MONEY),
+    Field("experiment_id", Kind.TEXT),
+    Field("trace_id", Kind.TEXT),
+    Field("prompt_hash", Kind.TEXT),
+    Field("prompt_preview", Kind.TEXT),
+    Field("idempotency_key", Kind.TEXT),
+    Field("metadata", Kind.OBJECT),
+)
+
+
+def squashed(name: str) -> str:
+    """The name without case and punctuation: `inputTokens`, `input_tokens` and `Input tokens` are one."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+FIELDS: Final = {squashed(field.name): field for field in _FIELDS}
+
+# A preview is content: it is sent only when someone asks for it by name.
+_NEVER_AUTOMATIC: Final = frozenset({"prompt_preview"})
+
+# Names that leave no doubt, with their unit where they say one. `latency`, `duration` and `time_taken` are not among
+# them: their unit is anyone's guess.
+_SYNONYMS: Final = {
+    "model_name": "model",
+    "model_id": "model",
+    "provider_name": "provider",
+    "custom_llm_provider": "provider",
+    "prompt_tokens": "input_tokens",
+    "tokens_in": "input_tokens",
+    "tokens.input": "input_tokens",
+    "usage.prompt_tokens": "input_tokens",
+    "usage.input_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "tokens_out": "output_tokens",
+    "tokens.output": "output_tokens",
+    "usage.completion_tokens": "output_tokens",
+    "usage.output_tokens": "output_tokens",
+    "cached_tokens": "cached_input_tokens",
+    "cache_read_tokens": "cached_input_tokens",
+    "cache_read_input_tokens": "cached_input_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+    "cost": "cost_usd",
+    "total_cost_usd": "cost_usd",
+    "occurred_at": "timestamp",
+    "created_at": "timestamp",
+    "start_time": "timestamp",
+    "timestamp_utc": "timestamp",
+    "timestamp_ms": "timestamp:ms",
+    "time_unix": "timestamp:s",
+    "duration_ms": "latency_ms:ms",
+    "elapsed_ms": "latency_ms:ms",
+    "latency_s": "latency_ms:s",
+    "latency_seconds": "latency_ms:s",
+    "duration_s": "latency_ms:s",
+    "duration_seconds": "latency_ms:s",
+    "elapsed_s": "latency_ms:s",
+}
+
+
+def automatic(column: str) -> tuple[Field, str | None] | None:
+    """The field that a column of this name fills without being told, and its unit; None when it is not obvious."""
+    name, _, unit = _KNOWN.get(squashed(column), "").partition(":")
+    return (FIELDS[squashed(name)], unit or None) if name else None
+
+
+_KNOWN: Final = {squashed(field.name): field.name for field in _FIELDS if field.name not in _NEVER_AUTOMATIC} | {
+    squashed(name): field for name, field in _SYNONYMS.items()
+}

@@ -1,0 +1,115 @@
+"""Decides for the columns of a file which of them fill which field, and remembers what became of each column."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from runtally.client.errors import InvalidMapping
+from runtally.client.fields import Field, automatic, squashed
+from runtally.client.mapping import Link, Options, is_content
+
+_LONGEST_LIST: Final = 40
+# Rows of JSONL may each have columns of their own; their plans must not pile up.
+_MOST_PLANS: Final = 1000
+
+Plan = dict[Field, tuple[Link, ...]]
+"""The links of each field, the first one with a value wins; those of the metadata all count."""
+
+
+class ColumnPlanner:
+    """Plans for each set of columns once: all rows of a CSV file share one, and the rows of JSONL a few."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._linked = {link.column for link in options.links}
+        self.used: dict[str, list[str]] = {}
+        """The targets of each column that was used."""
+        self.ignored: dict[str, None] = {}
+        self.never_sent: dict[str, None] = {}
+        """Ignored columns that are named like content."""
+
+    def plan(self, row: dict[str, Any]) -> Plan:
+        columns = tuple(_columns(row))
+        plan = self._plans.get(columns)
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[columns] = self._new_plan(columns)
+            self._remember(row, plan)
+        return plan
+
+    def demand_columns(self, row: dict[str, Any]) -> None:
+        """Raises `InvalidMapping` if an option names a column that is not in the row: most likely a typing error."""
+        for column in (*self._linked, *(column for column, _ in self._options.values)):
+            if column not in row:
+                raise InvalidMapping(f"There is no column {column!r}; the file has {', '.join(row)[:1000]}.")
+
+    def never_found(self) -> list[str]:
+        """Columns that an option names and no row had so far."""
+        return sorted(column for column in self._linked if column not in self.used)
+
+    def _new_plan(self, columns: tuple[str, ...]) -> Plan:
+        plan: dict[Field, list[Link]] = {}
+        for link in self._options.links:
+            plan.setdefault(link.field, []).append(link)
+        told = frozenset(plan)
+        for column in sorted(columns, key=_alias):
+            found = automatic(column)
+            if not found or column in self._linked or column in self._options.ignored:
+                continue
+            field, unit = found
+            if field not in told or field.name == "metadata":
+                plan.setdefault(field, []).append(Link(column, field, unit))
+        return {field: tuple(links) for field, links in plan.items()}
+
+    def _remember(self, row: dict[str, Any], plan: Plan) -> None:
+        for links in plan.values():
+            for link in links:
+                targets = self.used.setdefault(link.column, []) if has_column(row, link.column) else []
+                if link.target not in targets:
+                    targets.append(link.target)
+        taken = {used.partition(".")[0] for used in self.used} | set(self.used)
+        for column in row:
+            if column not in taken:
+                hidden = is_content(column, self._options.content)
+                (self.never_sent if hidden else self.ignored).setdefault(column)
+
+
+def has_column(row: dict[str, Any], column: str) -> bool:
+    """Whether the row has the column, or the path into nested objects that its dots spell."""
+    return column in row or _walk(row, column) is not None
+
+
+def value_at(row: dict[str, Any], column: str) -> Any:  # noqa: ANN401  # A file holds any JSON value.
+    """The value of the column, or at the end of the path that its dots spell; None where there is none."""
+    return row[column] if column in row else _walk(row, column)
+
+
+def _walk(row: dict[str, Any], path: str) -> Any:  # noqa: ANN401  # A file holds any JSON value.
+    value: Any = row
+    for part in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part)
+    return value
+
+
+def _columns(row: dict[str, Any]) -> Iterator[str]:
+    """The columns of the row, and those one level down in its objects (`usage.prompt_tokens`)."""
+    for column, value in row.items():
+        yield column
+        if isinstance(value, dict) and squashed(column) != "metadata":
+            yield from (f"{column}.{key}" for key in value)
+
+
+def _alias(column: str) -> bool:
+    """Sorts columns with the field's own name before its other names."""
+    found = automatic(column)
+    return found is None or squashed(column) != squashed(found[0].name)
+
+
+def listed(columns: Iterable[str]) -> str:
+    """The columns in one line that stays readable."""
+    names = list(columns)
+    more = len(names) - _LONGEST_LIST
+    return ", ".join(names[:_LONGEST_LIST]) + (f" and {more} more" if more > 0 else "")

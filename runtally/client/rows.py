@@ -1,0 +1,177 @@
+"""Turns rows into runs, and runs into batches. A row that cannot be a run is counted and left out."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from runtally.client import values
+from runtally.client.errors import InvalidMapping
+from runtally.client.fields import FIELDS, Field
+from runtally.client.files import Row
+from runtally.client.mapping import Link, Options
+from runtally.client.plan import ColumnPlanner, Plan, value_at
+from runtally.client.providers import provider_and_model
+from runtally.client.run import OutgoingRun
+from runtally.client.send import Batch, Rejection, Totals
+from runtally.client.values import BadValue, Kind
+
+_STATUSES: Final = ("success", "error", "timeout")
+_METADATA: Final = FIELDS["metadata"]
+
+
+class RowRejected(Exception):
+    """A row that cannot be a run; the text says why, without a value of the row."""
+
+
+class RunMaker:
+    """Makes the runs of one import into one project."""
+
+    def __init__(self, project_id: str, options: Options) -> None:
+        self.project_id = project_id
+        self.planner = ColumnPlanner(options)
+        self._options = options
+        self._ids = _RowIds(project_id, options)
+        self._constants = self._converted(options.constants)
+        self._fallbacks = self._converted(options.fallbacks)
+        # A provider that the model's name tells comes before the one for rows that have none.
+        self._fallback_provider = self._fallbacks.pop("provider", None)
+
+    def run_of(self, row: dict[str, Any]) -> OutgoingRun:
+        """The run of a row. Raises `RowRejected`."""
+        plan = self.planner.plan(row)
+        found = {
+            field.name: value
+            for field, links in plan.items()
+            if field is not _METADATA and (value := self._first(row, links)) is not None
+        }
+        found = {**self._fallbacks, **found, **self._constants}
+        self._name_provider(found)
+        self._check(found)
+        found.setdefault("run_id", self._ids.id_of(row))
+        return OutgoingRun(**found, metadata=self._metadata(row, plan))
+
+    def _first(self, row: dict[str, Any], links: tuple[Link, ...]) -> Any:  # noqa: ANN401  # As the field takes it.
+        for link in links:
+            value = self._raw(row, link)
+            if not values.is_missing(value):
+                try:
+                    return self._convert(link.field, value, link.unit)
+                except BadValue as error:
+                    raise RowRejected(f"{link.field.wire} {error} (column {link.column!r})") from None
+        return None
+
+    def _raw(self, row: dict[str, Any], link: Link) -> Any:  # noqa: ANN401  # A file holds any JSON value.
+        value = value_at(row, link.column)
+        if self._options.values and isinstance(value, str | int):
+            return self._options.values.get((link.column, str(value).strip()), value)
+        return value
+
+    def _convert(self, field: Field, value: object, unit: str | None) -> object:
+        match field.kind:
+            case Kind.TEXT:
+                return values.text(value)
+            case Kind.COUNT:
+                return values.count(value)
+            case Kind.DURATION:
+                return values.milliseconds(value, unit)
+            case Kind.MONEY:
+                return values.money(value, unit)
+            case Kind.TIME:
+                return values.moment(value, unit, self._options.epoch)
+            case Kind.OBJECT:
+                return values.json_object(value)
+
+    def _converted(self, constants: dict[str, str]) -> dict[str, Any]:
+        """The constants as their fields take them, without those of the metadata."""
+        by_name = {field.name: field for field in FIELDS.values()}
+        try:
+            return {
+                name: self._convert(by_name[name], value, None) for name, value in constants.items() if name in by_name
+            }
+        except BadValue as error:
+            raise InvalidMapping(f"A value of --set or --default {error}.") from None
+
+    def _name_provider(self, found: dict[str, Any]) -> None:
+        """Read the provider off the model's name where nothing else says it."""
+        if "provider" not in found and "model" in found:
+            provider, found["model"] = provider_and_model(found["model"])
+            provider = provider or self._fallback_provider
+            if provider:
+                found["provider"] = provider
+
+    @staticmethod
+    def _check(found: dict[str, Any]) -> None:
+        if "model" not in found:
+            raise RowRejected("model is missing; map a column to it, or say --default model=NAME")
+        if "provider" not in found:
+            raise RowRejected("provider is not said and the model could be anyone's; say --default provider=NAME")
+        if found.get("status", "success") not in _STATUSES:
+            raise RowRejected("status must be success, error or timeout; translate with --value COLUMN:VALUE=error")
+
+    def _metadata(self, row: dict[str, Any], plan: Plan) -> dict[str, Any] | None:
+        given: dict[str, Any] = {}
+        for link in plan.get(_METADATA, ()):
+            value = self._raw(row, link)
+            if values.is_missing(value):
+                continue
+            if link.metadata_key:
+                given[link.metadata_key] = value
+                continue
+            try:
+                given |= values.json_object(value)
+            except BadValue as error:
+                raise RowRejected(f"metadata {error} (column {link.column!r})") from None
+        fallbacks, constants = _labels(self._options.fallbacks), _labels(self._options.constants)
+        return self._options.content.scrub({**fallbacks, **given, **constants}).metadata or None
+
+
+class _RowIds:
+    """An id for each row that does not bring its own: the same for the same row in the same project, for ever.
+
+    Neither the name of the file, nor its compression, nor the order of its columns changes it, so a second import adds
+    nothing. Rows that are equal in all columns are numbered.
+    """
+
+    def __init__(self, project_id: str, options: Options) -> None:
+        self._project = project_id.encode()
+        self._content = options.content
+        self._columns = [link.column for link in options.links]
+        # Digests as integers: about 100 bytes a row, which is what a file of millions of rows can afford.
+        self._seen: dict[int, int] = {}
+        self._encoder = msgspec.json.Encoder(order="deterministic", decimal_format="number")
+
+    def id_of(self, row: dict[str, Any]) -> str:
+        # Content is not even hashed; a column that is mapped to a number is none, whatever its name.
+        known = self._content.scrub(row).metadata | {name: row[name] for name in self._columns if name in row}
+        digest = hashlib.blake2b(self._encoder.encode(known), key=self._project[:64], digest_size=12).digest()
+        number = self._seen[int.from_bytes(digest)] = self._seen.get(int.from_bytes(digest), 0) + 1
+        return f"row-{digest.hex()}" + (f"-{number}" if number > 1 else "")
+
+
+def batches(rows: Iterable[Row | Rejection], maker: RunMaker, totals: Totals, *, size: int) -> Iterator[Batch]:
+    """The runs of the rows in batches of `size`; what cannot be a run is counted into `totals`."""
+    runs: list[OutgoingRun] = []
+    lines: list[int] = []
+    for row in rows:
+        if isinstance(row, Rejection):
+            totals.reject(row)
+            continue
+        try:
+            runs.append(maker.run_of(row.values))
+        except RowRejected as error:
+            totals.reject(Rejection(row.line, str(error)))
+            continue
+        lines.append(row.line)
+        if len(runs) == size:
+            yield Batch(maker.project_id, runs, lines)
+            runs, lines = [], []
+    if runs:
+        yield Batch(maker.project_id, runs, lines)
+
+
+def _labels(constants: dict[str, str]) -> dict[str, str]:
+    """The constants of the metadata, by their key."""
+    prefix = "metadata."
+    return {name.removeprefix(prefix): value for name, value in constants.items() if name.startswith(prefix)}

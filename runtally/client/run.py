@@ -1,0 +1,73 @@
+"""A run as a client sends it, and the body of a batch of them.
+
+The service's own request types are not used here: they stand above this package, and a client that shared them could
+never show that the documented interface is enough.
+"""
+
+import gzip
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+# Level 1 packs a batch to a tenth already; more would only keep the server waiting.
+_GZIP_LEVEL = 1
+_CAMEL = {"cost_usd": "costUSD"}
+
+
+def wire_name(name: str) -> str:
+    """The name of a field on the wire: `inputTokens` for `input_tokens`, and `costUSD`."""
+    first, *rest = name.split("_")
+    return _CAMEL.get(name) or first + "".join(part.capitalize() for part in rest)
+
+
+class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=True):
+    """One run. It always has a `run_id`, so that sending it again changes nothing; it never has content."""
+
+    run_id: str
+    provider: str
+    model: str
+    id: str | None = None
+    timestamp: str | None = None
+    status: str | None = None
+    error_code: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    latency_ms: int | None = None
+    cost_usd: Decimal | None = None
+    experiment_id: str | None = None
+    trace_id: str | None = None
+    prompt_hash: str | None = None
+    prompt_preview: str | None = None
+    idempotency_key: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Envelope(msgspec.Struct, rename=wire_name):
+    project_id: str
+    runs: Sequence[OutgoingRun]
+
+
+# Decimals travel as numbers with every digit they have; a float would round them.
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def gzipped_batch(project_id: str, runs: Sequence[OutgoingRun]) -> bytes:
+    """The gzip-encoded JSON body of a batch; the same batch always gives the same bytes."""
+    return gzip.compress(_encoder.encode(_Envelope(project_id, runs)), _GZIP_LEVEL, mtime=0)
+
+
+def as_text(run: OutgoingRun) -> str:
+    """The run as the JSON that is sent."""
+    return _encoder.encode(run).decode()
+
+
+def wire_time(moment: datetime) -> str:
+    """The moment as ISO 8601 in UTC; a moment without an offset is UTC already."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")

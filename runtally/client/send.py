@@ -1,0 +1,99 @@
+"""Sends many batches with a few requests in flight, and adds up what became of their runs."""
+
+import asyncio
+from bisect import insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from runtally.client.post import Receipt
+from runtally.client.run import OutgoingRun
+
+IN_FLIGHT: Final = 4
+"""Enough to keep a server busy while the next batch is made, and few enough to leave room for others."""
+SHOWN_REJECTIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Runs of one project, and where each came from if that can be said (the line of a file)."""
+
+    project_id: str
+    runs: Sequence[OutgoingRun]
+    lines: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A row that was not stored. The reason never holds a value of the row."""
+
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Totals:
+    """What became of the runs so far: `processed` were taken by the server, `duplicates` of them it had already."""
+
+    processed: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    by_project: dict[str, int] = field(default_factory=dict)
+    rejections: list[Rejection] = field(default_factory=list)
+    """The first `SHOWN_REJECTIONS` of them, in order of their lines."""
+
+    @property
+    def added(self) -> int:
+        return self.processed - self.duplicates
+
+    def count(self, batch: Batch, receipt: Receipt) -> None:
+        self.processed += receipt.processed
+        self.duplicates += receipt.duplicates
+        so_far = self.by_project.get(batch.project_id, 0)
+        self.by_project[batch.project_id] = so_far + receipt.processed
+        for run in receipt.rejected:
+            self.reject(Rejection(batch.lines[run.index] if batch.lines else 0, run.reason))
+
+    def reject(self, rejection: Rejection) -> None:
+        self.rejected += 1
+        # Batches are answered out of order, and the first lines of the file are the ones to show.
+        insort(self.rejections, rejection, key=lambda item: item.line)
+        del self.rejections[SHOWN_REJECTIONS:]
+
+
+class Posts(Protocol):
+    """What posts a batch: a `Poster`."""
+
+    async def post(self, project_id: str, runs: Sequence[OutgoingRun]) -> Receipt: ...
+
+
+async def send_all(
+    poster: Posts, batches: Iterable[Batch], totals: Totals, on_answer: Callable[[Batch], None] = lambda _batch: None
+) -> None:
+    """Post every batch, in order but for the few in flight, and count the answers into `totals`.
+
+    The first batch goes alone: a wrong key or project is then said once, before anything else is sent. The first error
+    ends it all.
+    """
+    waiting = iter(batches)
+
+    async def post_next(limit: int | None = None) -> None:
+        done = 0
+        while limit is None or done < limit:
+            batch = next(waiting, None)
+            if batch is None:
+                return
+            receipt = await poster.post(batch.project_id, batch.runs)
+            totals.count(batch, receipt)
+            on_answer(batch)
+            done += 1
+
+    await post_next(limit=1)
+    tasks = [asyncio.create_task(post_next()) for _ in range(IN_FLIGHT)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        # `gather` leaves the others running when one fails; nothing may be sent after the error was reported.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,158 @@
+"""`runtally import`."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runtally.client.errors import InvalidMapping, UnreadableFile
+from runtally.client.files import RowFile
+from runtally.client.load import DryRun, load_file
+from runtally.client.mapping import Options, parse_constants, parse_links, parse_values
+from runtally.client.plan import ColumnPlanner, listed
+from runtally.client.post import Poster
+from runtally.client.rows import RunMaker
+from runtally.client.run import as_text
+from runtally.client.send import Totals
+from runtally.client.values import UNIX_EPOCH
+from runtally.errors import RuntallyError
+from runtally.privacy import ContentRule
+from runtally.settings import PrivacyMode, load_settings
+from webapp.cli.progress import Progress
+from webapp.cli.server import Server, server_options
+
+
+class Moment(click.ParamType[datetime]):
+    """An ISO 8601 time, UTC unless it has an offset."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail("write a time as 2026-11-01T00:00:00Z", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say what the columns mean to a command, which is given them checked, as `options`."""
+
+    @click.option("--map", "links", multiple=True, metavar="COLUMN=FIELD[:UNIT]", help="What a column fills.")
+    @click.option("--value", "values", multiple=True, metavar="COLUMN:VALUE=OTHER", help="Read VALUE as OTHER.")
+    @click.option("--set", "constants", multiple=True, metavar="FIELD=VALUE", help="The same for every row.")
+    @click.option("--default", "fallbacks", multiple=True, metavar="FIELD=VALUE", help="For rows that have none.")
+    @click.option("--ignore", "ignored", multiple=True, metavar="COLUMN", help="Do not use it, whatever its name.")
+    @click.option("--epoch", type=Moment(), default=UNIX_EPOCH, help="What times with a unit count from; default 1970.")
+    @wraps(command)
+    def with_options(  # noqa: PLR0913  # An argument for each option.
+        *,
+        links: Iterable[str],
+        values: Iterable[str],
+        constants: Iterable[str],
+        fallbacks: Iterable[str],
+        ignored: Iterable[str],
+        epoch: datetime,
+        **others: Any,  # noqa: ANN401  # Click's own values.
+    ) -> None:
+        content = ContentRule.of(PrivacyMode.STRICT, load_settings().content_keys)
+        try:
+            options = Options(
+                content=content,
+                links=parse_links(links, content),
+                values=parse_values(values),
+                constants=parse_constants("--set", constants, content),
+                fallbacks=parse_constants("--default", fallbacks, content),
+                ignored=frozenset(ignored),
+                epoch=epoch,
+            )
+            command(options=options, **others)
+        except (InvalidMapping, UnreadableFile) as error:
+            raise click.UsageError(error.message) from None
+
+    return with_options
+
+
+@click.command("import")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--project", "project_id", required=True, metavar="ID", help="Project that the runs go to.")
+@mapping_options
+@server_options
+@click.option("--batch-size", type=click.IntRange(1, 1000), default=500, show_default=True, help="Runs in a request.")
+@click.option("--dry-run", is_flag=True, help="Send nothing; show what would be sent.")
+def import_file(  # noqa: PLR0913  # An argument for each option.
+    *, path: Path, project_id: str, options: Options, server: Server, batch_size: int, dry_run: bool
+) -> None:
+    """Send the rows of FILE (.csv, .tsv or .jsonl, gzipped or not) to a running server as runs.
+
+    Columns named like a field of a run (inputTokens, input_tokens, prompt_tokens, cost_usd, latency_s ...) are found;
+    others are mapped with --map, or to metadata with --map COLUMN=metadata.KEY, or ignored. Units: latencyMs takes
+    :ms :s :min :us :ns, timestamp takes :s :ms :us :ns, costUSD takes :usd :cents. Prompts and answers are never sent.
+    Running it again, also after an interruption, adds nothing twice.
+
+    \b
+    Examples:
+      runtally import runs.jsonl --project support-agent
+      runtally import usage.csv.gz --project search --set provider=openai --map took=latencyMs:s --dry-run
+      runtally import calls.csv --project chat --map result=status --value result:ok=success --value result:failed=error
+    """
+    maker, totals = RunMaker(project_id, options), Totals()
+    with RowFile(path) as file:
+        if dry_run:
+            _look(file, maker, totals, batch_size)
+        else:
+            asyncio.run(_send(server, file, maker, totals, batch_size))
+    if totals.rejected:
+        raise click.exceptions.Exit(1)
+
+
+def _look(file: RowFile, maker: RunMaker, totals: Totals, batch_size: int) -> None:
+    dry = DryRun()
+    with Progress("Reading") as progress:
+        asyncio.run(load_file(dry, file, maker, totals, batch_size=batch_size, on_progress=progress.show))
+    click.echo(f"{totals.processed:,} rows would be sent, {totals.rejected:,} would not. Nothing was sent.")
+    if dry.first:
+        click.echo(f"The first run: {as_text(dry.first)}")
+    _report(maker.planner, totals)
+
+
+async def _send(server: Server, file: RowFile, maker: RunMaker, totals: Totals, batch_size: int) -> None:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    async with Poster(server.target()) as poster:
+        await poster.check()
+        try:
+            with Progress("Importing") as progress:
+                await load_file(poster, file, maker, totals, batch_size=batch_size, on_progress=progress.show)
+        except RuntallyError:
+            if totals.added:
+                click.echo(f"{totals.added:,} runs were added before it stopped.", err=True)
+            raise
+    click.echo(
+        f"{totals.added:,} runs added, {totals.duplicates:,} there already, {totals.rejected:,} rows rejected, "
+        f"in {loop.time() - started:.1f} s."
+    )
+    _report(maker.planner, totals)
+
+
+def _report(planner: ColumnPlanner, totals: Totals) -> None:
+    """What became of the columns, and the first rows that were rejected."""
+    used = (f"{column} as {', '.join(targets)}" for column, targets in planner.used.items())
+    click.echo(f"Used: {listed(used) or 'no column'}.")
+    for label, columns in (
+        ("Ignored", planner.ignored),
+        ("Never sent, named like content", planner.never_sent),
+        ("Not found in any row", planner.never_found()),
+    ):
+        if columns:
+            click.echo(f"{label}: {listed(columns)}.")
+    for rejection in totals.rejections:
+        click.echo(f"Line {rejection.line}: {rejection.reason}", err=True)
+    if totals.rejected > len(totals.rejections):
+        click.echo(f"... and {totals.rejected - len(totals.rejections):,} more rejected rows.", err=True)

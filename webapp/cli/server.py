@@ -1,0 +1,61 @@
+"""Which server a command talks to, and with which key; the key is never printed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+
+import click
+import httpx
+
+from runtally.client.post import Target
+from runtally.settings import Settings, load_settings
+from webapp.cli.greeting import ANY_ADDRESS
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What was said of the server; the settings say the rest."""
+
+    settings: Settings
+    said_url: str | None
+    said_key: str | None = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        if self.said_url:
+            return self.said_url.rstrip("/")
+        host = ANY_ADDRESS.get(self.settings.host, self.settings.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.port}"
+
+    def target(self) -> Target:
+        """The server and its key. Raises `click.UsageError` if either is not to be had."""
+        keys = self.settings.ingest_api_key
+        key = self.said_key or (keys[0].get_secret_value() if keys else None)
+        if not key:
+            raise click.UsageError(
+                "No ingest key: start the server with `make run`, which makes one, or set INGEST_API_KEY, or say --key."
+            )
+        return Target(self.url, key)
+
+
+def server_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds --url and --key to a command, which is given a `server`."""
+
+    @click.option("--url", callback=_checked_url, help="The server; by default that of HOST and PORT.")
+    @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that `make run` made.")
+    @wraps(command)
+    def with_server(*, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401  # Click's own values.
+        command(server=Server(load_settings(), url, key), **options)
+
+    return with_server
+
+
+def _checked_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    try:
+        good = url is None or (httpx.URL(url).scheme in {"http", "https"} and bool(httpx.URL(url).host))
+    except httpx.InvalidURL:
+        good = False
+    if not good:
+        raise click.BadParameter("write it as http://127.0.0.1:8000")
+    return url
