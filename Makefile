@@ -1,26 +1,37 @@
-# Needs nothing but Python 3.11+ and make; everything else is installed into .venv from uv.lock.
+# Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fix demo shots clean
+.PHONY: help setup run demo test check fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
+INSTALL_UV := install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 VENV := .venv
 BIN := $(VENV)/bin
-# uv keeps to the system's certificates, as pip does behind a company proxy.
-export UV_SYSTEM_CERTS := 1
-export UV_PROJECT_ENVIRONMENT := $(VENV)
+# For `make run`: everybody who reaches the page is admin, and only this machine does. SERVICE_DEV_MODE=0 ends that.
 SERVICE_DEV_MODE ?= 1
+# For `make test`: what to run, such as ARGS=tests/unit.
+ARGS ?=
+
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+export UV_PYTHON_DOWNLOADS := never
+# uv keeps to the system's certificates, as pip does behind a company's proxy.
+export UV_SYSTEM_CERTS := 1
+# An environment that happens to be active is not the one to install into.
+unexport VIRTUAL_ENV
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.synced ## Prepare .venv from the lock file
+setup: $(VENV)/.synced ## Prepare .venv, with the command line in .venv/bin/runtally
 
-run: $(VENV)/.synced ## Serve on http://127.0.0.1:8000 with an embedded Postgres
+run: $(VENV)/.synced ## Serve on http://127.0.0.1:8000, with a Postgres of its own
 	@SERVICE_DEV_MODE=$(SERVICE_DEV_MODE) exec $(BIN)/runtally serve --provision
 
-test: $(VENV)/.synced-dev ## Run all tests
-	$(BIN)/python -m pytest
+demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
+	@exec $(BIN)/runtally demo
+
+test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
+	$(BIN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet
@@ -30,6 +41,7 @@ check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step 
 	$(BIN)/lint-imports
 	$(BIN)/djlint --check --lint --quiet templates
 	$(BIN)/codespell
+	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/check_migrations.py
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
@@ -37,23 +49,33 @@ fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff format --quiet .
 	$(BIN)/djlint --reformat --quiet templates
 
-demo: $(VENV)/.synced ## Post 30 days of demo runs to the running service
-	$(BIN)/runtally demo
+docs: $(VENV)/.synced ## Write the generated parts of the documentation
+	$(BIN)/python scripts/docs.py
 
-clean: ## Remove the environment and caches; the data stays
+migration: $(VENV)/.synced ## Write a migration to the models: make migration m="what it does"
+	$(BIN)/python scripts/new_migration.py "$$m"
+
+clean: ## Remove .venv and caches; the data in .data stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# A Python without ensurepip (Debian's, without python3-venv) may still have a pip that installs into another's folder.
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo 'Runtally needs Python 3.11 or newer: make PYTHON=python3.12 ...' >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) \
-	  || { echo 'Python came without venv; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	  || { echo 'Runtally needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@echo 'Preparing $(VENV), once...'
+	@if $(PYTHON) -c 'import ensurepip, venv' 2> /dev/null; then \
+	  $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip $(INSTALL_UV); \
+	elif $(PYTHON) -c 'import pip, venv' 2> /dev/null; then \
+	  $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python $(INSTALL_UV); \
+	else \
+	  echo 'This Python came without venv and pip; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; \
+	fi
 
+# The stamps keep a second `make run` off the network, and fast.
 $(VENV)/.synced: $(BIN)/uv uv.lock
 	@$(BIN)/uv sync --locked --quiet --inexact
 	@touch $@
 
 $(VENV)/.synced-dev: $(BIN)/uv uv.lock
-	@$(BIN)/uv sync --locked --quiet --all-groups --inexact
+	@$(BIN)/uv sync --locked --quiet --inexact --all-groups
 	@touch $@ $(VENV)/.synced

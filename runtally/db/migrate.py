@@ -1,6 +1,11 @@
-"""Alembic from code: upgrade, what is pending, whether models and migrations agree."""
+"""Alembic from code: upgrade, what is pending, whether models and migrations agree.
 
+The reporting table has a history of its own, because it may live in another database; it is in the same one otherwise.
+"""
+
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
@@ -10,43 +15,66 @@ from alembic.util import CommandError
 from runtally.db.database import Connection
 from runtally.settings import CHECKOUT
 
-SELECT_VERSION = """
-SELECT version_num
-  FROM alembic_version
-"""
+SCRIPTS = CHECKOUT / "alembic"
 
 
-def config(database_url: str) -> Config:
-    options = Config(CHECKOUT / "pyproject.toml", toml_file=CHECKOUT / "pyproject.toml")
+@dataclass(frozen=True, slots=True)
+class History:
+    """Migrations that build on each other, and the table that remembers how far a database is."""
+
+    folder: Path
+    version_table: str
+
+
+MAIN = History(SCRIPTS / "versions", "alembic_version")
+REPORTING = History(SCRIPTS / "reporting", "reporting_alembic_version")
+
+
+def config(database_url: str, history: History = MAIN) -> Config:
+    options = Config(toml_file=CHECKOUT / "pyproject.toml")
+    options.set_main_option("version_locations", str(history.folder))
     options.attributes["database_url"] = database_url
+    options.attributes["version_table"] = history.version_table
     return options
 
 
-def upgrade(database_url: str) -> None:
-    """Bring the schema to the newest version. Blocking, with an event loop of its own: not for a running loop."""
+def upgrade(database_url: str, reporting_url: str | None = None) -> None:
+    """Bring the schema to the newest version; the reporting table goes where `reporting_url` says.
+
+    Blocking, with an event loop of its own: not for a running loop.
+    """
     command.upgrade(config(database_url), "head")
+    command.upgrade(config(reporting_url or database_url, REPORTING), "head")
 
 
 def models_differ(database_url: str) -> str | None:
     """What the migrations lack of the models, or None. Blocking, like `upgrade`."""
     try:
-        command.check(config(database_url))
+        for history in (MAIN, REPORTING):
+            command.check(config(database_url, history))
     except CommandError as error:
         return str(error)
     return None
 
 
 @cache
-def newest() -> str:
+def newest(history: History = MAIN) -> str:
     """The version that this code wants."""
-    head = ScriptDirectory(str(CHECKOUT / "alembic")).get_current_head()
+    head = ScriptDirectory(str(SCRIPTS), version_locations=[history.folder]).get_current_head()
     if head is None:
-        raise RuntimeError("alembic/versions holds no migration")
+        raise RuntimeError(f"{history.folder} holds no migration")
     return head
 
 
 async def is_current(connection: Connection) -> bool:
-    """Whether the database has the schema that this code wants."""
-    if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
-        return False
-    return bool(await connection.fetchval(SELECT_VERSION) == newest())
+    """Whether the database has the schema that this code wants; the reporting table may be elsewhere."""
+    reporting = await version_of(connection, REPORTING)
+    return await version_of(connection, MAIN) == newest() and reporting in {None, newest(REPORTING)}
+
+
+async def version_of(connection: Connection, history: History) -> str | None:
+    """How far the database is; None when nothing of the history is there."""
+    if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:
+        return None
+    version: str | None = await connection.fetchval(f"SELECT version_num FROM {history.version_table}")  # noqa: S608  # A name of ours.
+    return version

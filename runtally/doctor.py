@@ -1,0 +1,97 @@
+"""What is well with an installation, what is not, and what to do about it. Nothing is changed."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from runtally.clock import Clock
+from runtally.db.database import Connection
+from runtally.db.migrate import is_current
+from runtally.db.queries import select_server
+from runtally.pricing.queries import select_offers
+from runtally.settings import Settings
+
+OLDEST_POSTGRES = 13
+# A run from a clock that is further ahead lands in a bucket that does not exist yet.
+CLOCK_TOLERANCE = timedelta(seconds=2)
+GIB = 1024**3
+LITTLE_SPACE = 2 * GIB
+NO_SPACE = GIB // 10
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`message` says how it is, and what to do unless it is well."""
+
+    check: str
+    state: State
+    message: str
+
+
+def examine_settings(settings: Settings) -> Iterator[Finding]:
+    """Settings that are right by themselves, but leave something out or open."""
+    yield Finding("settings", State.OK, "each setting has a value that it may have")
+    yield _secret("INGEST_API_KEY", is_set=bool(settings.ingest_api_key), without="ingest answers 503")
+    yield _secret("SECRET_KEY", is_set=settings.secret_key is not None, without="nobody can sign in")
+    if settings.service_dev_mode:
+        yield Finding(
+            "dev mode", State.WARN, "everybody who reaches the pages is admin; unset SERVICE_DEV_MODE to end it"
+        )
+
+
+def examine_disk(data_dir: Path) -> Finding:
+    free = shutil.disk_usage(data_dir).free
+    state = State.FAIL if free < NO_SPACE else State.WARN if free < LITTLE_SPACE else State.OK
+    todo = "" if state is State.OK else "; free some, or move DATA_DIR to a larger disk"
+    return Finding("disk", state, f"{free / GIB:.1f} GiB free for {data_dir}{todo}")
+
+
+async def examine_database(connection: Connection, clock: Clock) -> list[Finding]:
+    """Raises `StoreUnavailable` when the database goes away meanwhile."""
+    before = clock()
+    server = await select_server(connection)
+    after = clock()
+    ahead = server.at - (before + (after - before) / 2)
+    findings = [_version(server.major, server.version), _clock(ahead)]
+    if not await is_current(connection):
+        return [
+            *findings,
+            Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
+        ]
+    findings.append(Finding("migrations", State.OK, "tables are those of this version"))
+    return [*findings, _prices(len(await select_offers(connection)))]
+
+
+def _secret(name: str, *, is_set: bool, without: str) -> Finding:
+    if is_set:
+        return Finding(name, State.OK, "set")
+    return Finding(name, State.WARN, f"not set, so {without}; set it, or start with `runtally serve --provision`")
+
+
+def _version(major: int, version: str) -> Finding:
+    if major < OLDEST_POSTGRES:
+        return Finding("database", State.FAIL, f"Postgres {version} is too old; use {OLDEST_POSTGRES} or newer")
+    return Finding("database", State.OK, f"Postgres {version} answers")
+
+
+def _clock(ahead: timedelta) -> Finding:
+    seconds = ahead.total_seconds()
+    if abs(ahead) > CLOCK_TOLERANCE:
+        todo = "let both machines keep time by NTP"
+        return Finding("clock", State.WARN, f"the database's clock is {seconds:+.1f} s from ours; {todo}")
+    return Finding("clock", State.OK, f"the database's clock is {seconds:+.3f} s from ours")
+
+
+def _prices(entries: int) -> Finding:
+    if not entries:
+        return Finding("prices", State.WARN, "there are none, so costs are unknown; run `runtally prices sync`")
+    return Finding("prices", State.OK, f"{entries:,} price entries")

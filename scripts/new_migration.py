@@ -1,0 +1,32 @@
+"""Writes the migration from the newest one to the models, to be read and edited: new_migration.py "what it does"."""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from alembic import command
+
+from runtally.db.embedded import database_url
+from runtally.db.migrate import config, models_differ, newest, upgrade
+from runtally.settings import Settings
+
+
+def write(message: str) -> None:
+    # Postgres does not run as root, so its user must be able to reach the folder.
+    folder = Path(tempfile.mkdtemp(prefix="runtally-migrations-"))
+    folder.chmod(0o755)
+    try:
+        with database_url(Settings(data_dir=folder, database_url=None)) as url:
+            upgrade(url)
+            # What autogenerate does not see, such as data, wants a migration too: an empty one.
+            differ = models_differ(url) is not None
+            number = f"{int(newest()) + 1:04}"
+            command.revision(config(url), message, autogenerate=differ, rev_id=number)
+    finally:
+        shutil.rmtree(folder)
+
+
+if len(sys.argv) != 2 or not sys.argv[1].strip():  # noqa: PLR2004  # The program and one argument.
+    sys.exit('Say what it does: make migration m="Add a region to runs"')
+write(sys.argv[1])

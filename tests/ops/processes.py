@@ -1,0 +1,110 @@
+"""Real processes around one data folder: started, watched, killed."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from runtally.db.database import Database
+
+T = TypeVar("T")
+
+RUNTALLY = str(Path(sys.executable).with_name("runtally"))
+# Enters `database_url`, says so, and leaves when its input ends.
+HOLDER = """
+import sys
+from runtally.db.embedded import database_url
+from runtally.settings import load_settings
+with database_url(load_settings()) as url:
+    print(url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def until(happens: Callable[[], T | None], *, seconds: float = 40) -> T:
+    """What `happens` answers as soon as it answers something."""
+    deadline = time.monotonic() + seconds
+    while not (answer := happens()):
+        assert time.monotonic() < deadline, f"{happens} did not happen in {seconds} s"
+        time.sleep(0.01)
+    return answer
+
+
+def environment(data_dir: Path, **more: str) -> dict[str, str]:
+    """Out of reach of every Postgres but the wheel's, and of the settings of whoever runs the tests."""
+    return {"PATH": "/usr/bin:/bin", "DATA_DIR": str(data_dir), **more}
+
+
+def run(command: list[str], data_dir: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """A command to its end, with its output."""
+    env = environment(data_dir, **more)
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=env, timeout=60)  # noqa: S603  # Our own command.
+
+
+@contextmanager
+def started(
+    command: list[str], data_dir: Path, *, user: int | None = None, **more: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A process with pipes to it, in a group of its own; at the end its input is closed and it is waited for."""
+    with subprocess.Popen(  # noqa: S603  # Our own programs.
+        command,
+        env=environment(data_dir, **more),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        user=user,
+        start_new_session=True,
+    ) as process:
+        yield process
+
+
+def holder(data_dir: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Another process that uses the embedded server, and leaves at the end unless it was killed."""
+    return started([sys.executable, "-c", HOLDER], data_dir)
+
+
+def url_of(process: subprocess.Popen[str]) -> str:
+    """Where a holder found its server; waits until it has."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def server_pid(data_dir: Path) -> int | None:
+    """The pid of the embedded server, or None after it was stopped in order."""
+    with suppress(FileNotFoundError, IndexError):
+        return int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+    return None
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process does anything still; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def answer_of(url: str, statement: str) -> object:
+    """What the database answers to one statement."""
+
+    async def ask() -> object:
+        async with Database(url) as database, database.connection() as connection:
+            return await connection.fetchval(statement)
+
+    return asyncio.run(ask())
+
+
+def children_of(pid: int) -> list[int]:
+    threads = (Path(f"/proc/{pid}/task")).iterdir()
+    return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+
+
+def kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 9)

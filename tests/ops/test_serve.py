@@ -1,0 +1,149 @@
+"""`runtally serve` from its first line to its last, as a real process."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from runtally.settings import Settings
+from tests.ops.processes import RUNTALLY, children_of, is_running, kill, run, server_pid, started, until
+from tests.serving import free_port
+
+
+@contextmanager
+def serving(
+    data_dir: Path, *flags: str, port: int | None = None, **more: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The service in dev mode, live, and its URL."""
+    port = port or free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [RUNTALLY, "serve", "--provision", "--port", str(port), *flags]
+    with started(command, data_dir, user=None, SERVICE_DEV_MODE="1", **more) as process:
+        try:
+            until(lambda: process.poll() is not None or is_live(url))
+            yield process, url
+        finally:
+            process.terminate()
+
+
+def is_live(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/api/health/live", timeout=1).is_success
+    return False
+
+
+def test_ctrl_c_ends_everything_in_order(settings: Settings) -> None:
+    with serving(settings.data_dir, "--workers", "2") as (process, _url):
+        family = family_of(process, settings)
+        # As a terminal does, to the workers too.
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=15)
+
+    assert (process.returncode, errors) == (0, "")
+    until(lambda: not any(is_running(pid) for pid in family))
+
+
+def test_a_term_signal_ends_everything_in_order(settings: Settings) -> None:
+    with serving(settings.data_dir) as (process, _url):
+        family = family_of(process, settings)
+        process.terminate()
+        _, errors = process.communicate(timeout=15)
+
+    assert (process.returncode, errors) == (0, "")
+    until(lambda: not any(is_running(pid) for pid in family))
+
+
+def test_a_run_survives_a_kill_of_the_service_and_nothing_keeps_the_next_start(settings: Settings) -> None:
+    body = {"projectId": "killed", "runId": "r1", "provider": "openai", "model": "gpt-4o-mini", "inputTokens": 1}
+    port = free_port()
+    with serving(settings.data_dir, "--workers", "2", port=port, INGEST_API_KEY="k") as (process, url):
+        first = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).json()
+        postgres, *workers = family_of(process, settings)
+        process.kill()
+    until(lambda: not any(is_running(pid) for pid in workers))
+
+    with serving(settings.data_dir, port=port, INGEST_API_KEY="k") as (_, url):
+        assert server_pid(settings.data_dir) == postgres
+        again = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).json()
+
+    assert first["ok"]
+    assert again["duplicates"] == 1
+
+
+def test_a_postgres_that_dies_under_it_comes_back_with_the_data(settings: Settings) -> None:
+    body = {"projectId": "died", "runId": "r1", "provider": "openai", "model": "gpt-4o-mini", "inputTokens": 1}
+    with serving(settings.data_dir, INGEST_API_KEY="k") as (_process, url):
+        httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).raise_for_status()
+        postgres = server_pid(settings.data_dir)
+        assert postgres
+        kill(postgres)
+        until(lambda: server_pid(settings.data_dir) != postgres)
+        until(lambda: httpx.get(f"{url}/api/health", timeout=10).is_success)
+        again = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).json()
+
+    assert again["duplicates"] == 1
+    assert server_pid(settings.data_dir) is None
+
+
+def test_beside_it_the_line_that_it_prints_works_when_pasted_and_so_do_commands(settings: Settings) -> None:
+    with serving(settings.data_dir) as (process, url):
+        line = re.search(r"^    curl .*?[^\\]$", greeting_of(process), re.DOTALL | re.MULTILINE)
+        assert line
+        pasted = subprocess.run(["/bin/sh", "-c", f"{line[0]} --silent"], check=False, capture_output=True, text=True)  # noqa: S603  # What it printed.
+
+        listed = run([RUNTALLY, "keys", "list"], settings.data_dir)
+        health = httpx.get(f"{url}/api/health", timeout=10)
+
+    assert pasted.stdout.startswith('{"ok":true'), pasted.stdout + pasted.stderr
+    assert listed.returncode == 0, listed.stderr
+    assert health.json()["database"] == "ok"
+
+
+def test_a_taken_port_is_said_before_anything_starts(data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = run([RUNTALLY, "serve", "--port", str(taken.getsockname()[1])], data_dir)
+
+    assert refused.returncode == 1
+    assert "another program listens there" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not list(data_dir.iterdir())
+
+
+def test_dev_mode_is_refused_where_others_can_reach_it(data_dir: Path) -> None:
+    refused = run([RUNTALLY, "serve", "--host", "0.0.0.0"], data_dir, SERVICE_DEV_MODE="1")  # noqa: S104  # Refused.
+
+    assert refused.returncode == 1
+    assert "SERVICE_DEV_MODE_ALLOW_REMOTE=1" in refused.stderr
+
+
+def test_without_a_database_it_serves_503_and_says_so(data_dir: Path) -> None:
+    nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+    with serving(data_dir, DATABASE_URL=nowhere) as (process, url):
+        health = httpx.get(f"{url}/api/health", timeout=10)
+        process.terminate()
+        _, errors = process.communicate(timeout=15)
+
+    assert health.status_code == 503
+    assert "out of reach" in errors
+
+
+def family_of(process: subprocess.Popen[str], settings: Settings) -> list[int]:
+    """The Postgres that it started, and its workers."""
+    postgres = server_pid(settings.data_dir)
+    assert postgres
+    return [postgres, *(pid for pid in children_of(process.pid) if pid != postgres)]
+
+
+def greeting_of(process: subprocess.Popen[str]) -> str:
+    """All that was printed up to the last line of the greeting."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not lines or "Ctrl-C" not in lines[-1]:
+        lines.append(process.stdout.readline())
+    return "".join(lines)

@@ -1,0 +1,58 @@
+"""What the service says when it is up."""
+
+import pytest
+
+from tests.serving import settings_for
+from webapp.cli.greeting import Greeting
+
+DATABASE_URL = "postgresql://somewhere/db"
+
+
+def greeting(
+    *,
+    port: int = 8000,
+    by_make: bool = True,
+    shown_key: str | None = None,
+    database_url: str | None = DATABASE_URL,
+    **settings: object,
+) -> str:
+    made = settings_for(DATABASE_URL, **settings).model_copy(update={"database_url": database_url})
+    return str(Greeting(made, port=port, by_make=by_make, shown_key=shown_key, program=".venv/bin/runtally"))
+
+
+def test_a_key_that_was_not_made_here_is_never_shown() -> None:
+    said = greeting(ingest_api_key="very-secret")
+
+    assert "very-secret" not in said
+    assert '"Authorization: Bearer $INGEST_API_KEY"' in said
+
+
+def test_a_key_that_was_made_here_makes_the_line_work_when_pasted() -> None:
+    assert '"Authorization: Bearer made-here"' in greeting(shown_key="made-here")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "http://127.0.0.1:8000"),  # noqa: S104  # Nothing listens here.
+        ("::", "http://[::1]:8000"),
+        ("10.0.0.7", "http://10.0.0.7:8000"),
+    ],
+)
+def test_the_url_is_one_that_a_browser_can_open(host: str, url: str) -> None:
+    assert f"is up: {url}\n" in greeting(host=host)
+
+
+def test_it_says_how_to_load_the_demo() -> None:
+    assert "\n    make demo\n" in greeting()
+    assert "\n    .venv/bin/runtally demo --url http://127.0.0.1:9000\n" in greeting(port=9000)
+    assert "\n    .venv/bin/runtally demo --url http://127.0.0.1:8000\n" in greeting(by_make=False)
+
+
+def test_it_says_what_an_operator_must_know() -> None:
+    assert "Dev mode: everybody" in greeting(service_dev_mode=True)
+    assert "Dev mode" not in greeting()
+    assert "INGEST_API_KEY is not set" in greeting(ingest_api_key="")
+    assert "embedded Postgres" in greeting(database_url=None)
+    assert "embedded Postgres" not in greeting()

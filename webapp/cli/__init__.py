@@ -1,0 +1,53 @@
+"""The command line. A command is imported when it is used, so that `runtally serve` does not wait for the others."""
+
+from importlib import import_module
+
+import click
+
+from runtally import __version__
+from runtally.errors import RuntallyError, StoreUnavailable
+
+COMMANDS = {
+    "serve": "webapp.cli.serve:serve",
+    "migrate": "webapp.cli.migrate:migrate",
+    "demo": "webapp.cli.demo:demo",
+    "import": "webapp.cli.import_:import_file",
+    "projects": "webapp.cli.projects:projects",
+    "keys": "webapp.cli.keys:keys",
+    "prices": "webapp.cli.prices:prices",
+    "doctor": "webapp.cli.doctor:doctor",
+}
+OUT_OF_REACH = "The database is out of reach: check DATABASE_URL, and that the server runs and lets this machine in."
+
+
+class Commands(click.Group):
+    """Finds commands in COMMANDS, and turns the domain's errors into one line on stderr."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # Click's interface.
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # Click's interface.
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except RuntallyError as error:
+            # What a client of the API should do about a database that is away is of no use to who runs it.
+            message = OUT_OF_REACH if error.message == StoreUnavailable.message else error.message
+            lines = [message, *(f"  {detail.path}: {detail.message}" for detail in error.details)]
+            raise click.ClickException("\n".join(lines)) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="runtally")
+def main() -> None:
+    """Self-hosted telemetry for LLM calls: cost, errors and latency, never prompts.
+
+    Settings come from the environment; `runtally doctor` checks them and says what to do.
+    Exit codes: 0 done, 1 failed, 2 wrong usage.
+    """

@@ -1,0 +1,16 @@
+"""The logs of a command, which are for an operator to read."""
+
+import logging
+
+from runtally import log
+from runtally.settings import Settings
+
+# Their news at INFO are of no use there: which loop started, which dialect was found.
+CHATTY = ("alembic", "uvicorn.error")
+
+
+def set_up_logs(settings: Settings) -> None:
+    log.set_up(settings.log_format, settings.log_level)
+    if settings.log_level.upper() == "INFO":
+        for name in CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)

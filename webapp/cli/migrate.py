@@ -1,0 +1,48 @@
+"""`runtally migrate`."""
+
+import asyncio
+
+import click
+from alembic.util import CommandError
+
+from runtally.db import migrate as migrations
+from runtally.db.database import Database
+from runtally.db.embedded import database_url
+from runtally.errors import RuntallyError
+from runtally.settings import load_settings
+from webapp.cli.logs import set_up_logs
+
+
+@click.command(epilog="Example: DATABASE_URL=postgresql://runtally@db/runtally runtally migrate")
+def migrate() -> None:
+    """Bring the database to this version's tables.
+
+    Run it before a new version serves. Several at once wait for each other; with nothing to do it does nothing.
+    """
+    settings = load_settings()
+    set_up_logs(settings)
+    with database_url(settings) as url:
+        changed = bring_up_to_date(url)
+    click.echo(f"{'Migrated to' if changed else 'Nothing to do: the schema is at'} version {migrations.newest()}.")
+
+
+def bring_up_to_date(url: str) -> bool:
+    """Migrate if anything is to do, and answer whether it was. Blocking, with an event loop of its own.
+
+    Raises `StoreUnavailable` when the database is out of reach, and a plain `RuntallyError` when its tables are those of a
+    newer version.
+    """
+    if asyncio.run(_is_current(url)):
+        return False
+    try:
+        migrations.upgrade(url)
+    except CommandError as error:
+        raise RuntallyError(
+            f"The database was migrated by another version of Runtally; use that one. ({error}.)"
+        ) from error
+    return True
+
+
+async def _is_current(url: str) -> bool:
+    async with Database(url) as database, database.connection() as connection:
+        return await migrations.is_current(connection)

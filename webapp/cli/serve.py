@@ -1,0 +1,185 @@
+"""`runtally serve`: everything that has to be there before the first request, and its end."""
+
+import errno
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from types import FrameType
+
+import click
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from runtally.db.embedded import database_url, kept_up
+from runtally.errors import RuntallyError, SettingsError, StoreUnavailable
+from runtally.pricing.catalogue import seed_if_empty
+from runtally.provision import kept_secrets
+from runtally.provision import provision as make_secrets
+from runtally.settings import Settings, load_settings
+from webapp.cli.greeting import Greeting
+from webapp.cli.logs import set_up_logs
+from webapp.cli.migrate import bring_up_to_date
+
+BACKLOG = 2048
+# Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
+SHUTDOWN_SECONDS = 10
+# Longer than a proxy keeps an idle connection, so that it is never closed under a request.
+KEEP_ALIVE_SECONDS = 75
+INTERRUPTED = 130
+
+
+class Workers(Multiprocess):
+    """Workers are born deaf to Ctrl-C, which would end those that still import in a traceback.
+
+    Their servers listen to it, and we tell them as well.
+    """
+
+    def init_processes(self) -> None:
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        super().init_processes()
+        signal.signal(signal.SIGINT, handler)
+
+
+@click.command(epilog="Example: runtally serve --port 9000 --workers 2")
+@click.option("--host", help="Address to listen on, instead of HOST.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, instead of PORT; 0 takes a free one.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Server processes.")
+@click.option("--provision", is_flag=True, help="First make the secrets that are missing, and keep them in DATA_DIR.")
+def serve(host: str | None, port: int | None, workers: int, *, provision: bool) -> None:
+    """Serve the API and the pages.
+
+    Without DATABASE_URL an embedded Postgres is started first, and stopped at the end. The database is migrated.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    given = {"host": host, "port": port}
+    settings = load_settings(**{name: value for name, value in given.items() if value is not None})
+    set_up_logs(settings)
+    check_dev_mode(settings)
+    if provision:
+        settings = make_secrets(settings)
+    try:
+        with listening(settings) as listener, database_url(settings) as url:
+            _prepare(url, embedded=not settings.database_url)
+            _hand_over(settings, url)
+            with kept_up(settings):
+                _run(_config(workers), listener, _greeting(settings, listener, by_make=provision))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def check_dev_mode(settings: Settings) -> None:
+    """Raises `SettingsError` when everybody would be admin on an address that others can reach."""
+    if settings.service_dev_mode and not settings.service_dev_mode_allow_remote and not _is_loopback(settings.host):
+        raise SettingsError(
+            f"With SERVICE_DEV_MODE=1 everybody is admin, and others can reach {settings.host}: unset it, or listen on "
+            "127.0.0.1. SERVICE_DEV_MODE_ALLOW_REMOTE=1 allows it all the same."
+        )
+
+
+def listening(settings: Settings) -> socket.socket:
+    """A socket that already takes connections, so that a taken port is found before anything is started.
+
+    Raises `SettingsError`.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        todo = {
+            errno.EADDRINUSE: "another program listens there; stop it, or choose another PORT (--port)",
+            errno.EACCES: "ports below 1024 are for root; choose another PORT (--port)",
+        }.get(error.errno or 0, f"{error.strerror}; correct HOST (--host)")
+        raise SettingsError(f"Cannot listen on {settings.host} port {settings.port}: {todo}.") from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _prepare(url: str, *, embedded: bool) -> None:
+    try:
+        bring_up_to_date(url)
+        seed_if_empty(url)
+    except StoreUnavailable:
+        if embedded:
+            raise
+        # A service that starts before its database answers 503 and recovers; one that refuses to start does not.
+        click.echo(
+            "Warning: the database of DATABASE_URL is out of reach, and requests are answered with 503 until it is not. "
+            "If it has no tables yet, run `runtally migrate` then.",
+            err=True,
+        )
+
+
+def _hand_over(settings: Settings, url: str) -> None:
+    """Workers read the environment: it gets what flags said, and where the embedded server is."""
+    os.environ |= {
+        "DATABASE_URL": url,
+        "DATA_DIR": str(settings.data_dir),
+        "HOST": settings.host,
+        "PORT": str(settings.port),
+    }
+
+
+def _greeting(settings: Settings, listener: socket.socket, *, by_make: bool) -> Greeting:
+    made = kept_secrets(settings).get("INGEST_API_KEY") if by_make and settings.service_dev_mode else None
+    keys = [key.get_secret_value() for key in settings.ingest_api_key]
+    return Greeting(
+        settings,
+        port=listener.getsockname()[1],
+        by_make=by_make,
+        shown_key=made if made in keys else None,
+        program=sys.argv[0],
+    )
+
+
+def _config(workers: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        "webapp.cli.worker:application",
+        factory=True,
+        workers=workers,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+
+
+def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) -> None:
+    """Serve until a signal; from here on signals end the service in order instead of interrupting it."""
+    if config.workers > 1:
+        supervisor = Workers(config, sockets=[listener])
+        click.echo(str(greeting))
+        supervisor.run()
+        failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
+    else:
+        config.load()
+        server = uvicorn.Server(config)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, server.handle_exit)
+        click.echo(str(greeting))
+        with suppress(SystemExit):
+            server.run(sockets=[listener])
+        failed = not server.started
+    if failed:
+        raise RuntallyError("The service did not start; the lines above say why.")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """What Ctrl-C does by itself: leave every `with` block, and so stop the embedded server."""
+    raise KeyboardInterrupt

@@ -1,0 +1,32 @@
+"""What one server process does before it serves: its logs, its parent, its application."""
+
+import multiprocessing
+import os
+import threading
+
+from quart import Quart
+
+from runtally.settings import load_settings
+from webapp.app import create_app
+from webapp.cli.logs import set_up_logs
+
+
+def application() -> Quart:
+    """The application of this process, made from the environment; uvicorn calls it in each worker."""
+    settings = load_settings()
+    set_up_logs(settings)
+    leave_with_parent()
+    return create_app(settings)
+
+
+def leave_with_parent() -> None:
+    """A worker ends when its parent does, even by `kill -9`: else it would hold the port against the next start."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="leave-with-parent", daemon=True).start()
