@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from runtally.settings import PrivacyMode
 
+_SEPARATORS = dict.fromkeys(map(ord, "_-. "))
+
 
 @dataclass(frozen=True, slots=True)
 class Scrubbed:
@@ -58,4 +60,4 @@ class ContentRule:
 
 
 def _normalised(key: str) -> str:
-    return key.replace("_", "").replace("-", "").replace(".", "").replace(" ", "").casefold()
+    return key.translate(_SEPARATORS).casefold()

@@ -154,10 +154,12 @@ def _upstream_usd(metadata: dict[str, Any]) -> Decimal | None:
 
 def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any JSON value.
     """How many objects and arrays are inside one another, counted no further than the limit."""
-    if limit == 0 or not isinstance(value, dict | list):
-        return 0
-    items = value.values() if isinstance(value, dict) else value
-    return 1 + max((_levels(item, limit - 1) for item in items), default=0)
+    deepest = 0
+    if limit:
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, dict | list):
+                deepest = max(deepest, _levels(item, limit - 1))
+    return deepest + 1
 
 
 def _occurred_at(sent: WireRun, now: datetime, check: _Check) -> datetime:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from runtally.models.run import CostSource, Status
+from runtally.money import MAX_USD
 
 MAX_COUNT = 2**53 - 1
 """The largest whole number that every JSON client can send exactly."""
@@ -35,6 +36,28 @@ Preview = Annotated[
     Meta(max_length=MAX_PREVIEW, pattern=_WITHOUT_NUL, description="a string of at most 160 characters, without NUL"),
 ]
 Metadata = Annotated[dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels")]
+# msgspec hands raw values over unread, so their constraints are only told here; `ingest.normalize` enforces them.
+_NUMBER = {"type": ["number", "null"], "minimum": 0}
+Amount = Annotated[
+    msgspec.Raw,
+    Meta(description="a number from 0 to 1000000000000", extra_json_schema=_NUMBER | {"maximum": int(MAX_USD)}),
+]
+Quantity = Annotated[
+    msgspec.Raw, Meta(description="a number from 0 to 2^53 - 1", extra_json_schema=_NUMBER | {"maximum": MAX_COUNT})
+]
+Moment = Annotated[
+    str,
+    Meta(
+        max_length=MAX_NAME,
+        pattern=_WITHOUT_NUL,
+        description="a string of at most 256 characters, without NUL",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+ProjectId = Annotated[
+    str,
+    Meta(max_length=MAX_PROJECT_ID, pattern=_NOT_BLANK, description="a string of 1 to 128 characters, not blank"),
+]
 
 _CAMEL = {"cost_usd": "costUSD"}
 
@@ -48,8 +71,8 @@ def camel(name: str) -> str:
 class WireTokens(msgspec.Struct, frozen=True):
     """Legacy token counts."""
 
-    input: msgspec.Raw | UnsetType = UNSET
-    output: msgspec.Raw | UnsetType = UNSET
+    input: Quantity | UnsetType = UNSET
+    output: Quantity | UnsetType = UNSET
 
 
 class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
@@ -61,16 +84,16 @@ class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     prompt: msgspec.Raw | UnsetType = UNSET
     completion: msgspec.Raw | UnsetType = UNSET
     tokens: WireTokens | None = None
-    cost: msgspec.Raw | UnsetType = UNSET
-    latency: msgspec.Raw | UnsetType = UNSET
-    timestamp: Text | None = None
+    cost: Amount | UnsetType = UNSET
+    latency: Quantity | UnsetType = UNSET
+    timestamp: Moment | None = None
     metadata: Metadata | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cached_input_tokens: Count | None = None
     cache_write_tokens: Count | None = None
     reasoning_tokens: Count | None = None
-    cost_usd: msgspec.Raw | UnsetType = UNSET
+    cost_usd: Amount | UnsetType = UNSET
     latency_ms: Count | None = None
     status: Status | None = None
     error_code: Text | None = None
@@ -89,3 +112,51 @@ class Envelope(msgspec.Struct, frozen=True, rename=camel):
 
     project_id: msgspec.Raw | UnsetType = UNSET
     runs: msgspec.Raw | UnsetType = UNSET
+
+
+class SingleRun(WireRun, frozen=True, rename=camel, kw_only=True):
+    """One run and its project."""
+
+    project_id: ProjectId
+
+
+class Batch(msgspec.Struct, frozen=True, rename=camel):
+    """Runs of one project; a body with `runs` is a batch. All are stored or, if one of them is wrong, none."""
+
+    project_id: ProjectId
+    runs: Annotated[list[WireRun], Meta(min_length=1)]
+
+
+MEANING = {
+    "provider": "Provider of the model. For a routing aggregator such as openrouter, its own cost is trusted.",
+    "model": "Model, as the provider calls it.",
+    "id": "The client's own id of the run; kept as clientId, and no key.",
+    "prompt": "Must not be sent: it is dropped unread, or refused if the server is set to.",
+    "completion": "Must not be sent: it is dropped unread, or refused if the server is set to.",
+    "tokens": "Legacy; inputTokens and outputTokens win.",
+    "cost": "Legacy cost in US dollars; costUSD wins.",
+    "latency": "Legacy latency in milliseconds, rounded; latencyMs wins.",
+    "timestamp": "When the call was made: ISO 8601 (UTC if it has no offset), or Unix seconds or milliseconds in a string. "
+    "Not before 2020, at most 24 hours in the future; when missing, the time of receipt.",
+    "metadata": "Free-form, at most 16 KiB and 5 levels deep. Keys that name content, such as `messages`, are dropped.",
+    "inputTokens": "Input tokens, cached ones included.",
+    "outputTokens": "Output tokens, reasoning included.",
+    "cachedInputTokens": "Those of the input tokens that were read from a cache.",
+    "cacheWriteTokens": "Those of the input tokens that were written to a cache.",
+    "reasoningTokens": "Those of the output tokens that were spent on reasoning.",
+    "costUSD": "Cost in US dollars, as the client knows it; the server computes its own wherever it has a price.",
+    "latencyMs": "Latency in milliseconds.",
+    "status": "How the run ended; when missing, error if there is an errorCode, else success.",
+    "errorCode": "Error code.",
+    "promptHash": "Hash of the prompt, made by the client; better than a preview.",
+    "promptPreview": "Start of the prompt. Leave it out wherever privacy comes first.",
+    "experimentId": "Experiment that the run belongs to.",
+    "traceId": "Trace that the run belongs to; wins over metadata.traceId.",
+    "idempotencyKey": "Kept, and not enforced; runId is what makes a run unique.",
+    "runId": "Identity of the run within its project, for ever: a second run of that id changes nothing.",
+    "costSource": "Accepted and not believed: the server says where a cost comes from.",
+    "costEstimated": "Accepted and not believed: the server says whether a cost is an estimate.",
+    "projectId": "Project that the runs belong to; made by its first run.",
+    "runs": "The runs, in the order of the ids answered.",
+}
+"""What the fields are for, by their wire names; what they must be is in their types."""

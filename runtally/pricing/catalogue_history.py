@@ -1,6 +1,7 @@
 """Prices of the past that the catalogue has dropped or never had, for runs that are imported later.
 
-Each is from the provider's price list of its time; nothing here is in force for a run of today's models.
+They are as publicly known at the time and cannot be looked up any more, so what they price is an estimate. Nothing here
+is in force for a run of today's models.
 """
 
 from datetime import UTC, datetime
@@ -25,7 +26,8 @@ HISTORY = (
         effective_from=_DEEPSEEK_V2,
         effective_to=_END_OF_DEEPSEEK_V3_OFFER,
         catalogue_key=key_of("deepseek", "deepseek-chat", _DEEPSEEK_V2.date(), 0),
-        note="Price until 2025-02-08: https://api-docs.deepseek.com/news/news1226.",
+        estimated=True,
+        note="Price of its time, until 2025-02-08.",
     ),
     *(
         CatalogueEntry(
@@ -36,6 +38,7 @@ HISTORY = (
             input_per_million=_FIREWORKS_PER_MILLION,
             output_per_million=_FIREWORKS_PER_MILLION,
             catalogue_key=key_of("fireworks", model, None, 0),
+            estimated=True,
             note="No longer offered; price of its time.",
         )
         for model in ("deepseek-v3", "qwen2p5-coder-32b-instruct")

@@ -4,6 +4,7 @@ import typing
 
 import msgspec
 import pytest
+from sqlalchemy import Table
 from sqlmodel import SQLModel
 
 from runtally.db.bulk import BulkInsert
@@ -26,7 +27,7 @@ def test_the_struct_has_the_tables_types() -> None:
 
 
 @pytest.mark.parametrize("table", metadata.sorted_tables, ids=lambda table: table.name)
-def test_every_table_has_a_key_and_every_column_a_comment(table: typing.Any) -> None:
+def test_every_table_has_a_key_and_every_column_a_comment(table: Table) -> None:
     assert list(table.primary_key.columns)
     assert [column.name for column in table.columns if not column.comment] == []
 

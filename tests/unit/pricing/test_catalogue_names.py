@@ -50,7 +50,7 @@ BARE_NAMES = {"gpt-": "openai", "o1": "openai", "o3": "openai", "claude": "anthr
         ("litellm", "openai/gpt-4o-mini", "openai/gpt-4o-mini"),
         ("mistralai", "codestral-latest", "mistral/codestral"),
         ("xai", "grok-4.5", "x-ai/grok-4.5"),
-        ("fireworks_ai", "accounts/fireworks/models/deepseek-v3", "fireworks/deepseek-v3"),
+        ("fireworks_ai", "accounts/fireworks/models/deepseek-v3", "fireworks/deepseek-v3~"),
         ("deepseek", "deepseek-coder", "deepseek/deepseek-chat~"),
     ],
 )

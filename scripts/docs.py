@@ -1,0 +1,74 @@
+"""Writes the parts of the documentation that the code knows better: settings and the command line.
+
+python scripts/docs.py          write them
+python scripts/docs.py --check  say which are out of date, and exit with 1
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from runtally.settings import Settings
+from webapp.cli import main as runtally
+
+ROOT = Path(__file__).resolve().parents[1]
+START, END = "<!-- settings: written by `make docs` -->", "<!-- end of settings -->"
+
+
+def main() -> None:
+    stale = [path for path, text in generated().items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date; run `make docs`.")
+        sys.exit(bool(stale))
+    for path, text in generated().items():
+        path.write_text(text)
+
+
+def generated() -> dict[Path, str]:
+    """Each generated file with the text that it should have."""
+    readme = (ROOT / "README.md").read_text()
+    before, _, rest = readme.partition(START)
+    after = rest.partition(END)[2]
+    return {
+        ROOT / "README.md": f"{before}{START}\n\n{settings_table()}\n\n{END}{after}",
+        ROOT / "docs" / "cli.md": command_line(),
+    }
+
+
+def settings_table() -> str:
+    rows = ["| variable | default | meaning |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        rows.append(f"| `{name.upper()}` | {_default(field.default)} | {field.description} |")
+    return "\n".join(rows)
+
+
+def _default(value: object) -> str:
+    if isinstance(value, bool):
+        return f"`{int(value)}`"
+    if isinstance(value, tuple):
+        value = ",".join(value) if len(value) < 5 else "see `runtally/settings.py`"  # noqa: PLR2004  # Long lists tell nothing in a table.
+        return value if " " in value else f"`{value}`" if value else ""
+    if isinstance(value, int | str):
+        return f"`{value}`"
+    return ""
+
+
+def command_line() -> str:
+    intro = "# Command line\n\nWritten by `make docs` from `runtally --help`.\n"
+    return intro + "".join(_helps(runtally, click.Context(runtally, info_name="runtally", terminal_width=100)))
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if inner is not None:
+                yield from _helps(inner, click.Context(inner, parent=context, info_name=name, terminal_width=100))
+
+
+if __name__ == "__main__":
+    main()
