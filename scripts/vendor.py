@@ -49,7 +49,7 @@ COMPRESSIBLE = {".js", ".css", ".svg"}
 def main() -> None:
     subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=SOURCE, check=True)
     shutil.rmtree(TARGET, ignore_errors=True)
-    rows = [row_of(copied(asset), asset.package) for asset in ASSETS]
+    rows = [row_of(copied(asset), f"{asset.package}, `{asset.source}`") for asset in ASSETS]
     rows += [row_of(bundled(), " + ".join(BUNDLED))]
     for package in {asset.package for asset in ASSETS}:
         copy_licence(package)
@@ -80,8 +80,8 @@ def bundled() -> Path:
     """Vega, Vega-Lite and the interpreter as one ES module."""
     target = folder_of("vega") / "charts.min.js"
     esbuild = ["node_modules/.bin/esbuild", "charts.js", "--bundle", "--minify", "--format=esm", "--target=es2022"]
-    options = ["--legal-comments=none", "--log-level=warning", f"--outfile={target}", "--metafile=meta.json"]
-    subprocess.run([*esbuild, *options], cwd=SOURCE, check=True)
+    options = ["--alias:vega=./vega.js", "--legal-comments=none", "--log-level=warning", "--metafile=meta.json"]
+    subprocess.run([*esbuild, *options, f"--outfile={target}"], cwd=SOURCE, check=True)
     (target.parent / "LICENSES.txt").write_text(licences_of_bundle())
     return target
 
@@ -109,11 +109,12 @@ def copy_licence(package: str) -> None:
     shutil.copyfile(found[0], folder / "LICENSE")
 
 
-def row_of(path: Path, packages: str) -> str:
+def row_of(path: Path, source: str) -> str:
+    """The table's line of a file, and that of its compressed form, which is written here."""
     if path.suffix in COMPRESSIBLE:
         subprocess.run(["node", "-e", BROTLI, str(path)], check=True)
     sums = [
-        f"| `{file.relative_to(TARGET)}` | {packages} | {file.stat().st_size:,} | `{sha256(file)}` |"
+        f"| `{file.relative_to(TARGET)}` | {source} | {file.stat().st_size:,} | `{sha256(file)}` |"
         for file in (path, path.with_name(f"{path.name}.br"))
         if file.exists()
     ]
@@ -139,7 +140,7 @@ def readme(rows: list[str]) -> str:
             "|---|---|---|",
             *licences,
             "",
-            "| file | of | bytes | sha256 |",
+            "| file | made of | bytes | sha256 |",
             "|---|---|---|---|",
             *rows,
             "",

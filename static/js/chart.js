@@ -1,0 +1,249 @@
+// Draws the charts: every .chart-plot with a data-chart-src, whenever it appears or the server renders it anew.
+//
+// The box carries its state for styles and tests: data-loading, data-refreshing, data-ready or data-failed. A morph takes these attributes
+// away, because the server does not send them; that is how a chart is seen to need fresh figures under the same URL.
+
+const BOX = ".chart-plot[data-chart-src]";
+const TOOLTIP = "chart-tooltip";
+const SECONDS_TO_LOAD = 30;
+const STATES = ["loading", "refreshing", "ready", "failed"];
+
+const charts = new Map();
+const pageLoaded =
+  document.readyState === "complete"
+    ? Promise.resolve()
+    : new Promise((resolve) => addEventListener("load", resolve, { once: true }));
+
+let bundle;
+let attempts = 0;
+
+// Vega is three times as heavy as all the rest of a page, so it comes after the page.
+function loadBundle() {
+  bundle ??= pageLoaded
+    .then(() => {
+      const url = document.body.dataset.chartsBundle;
+      // A module that failed to load fails for good under the same URL in some browsers.
+      return import(attempts ? `${url}#${attempts}` : url);
+    })
+    .catch((error) => {
+      bundle = undefined;
+      attempts += 1;
+      throw error;
+    });
+  return bundle;
+}
+
+async function fetchText(url, signal) {
+  const limit = AbortSignal.timeout(SECONDS_TO_LOAD * 1000);
+  const response = await fetch(url, {
+    headers: { Accept: "application/json" },
+    signal: AbortSignal.any([signal, limit]),
+  });
+  if (!response.ok) throw new Error(`${response.status} for ${url}`);
+  return response.text();
+}
+
+class Chart {
+  constructor(box) {
+    this.box = box;
+    this.sizes = new ResizeObserver(() => this.fit());
+    this.sizes.observe(box);
+  }
+
+  // Bring the chart in step with its box.
+  sync() {
+    const src = this.box.dataset.chartSrc;
+    if (src !== this.src) this.load(src);
+    else if (!this.box.hasAttribute(`data-${this.state}`)) {
+      if (this.state === "loading" || this.state === "refreshing") this.show(this.state);
+      else this.load(src);
+    }
+  }
+
+  async load(src) {
+    // Under the same URL the figures are nearly the same, so the chart stays as bright as it is.
+    this.show(src === this.src && this.view ? "refreshing" : "loading");
+    this.src = src;
+    this.request?.abort();
+    const { signal } = (this.request = new AbortController());
+    try {
+      const [text, vega] = await Promise.all([fetchText(src, signal), loadBundle()]);
+      if (signal.aborted) return;
+      if (text !== this.text || !this.view) await this.draw(JSON.parse(text), vega, signal);
+      if (signal.aborted) return;
+      this.text = text;
+      this.show("ready");
+    } catch (error) {
+      if (signal.aborted) return;
+      console.warn("A chart did not load:", error);
+      this.fail();
+    }
+  }
+
+  async draw({ spec, ...words }, { compile, parse, View, expressionInterpreter }, signal) {
+    const plot = document.createElement("div");
+    // Takes the width of the box without ever giving it one, so that a narrower window can shrink it again.
+    Object.assign(plot.style, { width: "0", minWidth: "100%", height: "0", overflow: "visible" });
+    // The box speaks for the drawing.
+    plot.setAttribute("aria-hidden", "true");
+    const vega = compile({ ...spec, ...this.size() }).spec;
+    const view = new View(parse(vega, null, { ast: true }), {
+      container: plot,
+      expr: expressionInterpreter,
+      renderer: "svg",
+    });
+    view.tooltip((_, event, __, value) => (value ? showTooltip(words, value.i, event) : hideTooltip()));
+    await view.runAsync();
+    if (signal.aborted) {
+      view.finalize();
+      return;
+    }
+    this.clear();
+    this.view = view;
+    this.box.replaceChildren(plot);
+    this.fit();
+  }
+
+  size() {
+    return { width: this.box.clientWidth || 600, height: this.box.clientHeight || 276 };
+  }
+
+  fit() {
+    const { width, height } = this.size();
+    const { view } = this;
+    if (view && (view.width() !== width || view.height() !== height)) view.width(width).height(height).runAsync();
+  }
+
+  fail() {
+    this.clear();
+    const message = document.createElement("p");
+    message.className = "chart-failed";
+    message.setAttribute("role", "status");
+    const retry = document.createElement("button");
+    retry.type = "button";
+    retry.className = "button";
+    retry.textContent = "Try again";
+    retry.addEventListener("click", retryAll);
+    message.append("This chart didn't load. The table below has the same figures. ", retry);
+    this.box.replaceChildren(message);
+    this.show("failed");
+  }
+
+  show(state) {
+    this.state = state;
+    for (const name of STATES) this.box.toggleAttribute(`data-${name}`, name === state);
+    // An image may hold no button.
+    this.box.setAttribute("role", state === "failed" ? "group" : "img");
+  }
+
+  clear() {
+    hideTooltip();
+    this.view?.finalize();
+    this.view = undefined;
+    this.text = undefined;
+  }
+
+  dispose() {
+    this.request?.abort();
+    this.sizes.disconnect();
+    this.clear();
+  }
+}
+
+// What failed for one chart mostly failed for all.
+function retryAll() {
+  for (const chart of charts.values()) if (chart.state === "failed") chart.load(chart.src);
+}
+
+function tooltip() {
+  let element = document.getElementById(TOOLTIP);
+  if (!element) {
+    element = document.createElement("div");
+    element.id = TOOLTIP;
+    element.hidden = true;
+    element.setAttribute("aria-hidden", "true");
+    document.body.append(element);
+  }
+  return element;
+}
+
+let shownTip;
+
+function showTooltip(words, bucket, event) {
+  const element = tooltip();
+  const tip = words.tips[bucket];
+  if (tip !== shownTip || element.hidden) element.replaceChildren(...tooltipContent(words, tip));
+  shownTip = tip;
+  element.hidden = false;
+  const gap = 14;
+  const { offsetWidth: width, offsetHeight: height } = element;
+  const right = event.clientX + gap;
+  const left = right + width > innerWidth - gap ? event.clientX - gap - width : right;
+  const top = Math.min(event.clientY + gap, innerHeight - gap - height);
+  element.style.left = `${Math.max(4, left)}px`;
+  element.style.top = `${Math.max(4, top)}px`;
+}
+
+function hideTooltip() {
+  const element = document.getElementById(TOOLTIP);
+  if (element) element.hidden = true;
+}
+
+function tooltipContent(words, { title, values, total, previous }) {
+  const heading = document.createElement("p");
+  heading.className = "tooltip-title";
+  heading.textContent = title;
+  const table = document.createElement("table");
+  words.rows.forEach(([name, slot], number) => {
+    if (values[number] !== null) table.append(tooltipRow(name, values[number], slot));
+  });
+  if (total !== undefined) table.append(tooltipRow("Total", total, "", "total"));
+  if (previous !== undefined) table.append(tooltipRow(words.previous, previous, "previous", "previous"));
+  return [heading, table];
+}
+
+function tooltipRow(name, value, slot, kind = "") {
+  const row = document.createElement("tr");
+  row.className = kind;
+  const mark = row.insertCell();
+  if (slot) {
+    const swatch = document.createElement("span");
+    swatch.className = `swatch ${slot}`;
+    mark.append(swatch);
+  }
+  const head = document.createElement("th");
+  head.scope = "row";
+  head.textContent = name;
+  row.append(head);
+  row.insertCell().textContent = value;
+  return row;
+}
+
+function syncAll() {
+  for (const [box, chart] of charts) {
+    if (!box.isConnected || !box.matches(BOX)) {
+      chart.dispose();
+      charts.delete(box);
+    }
+  }
+  for (const box of document.querySelectorAll(BOX)) {
+    if (!charts.has(box)) charts.set(box, new Chart(box));
+    charts.get(box).sync();
+  }
+}
+
+// Swaps, morphs and Back all end in changes of the document; what charts and tooltip change themselves is not news.
+new MutationObserver((records) => {
+  const isNews = ({ type, target }) =>
+    type === "attributes" || !(target instanceof Element && target.closest(`.chart-plot, #${TOOLTIP}`));
+  if (records.some(isNews)) syncAll();
+}).observe(document.documentElement, {
+  childList: true,
+  subtree: true,
+  attributeFilter: ["data-chart-src", ...STATES.map((state) => `data-${state}`)],
+});
+addEventListener("scroll", hideTooltip, { passive: true, capture: true });
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape") hideTooltip();
+});
+syncAll();

@@ -1,0 +1,72 @@
+"""The specs that charts are filled into."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from webapp.charts import specs
+from webapp.charts.axes import Ticks
+from webapp.charts.colours import OTHER, SLOTS
+
+ALL = [specs.bars(), specs.line("bad"), specs.line("accent")]
+TICKS = Ticks((0.0, 1.0), ("0", "1"))
+PAINTED = re.compile(r"color|fill|stroke|background", re.IGNORECASE)
+MEASURES = ("strokeWidth", "strokeDash", "strokeJoin", "strokeCap")
+
+
+def strings_painted(value: object, key: str = "") -> Iterator[str]:
+    """Every text in the spec that stands where a colour goes."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from strings_painted(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings_painted(inner, key)
+    elif isinstance(value, str) and (key == "range" or (PAINTED.search(key) and key not in MEASURES)):
+        yield value
+
+
+@pytest.mark.parametrize("spec", ALL)
+def test_colours_are_variables_of_the_theme(spec: specs.Spec) -> None:
+    painted = set(strings_painted(json.loads(spec.filled(1, TICKS, TICKS, {}))))
+
+    assert painted
+    assert {text for text in painted if not re.fullmatch(r"var\(--[a-z0-9]+\)|transparent", text)} == set()
+
+
+def test_every_slot_has_its_colour() -> None:
+    text = specs.bars().filled(1, TICKS, TICKS, {})
+
+    assert all(f'"var(--{slot})"' in text for slot in (*SLOTS, OTHER))
+
+
+def test_a_request_puts_in_ticks_width_and_rows() -> None:
+    spec = json.loads(specs.bars().filled(28, TICKS, Ticks((0.0, 9.0), ("$0", "$9")), {"segments": [{"i": 0}]}))
+
+    values = {parameter["name"]: parameter.get("value") for parameter in spec["params"]}
+    assert values["ends"] == [0, 28]
+    assert values["top"] == 9
+    assert values["y_labels"] == ["$0", "$9"]
+    assert spec["datasets"] == {"segments": [{"i": 0}]}
+
+
+def test_the_same_chart_is_the_same_bytes_in_every_process() -> None:
+    first = specs.bars().filled(1, TICKS, TICKS, {})
+    specs.bars.cache_clear()
+
+    assert specs.bars().filled(1, TICKS, TICKS, {}) == first
+
+
+@pytest.mark.parametrize("spec", ALL)
+def test_nothing_is_smoothed(spec: specs.Spec) -> None:
+    assert "interpolate" not in spec.head
+
+
+@pytest.mark.parametrize("spec", ALL)
+def test_axes_have_no_titles_and_no_vertical_grid(spec: specs.Spec) -> None:
+    config = json.loads(spec.filled(1, TICKS, TICKS, {}))["config"]
+
+    assert config["axis"]["title"] is None
+    assert config["axisX"]["grid"] is False

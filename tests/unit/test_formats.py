@@ -1,0 +1,223 @@
+"""Numbers, money and times as people read them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webapp import formats
+from webapp.formats import Change, Tone
+
+NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        ("0", "$0.00"),
+        ("0.00001", "<$0.0001"),
+        ("0.0001", "$0.0001"),
+        ("0.02474", "$0.0247"),
+        ("0.09994", "$0.0999"),
+        ("0.09996", "$0.100"),
+        ("0.1234", "$0.123"),
+        ("0.9994", "$0.999"),
+        ("0.9996", "$1.00"),
+        ("1", "$1.00"),
+        ("277.615", "$277.62"),
+        ("1234567.8", "$1,234,567.80"),
+        ("-3", "\u2212$3.00"),
+        ("-0.00001", "\u2212<$0.0001"),
+    ],
+)
+def test_money(amount: str, text: str) -> None:
+    assert formats.money(Decimal(amount)) == text
+
+
+@given(st.decimals("0.0001", 10**9, places=12))
+def test_money_is_right_to_half_of_its_last_digit(amount: Decimal) -> None:
+    shown = Decimal(formats.money(amount).removeprefix("$").replace(",", ""))
+
+    assert abs(shown - amount) <= Decimal(1).scaleb(int(shown.as_tuple().exponent)) / 2
+
+
+@given(st.decimals("0.0001", 10**9, places=12))
+def test_money_has_as_many_decimals_as_its_size_asks_for(amount: Decimal) -> None:
+    shown = Decimal(formats.money(amount).removeprefix("$").replace(",", ""))
+
+    assert -int(shown.as_tuple().exponent) == (2 if shown >= 1 else 3 if shown >= Decimal("0.1") else 4)
+
+
+def test_an_estimate_has_no_cents_from_a_hundred_dollars_up() -> None:
+    assert formats.rough_money(Decimal("1206.4")) == "$1,206"
+    assert formats.rough_money(Decimal("99.5")) == "$99.50"
+    assert formats.rough_money(Decimal("0.0247")) == "$0.0247"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [("0", "$0.00"), ("3", "$3.00"), ("0.024731000000", "$0.024731"), ("1200", "$1,200.00"), ("-0.5", "\u2212$0.50")],
+)
+def test_exact_money(amount: str, text: str) -> None:
+    assert formats.money_exact(Decimal(amount)) == text
+
+
+@given(st.decimals(0, 10**12, places=12))
+def test_exact_money_has_every_digit(amount: Decimal) -> None:
+    assert Decimal(formats.money_exact(amount).removeprefix("$").replace(",", "")) == amount
+
+
+def test_counts_have_thousands_separators() -> None:
+    assert formats.count(11_232) == "11,232"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (9_999, "9,999"),
+        (10_000, "10k"),
+        (12_345, "12.3k"),
+        (99_949, "99.9k"),
+        (99_950, "100k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (46_400_000, "46.4M"),
+        (123_456_789, "123M"),
+        (5_100_000_000, "5.1B"),
+        (5 * 10**15, "5,000T"),
+        (-46_400_000, "-46.4M"),
+    ],
+)
+def test_tokens(number: int, text: str) -> None:
+    assert formats.tokens(number) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 ms"),
+        (840, "840 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (5_120, "5.1 s"),
+        (59_949, "59.9 s"),
+        (59_950, "1 min"),
+        (125_000, "2 min 5 s"),
+        (3_599_600, "1 h"),
+        (4_320_000, "1 h 12 min"),
+    ],
+)
+def test_durations(milliseconds: int, text: str) -> None:
+    assert formats.duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (0.0, "0%"),
+        (0.00001, "<0.01%"),
+        (0.0104, "1.04%"),
+        (0.09994, "9.99%"),
+        (0.09999, "10%"),
+        (0.125, "12.5%"),
+        (1.0, "100%"),
+    ],
+)
+def test_percents(rate: float, text: str) -> None:
+    assert formats.percent(rate) == text
+
+
+@given(st.floats(0, 1))
+def test_a_percentage_is_zero_only_if_the_rate_is(rate: float) -> None:
+    assert (formats.percent(rate) == "0%") is (rate == 0)
+
+
+def test_shares() -> None:
+    assert formats.share(Decimal("37.2"), Decimal(100)) == "37%"
+    assert formats.share(Decimal("0.1"), Decimal(100)) == "<1%"
+    assert formats.share(Decimal(0), Decimal(100)) == "0%"
+    assert formats.share(Decimal(0), Decimal(0)) == formats.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "expected"),
+    [
+        ("113.7", "100", Change("\u2191", "13.7%", "up 13.7%", Tone.NEUTRAL)),
+        ("50", "100", Change("\u2193", "50.0%", "down 50.0%", Tone.NEUTRAL)),
+        ("100.01", "100", Change("", "0%", "no change", Tone.NEUTRAL)),
+        ("350", "100", Change("\u2191", "250%", "up 250%", Tone.NEUTRAL)),
+        ("1600", "100", Change("\u2191", "1,500%", "up 1,500%", Tone.NEUTRAL)),
+        ("150000", "100", Change("\u2191", "1,500\u00d7", "1,500 times as much", Tone.NEUTRAL)),
+    ],
+)
+def test_changes(now: str, before: str, expected: Change) -> None:
+    assert formats.change(Decimal(now), Decimal(before)) == expected
+
+
+def test_there_is_no_change_from_nothing() -> None:
+    assert formats.change(Decimal(5), Decimal(0)) is None
+
+
+def test_slower_is_worse_and_faster_better() -> None:
+    slower = formats.change(Decimal(2), Decimal(1), more_is_worse=True)
+    faster = formats.change(Decimal(1), Decimal(2), more_is_worse=True)
+
+    assert slower is not None
+    assert slower.tone is Tone.BAD
+    assert faster is not None
+    assert faster.tone is Tone.GOOD
+
+
+def test_error_rates_change_by_percentage_points() -> None:
+    assert formats.change_in_points(0.0135, 0.0104) == Change(
+        "\u2191", "0.31 pp", "up 0.31 percentage points", Tone.BAD
+    )
+    assert formats.change_in_points(0.01, 0.01) == Change("", "0 pp", "no change", Tone.NEUTRAL)
+
+
+def test_times_are_utc_wherever_they_come_from() -> None:
+    tokyo = datetime(2026, 11, 18, 3, 4, 5, tzinfo=timezone(timedelta(hours=9)))
+
+    assert formats.moment(tokyo) == "17 Nov 2026, 18:04:05 UTC"
+    assert formats.clock(tokyo) == "18:04"
+    assert formats.date(tokyo) == "17 Nov"
+    assert formats.weekday(tokyo) == "Tue 17"
+
+
+def test_a_bucket_within_a_day_says_its_end_and_a_day_its_name() -> None:
+    assert formats.bucket(NOON, timedelta(hours=6)) == "Wed 18 Nov, 12:00\u201318:00 UTC"
+    assert formats.bucket(NOON + timedelta(hours=6), timedelta(hours=6)) == "Wed 18 Nov, 18:00\u201300:00 UTC"
+    assert formats.bucket(NOON.replace(hour=0), timedelta(days=1)) == "Wed 18 Nov UTC"
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (timedelta(minutes=15), "15 minutes"),
+        (timedelta(hours=1), "hour"),
+        (timedelta(hours=6), "6 hours"),
+        (timedelta(days=1), "day"),
+        (timedelta(seconds=90), "90 seconds"),
+    ],
+)
+def test_intervals(length: timedelta, text: str) -> None:
+    assert formats.interval(length) == text
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [
+        (timedelta(seconds=-5), "just now"),
+        (timedelta(0), "just now"),
+        (timedelta(seconds=12), "12 s ago"),
+        (timedelta(minutes=5, seconds=59), "5 min ago"),
+        (timedelta(hours=3), "3 h ago"),
+        (timedelta(days=1), "1 day ago"),
+        (timedelta(days=9), "9 days ago"),
+    ],
+)
+def test_how_long_ago(passed: timedelta, text: str) -> None:
+    assert formats.ago(NOON - passed, NOON) == text

@@ -1,0 +1,124 @@
+"""Where the ticks of an axis stand and what they say. Pure.
+
+A value axis always has four gridlines above zero, at round figures; a time axis has ticks at the days or hours that people
+look for, counted in buckets from the window's start.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import ROUND_CEILING, Decimal
+
+from runtally.metrics.window import Window
+from webapp import formats
+
+GRIDLINES = 4
+
+_ROUND = tuple(Decimal(text) for text in ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8", "10"))
+_SECOND_MS = 1_000
+_MINUTE_MS = 60 * _SECOND_MS
+_HOUR_MS = 60 * _MINUTE_MS
+_CLOCK_STEPS_MS = tuple(
+    [seconds * _SECOND_MS for seconds in (15, 20, 30)]
+    + [minutes * _MINUTE_MS for minutes in (1, 2, 3, 5, 10, 15, 20, 30)]
+    + [hours * _HOUR_MS for hours in (1, 2, 3, 6, 12)]
+)
+_LEAST_STEP_USD = Decimal("0.0001")
+_LEAST_STEP_PERCENT = Decimal("0.25")
+_LEAST_STEP_MS = Decimal(1)
+# The axis of a chart without any value reaches this far.
+_EMPTY_USD = Decimal(1)
+_EMPTY_MS = 1_000
+_SHORT_FROM = 10_000
+_SHORT_UNITS = ((12, "T"), (9, "B"), (6, "M"), (3, "k"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """Positions and what stands there."""
+
+    values: tuple[float, ...]
+    labels: tuple[str, ...]
+
+
+def money(highest_usd: Decimal) -> Ticks:
+    """$0, $5, $10, ...; parts of a dollar in whole cents or finer."""
+    steps = _multiples(max(_round_step(highest_usd or _EMPTY_USD), _LEAST_STEP_USD))
+    if steps[-1] >= _SHORT_FROM:
+        return _ticks(steps, [f"${text}" for text in _short(steps)])
+    digits = _decimals(steps)
+    return _ticks(steps, ["$0", *(f"${step:,.{max(digits, 2) if digits else 0}f}" for step in steps[1:])])
+
+
+def count(highest: Decimal) -> Ticks:
+    """Whole numbers, in short from ten thousand up."""
+    step = _round_step(highest).to_integral_value(ROUND_CEILING)
+    steps = _multiples(max(step, Decimal(1)))
+    return _ticks(steps, _short(steps) if steps[-1] >= _SHORT_FROM else [f"{step:,f}" for step in steps])
+
+
+def percent(highest: float) -> Ticks:
+    """Shares of 0 to 1, written in percent; never beyond 100 %, and never so fine that one failed run fills the chart."""
+    steps = _multiples(max(_round_step(Decimal(str(highest)) * 100), _LEAST_STEP_PERCENT))
+    digits = _decimals(steps)
+    return _ticks([step / 100 for step in steps], ["0%", *(f"{step:.{digits}f}%" for step in steps[1:])])
+
+
+def duration(highest_ms: float) -> Ticks:
+    """Milliseconds; from a minute up in steps that a clock has."""
+    step = max(_round_step(Decimal(str(highest_ms or _EMPTY_MS))), _LEAST_STEP_MS)
+    if step > 10 * _SECOND_MS:
+        whole_days = Decimal(str(highest_ms)) // (GRIDLINES * 24 * _HOUR_MS) + 1
+        on_clock = (ms for ms in _CLOCK_STEPS_MS if ms * GRIDLINES >= highest_ms)
+        step = Decimal(next(on_clock, whole_days * 24 * _HOUR_MS))
+    steps = _multiples(step)
+    return _ticks(steps, ["0", *(formats.duration(int(step)) for step in steps[1:])])
+
+
+def time(window: Window) -> Ticks:
+    """Every third hour of a day, the days of a week, the Mondays of a month; in buckets from the window's start."""
+    is_daily = window.interval >= timedelta(days=1)
+    values, labels = [], []
+    for number, start in enumerate(window.buckets):
+        label = None
+        if window.range.length > timedelta(days=10):
+            label = formats.date(start) if start.weekday() == 0 and start.hour == start.minute == 0 else None
+        elif start.hour == start.minute == 0:
+            label = formats.weekday(start)
+        elif window.range.length <= timedelta(days=1) and start.hour % 3 == 0 and start.minute == 0:
+            label = formats.clock(start)
+        if label:
+            # A day that is one bar has its name below the bar; midnight between two bars has it below the gap.
+            values.append(number + 0.5 if is_daily else number)
+            labels.append(label)
+    return Ticks(tuple(values), tuple(labels))
+
+
+def _round_step(highest: Decimal) -> Decimal:
+    """The smallest round figure that reaches the highest value in four steps; 0 if there is nothing to reach."""
+    if highest <= 0:
+        return Decimal(0)
+    least = highest / GRIDLINES
+    power = least.adjusted()
+    return next(factor.scaleb(power) for factor in _ROUND if factor.scaleb(power) >= least)
+
+
+def _multiples(step: Decimal) -> list[Decimal]:
+    return [step * number for number in range(GRIDLINES + 1)]
+
+
+def _decimals(steps: Sequence[Decimal]) -> int:
+    """How many decimals the finest of these has."""
+    return max(-int(step.normalize().as_tuple().exponent) for step in (*steps, Decimal(1)))
+
+
+def _short(steps: Sequence[Decimal]) -> list[str]:
+    """All in the unit of the topmost, so that they can be compared at a glance."""
+    power, suffix = next((power, suffix) for power, suffix in _SHORT_UNITS if steps[-1] >= Decimal(1).scaleb(power))
+    scaled = [step.scaleb(-power) for step in steps]
+    digits = _decimals(scaled)
+    return ["0", *(f"{step:,.{digits}f}{suffix}" for step in scaled[1:])]
+
+
+def _ticks(values: Sequence[Decimal], labels: Sequence[str]) -> Ticks:
+    return Ticks(tuple(float(value) for value in values), tuple(labels))

@@ -1,0 +1,141 @@
+"""From series to what a spec draws, what a tooltip says and what the table shows. Pure.
+
+Money becomes a float here, to be drawn, and only here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from runtally.metrics.window import Window
+from webapp import formats
+from webapp.charts.specs import Rows
+
+TIME = "Time (UTC)"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A name, its colour, and one value per bucket; None where there is none, which is not 0."""
+
+    name: str
+    slot: str
+    values: tuple[Decimal | float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The figures of a chart, as text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """What the tooltip of a bucket says; one text per row of the tooltip, None for a row that it leaves out."""
+
+    title: str
+    values: tuple[str | None, ...]
+    total: str | None = None
+    previous: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        summary = {"total": self.total, "previous": self.previous}
+        shown = {name: text for name, text in summary.items() if text is not None}
+        return {"title": self.title, "values": self.values, **shown}
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What can be added up: a stack of series, its totals, and those of the previous period by the same buckets."""
+
+    titles: tuple[str, ...]
+    stack: tuple[Series, ...]
+    """From the bottom up."""
+    totals: tuple[Decimal, ...]
+    before: tuple[Decimal, ...]
+    """Empty without a previous period."""
+    before_name: str
+    text: Callable[[Decimal], str]
+
+    def rows(self) -> Mapping[str, Rows]:
+        """The datasets of `specs.bars`."""
+        return {
+            "segments": _segments(self.stack, len(self.totals)),
+            "previous": [{"i": number, "y": _drawn(value)} for number, value in enumerate(self.before)],
+            "buckets": _columns(len(self.totals)),
+        }
+
+    def table(self) -> Table:
+        columns = [(series.name, [_amount(value) for value in series.values]) for series in self.stack]
+        if len(self.stack) != 1:
+            columns.append(("Total", list(self.totals)))
+        if self.before:
+            columns.append((self.before_name, list(self.before)))
+        cells = [[self.text(value) for value in values] for _, values in columns]
+        return Table((TIME, *(name for name, _ in columns)), tuple(zip(self.titles, *cells, strict=True)))
+
+    def tips(self) -> tuple[Tip, ...]:
+        return tuple(self._tip(number, title) for number, title in enumerate(self.titles))
+
+    def _tip(self, number: int, title: str) -> Tip:
+        """From the top of the stack down, as it stands there; then the sum, and what it was before."""
+        is_single = len(self.stack) == 1
+        parts = [_amount(series.values[number]) for series in reversed(self.stack)]
+        return Tip(
+            title,
+            # What is not in the bar is left out, but a bar of one series says 0.
+            tuple(self.text(part) if part or is_single else None for part in parts),
+            None if is_single else self.text(self.totals[number]),
+            self.text(self.before[number]) if self.before else None,
+        )
+
+
+def line_rows(series: Series) -> Mapping[str, Rows]:
+    """The datasets of `specs.line`; the last bucket is not over."""
+    values = series.values
+    last = len(values) - 1
+    known = [value is not None for value in (None, *values, None)]
+    rows: list[dict[str, object]] = []
+    for number, value in enumerate(values):
+        marks = {
+            "open": number == last,
+            "tail": number >= last - 1,
+            "alone": known[number + 1] and not known[number] and not known[number + 2],
+        }
+        row: dict[str, object] = {"i": number, "y": None if value is None else _drawn(value)}
+        rows.append(row | {name: 1 for name, is_so in marks.items() if is_so})
+    return {"points": rows, "buckets": _columns(len(values))}
+
+
+def titles(window: Window) -> tuple[str, ...]:
+    """What each bucket is called; the last is not over."""
+    names = [formats.bucket(start, window.interval) for start in window.buckets]
+    return (*names[:-1], f"{names[-1]}, so far")
+
+
+def _segments(stack: Sequence[Series], buckets: int) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for number in range(buckets):
+        bottom = Decimal(0)
+        for series in stack:
+            top = bottom + _amount(series.values[number])
+            if top > bottom:
+                row = {"i": number, "y0": _drawn(bottom), "y1": _drawn(top), "slot": series.slot}
+                rows.append(row | {"open": 1} if number == buckets - 1 else row)
+            bottom = top
+    return rows
+
+
+def _amount(value: Decimal | float | None) -> Decimal:
+    return Decimal(value or 0)
+
+
+def _columns(buckets: int) -> list[dict[str, object]]:
+    return [{"i": number} for number in range(buckets)]
+
+
+def _drawn(value: Decimal | float) -> float:
+    """Six digits: a thousandth of a pixel, whatever the scale."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,257 @@
+"""Metrics to charts: what is drawn, in words, and as a table. Pure.
+
+What can be added up (cost, runs, tokens) is drawn as bars beside those of the previous period. What cannot (error rate,
+percentiles) is a line, read from the runs of each bucket, never an average of averages.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from runtally.metrics.values import Cell, Metrics, Point, Tally
+from runtally.metrics.window import Range
+from webapp import formats
+from webapp.charts import axes, specs
+from webapp.charts.axes import Ticks
+from webapp.charts.colours import OTHER
+from webapp.charts.drawing import TIME, Series, Sums, Table, Tip, line_rows, titles
+
+OTHER_NAME = "Other"
+MAX_SERIES = 5
+RANGE_NAMES = {Range.DAY: "Last 24 hours", Range.WEEK: "Last 7 days", Range.MONTH: "Last 30 days"}
+# Thirty days are compared weekday by weekday, which is not the period right before them, and must say so.
+PREVIOUS_NAMES = {
+    Range.DAY: "Previous period",
+    Range.WEEK: "Previous period",
+    Range.MONTH: "28 days earlier",
+}
+
+
+class Split(StrEnum):
+    """What the cost of a bucket is stacked by."""
+
+    MODEL = "model"
+    PROVIDER = "provider"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """A series and its colour."""
+
+    name: str
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart: its words and table for the page, its payload for the browser to draw."""
+
+    heading: str
+    sentence: str
+    """What one would say of it without seeing it."""
+    key: tuple[KeyEntry, ...]
+    """Empty where the heading names the only series."""
+    has_previous: bool
+    previous_name: str
+    table: Table
+    spec: specs.Spec
+    ticks: tuple[Ticks, Ticks]
+    datasets: Mapping[str, specs.Rows]
+    tip_rows: tuple[KeyEntry, ...]
+    tips: tuple[Tip, ...]
+
+    def payload(self) -> str:
+        """JSON: the spec with its figures, and what the tooltip of each bucket says."""
+        spec = self.spec.filled(len(self.tips), *self.ticks, self.datasets)
+        rest = {
+            "rows": [[row.name, row.slot] for row in self.tip_rows],
+            "previous": self.previous_name,
+            "tips": [tip.as_json() for tip in self.tips],
+        }
+        return f'{{"spec":{spec},{json.dumps(rest, separators=(",", ":"))[1:]}'
+
+
+def cost(metrics: Metrics, previous: Metrics | None, by: Split, slots: Mapping[str, str]) -> Chart:
+    """Cost per bucket, stacked by model or provider: the costliest at the bottom, names without a colour as "Other"."""
+    measure = _Measure(f"Cost by {by}", formats.money, axes.money, lambda tally: tally.cost_usd)
+    return _bars(metrics, previous, _stack(metrics, by, slots), measure)
+
+
+def runs(metrics: Metrics, previous: Metrics | None) -> Chart:
+    """Runs per bucket."""
+    stack = [_added(metrics, "Runs", "c1", lambda tally: tally.runs)]
+    return _bars(metrics, previous, stack, _Measure("Runs", _whole, axes.count, lambda tally: Decimal(tally.runs)))
+
+
+def tokens(metrics: Metrics, previous: Metrics | None) -> Chart:
+    """Input and output tokens per bucket."""
+    stack = [
+        _added(metrics, "Input tokens", "c1", lambda tally: tally.tokens_in),
+        _added(metrics, "Output tokens", "c2", lambda tally: tally.tokens_out),
+    ]
+    return _bars(metrics, previous, stack, _Measure("Tokens", _short, axes.count, lambda tally: Decimal(tally.tokens)))
+
+
+def errors(metrics: Metrics) -> Chart:
+    """Share of failed runs in each bucket that has runs."""
+    rate = _Rate(
+        name="Error rate",
+        slot="bad",
+        of=lambda point: point.tally.error_rate if point.tally.runs else None,
+        text=formats.percent,
+        ticks=axes.percent,
+        whole=formats.percent(metrics.total.error_rate) if metrics.total.runs else formats.NOTHING,
+        details={"Failed runs": lambda point: formats.count(point.tally.failed)},
+    )
+    return _line(metrics, rate)
+
+
+def latency(metrics: Metrics) -> Chart:
+    """95th percentile of latency in each bucket that has any."""
+    rate = _Rate(
+        name="p95 latency",
+        slot="accent",
+        of=lambda point: float(point.latency.p95_ms) if point.latency.p95_ms else None,
+        text=_milliseconds,
+        ticks=axes.duration,
+        whole=formats.duration(metrics.latency.p95_ms) if metrics.latency.p95_ms else formats.NOTHING,
+        details={"p50": lambda point: formats.duration(point.latency.p50_ms)},
+    )
+    return _line(metrics, rate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """What can be added up."""
+
+    name: str
+    text: Callable[[Decimal], str]
+    ticks: Callable[[Decimal], Ticks]
+    of: Callable[[Tally], Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """What can't be added up, so its value over the whole window comes along."""
+
+    name: str
+    slot: str
+    of: Callable[[Point], float | None]
+    text: Callable[[float], str]
+    ticks: Callable[[float], Ticks]
+    whole: str
+    details: Mapping[str, Callable[[Point], str]]
+
+
+def _added(metrics: Metrics, name: str, slot: str, of: Callable[[Tally], int]) -> Series:
+    return Series(name, slot, tuple(Decimal(of(point.tally)) for point in metrics.points))
+
+
+def _stack(metrics: Metrics, by: Split, slots: Mapping[str, str]) -> list[Series]:
+    """From the bottom up: names with a colour by what they cost in the window, then all others as one."""
+
+    def name_of(cell: Cell) -> str:
+        return cell.model if by is Split.MODEL else cell.provider
+
+    ranked = metrics.by_model if by is Split.MODEL else metrics.by_provider
+    costing = [name for name, tally in ranked.items() if tally.cost_usd]
+    shown = [name for name in costing if slots.get(name, OTHER) != OTHER][:MAX_SERIES]
+    others = [name for name in costing if name not in shown]
+    sums: dict[str | None, dict[datetime, Decimal]] = {name: {} for name in (*shown, None)}
+    for cell in metrics.cells:
+        name = name_of(cell)
+        buckets = sums[name if name in shown else None]
+        buckets[cell.bucket] = buckets.get(cell.bucket, Decimal(0)) + cell.tally.cost_usd
+
+    def series(key: str | None, name: str, slot: str) -> Series:
+        return Series(name, slot, tuple(sums[key].get(start, Decimal(0)) for start in metrics.window.buckets))
+
+    stack = [series(name, name, slots[name]) for name in shown]
+    if others:
+        # One name behind "Other" might as well be told.
+        stack.append(series(None, others[0] if len(others) == 1 else OTHER_NAME, OTHER))
+    return stack
+
+
+def _bars(metrics: Metrics, previous: Metrics | None, stack: Sequence[Series], measure: _Measure) -> Chart:
+    window = metrics.window
+    before = tuple(measure.of(point.tally) for point in previous.points) if previous else ()
+    sums = Sums(
+        titles=titles(window),
+        stack=tuple(stack),
+        totals=tuple(measure.of(point.tally) for point in metrics.points),
+        before=before if any(before) else (),
+        before_name=PREVIOUS_NAMES[window.range],
+        text=measure.text,
+    )
+    heading = f"{measure.name}, per {formats.interval(window.interval)}"
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. {_sentence(sums, window.range)}",
+        key=_entries(stack) if len(stack) > 1 else (),
+        has_previous=bool(sums.before),
+        previous_name=sums.before_name,
+        table=sums.table(),
+        spec=specs.bars(),
+        ticks=(axes.time(window), measure.ticks(max([*sums.totals, *sums.before]))),
+        datasets=sums.rows(),
+        tip_rows=_entries(stack[::-1]),
+        tips=sums.tips(),
+    )
+
+
+def _line(metrics: Metrics, rate: _Rate) -> Chart:
+    window, points = metrics.window, metrics.points
+    names = titles(window)
+    series = Series(rate.name, rate.slot, tuple(rate.of(point) for point in points))
+    known = [value for value in series.values if value is not None]
+    columns = {rate.name: [formats.NOTHING if value is None else rate.text(float(value)) for value in series.values]}
+    columns |= {name: [text(point) for point in points] for name, text in rate.details.items()}
+    columns["Runs"] = [formats.count(point.tally.runs) for point in points]
+    heading = f"{rate.name}, per {formats.interval(window.interval)}"
+    peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
+    highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
+    rows = tuple(zip(*columns.values(), strict=True))
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. {RANGE_NAMES[window.range]}: {rate.whole} over all runs.{highest}",
+        key=(),
+        has_previous=False,
+        previous_name=PREVIOUS_NAMES[window.range],
+        table=Table((TIME, *columns), tuple((name, *row) for name, row in zip(names, rows, strict=True))),
+        spec=specs.line(rate.slot),
+        ticks=(axes.time(window), rate.ticks(float(max(known, default=0)))),
+        datasets=line_rows(series),
+        tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
+        tips=tuple(Tip(name, row) for name, row in zip(names, rows, strict=True)),
+    )
+
+
+def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
+    return tuple(KeyEntry(series.name, series.slot) for series in stack)
+
+
+def _sentence(sums: Sums, range_: Range) -> str:
+    text = f"{RANGE_NAMES[range_]}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
+    if sums.before:
+        when = "28 days earlier" if range_ is Range.MONTH else "the period before"
+        text += f", {sums.text(sum(sums.before, Decimal(0)))} {when}"
+    peak = max(range(len(sums.totals)), key=lambda number: sums.totals[number])
+    if sums.totals[peak]:
+        text += f". Highest: {sums.text(sums.totals[peak])}, {sums.titles[peak]}"
+    return f"{text}."
+
+
+def _whole(number: Decimal) -> str:
+    return formats.count(int(number))
+
+
+def _short(number: Decimal) -> str:
+    return formats.tokens(int(number))
+
+
+def _milliseconds(number: float) -> str:
+    return formats.duration(round(number))

@@ -1,0 +1,215 @@
+"""Numbers, money and times as people read them. Pure; templates use these as filters, charts for ticks and tooltips.
+
+Times are UTC. Month and day names are English whatever the server's locale.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
+
+NOTHING = "\u2013"
+"""Stands where there is no value: an error rate of no runs, the latency of nothing."""
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MINUS = "\u2212"
+_TO = "\u2013"
+_TIMES = "\u00d7"
+_CENT = Decimal("0.01")
+_SMALLEST_SHOWN_USD = Decimal("0.0001")
+_CENTS_DIGITS = 2
+_THOUSAND = 1_000
+_SHORT_FROM = 10_000
+_SECOND_MS = 1_000
+_MINUTE_S = 60
+_HOUR_S = 3_600
+_DAY_S = 86_400
+_HUNDRED = Decimal(100)
+# From here on percents are hard to picture.
+_TIMES_FROM = 100
+
+
+def money(amount_usd: Decimal) -> str:
+    """Dollars: two decimals from $1 up, three from ten cents, four below, and never a rounded zero."""
+    sign = _MINUS if amount_usd < 0 else ""
+    size = abs(amount_usd)
+    if size == 0 or size >= Decimal("0.9995"):
+        return f"{sign}${_rounded(size, _CENT):,f}"
+    if size < _SMALLEST_SHOWN_USD:
+        return f"{sign}<${_SMALLEST_SHOWN_USD}"
+    # What rounds up into the next band is written as that band does: $0.100, not $0.1000.
+    return f"{sign}${_rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
+
+
+def rough_money(amount_usd: Decimal) -> str:
+    """Dollars of an estimate: without cents from $100 up."""
+    return f"${_rounded(amount_usd, Decimal(1)):,f}" if amount_usd >= _HUNDRED else money(amount_usd)
+
+
+def money_exact(amount_usd: Decimal) -> str:
+    """Dollars to the last digit that is stored, and at least two decimals: where a cost is explained."""
+    sign = _MINUS if amount_usd < 0 else ""
+    size = abs(amount_usd).normalize()
+    return f"{sign}${size if -int(size.as_tuple().exponent) > _CENTS_DIGITS else size.quantize(_CENT):,f}"
+
+
+def count(number: int) -> str:
+    """A whole number with thousands separators: 11,232."""
+    return f"{number:,}"
+
+
+def tokens(number: int) -> str:
+    """A large whole number in short: 46.4M; in full below ten thousand, one decimal below a hundred of its unit."""
+    if abs(number) < _SHORT_FROM:
+        return count(number)
+    for power, suffix in ((3, "k"), (6, "M"), (9, "B"), (12, "T")):
+        scaled = Decimal(number).scaleb(-power)
+        shown = _rounded(scaled, Decimal("0.1") if abs(scaled) < Decimal("99.95") else Decimal(1))
+        if abs(shown) < _THOUSAND or suffix == "T":
+            break
+    return f"{_plain(shown)}{suffix}"
+
+
+def duration(milliseconds: int) -> str:
+    """840 ms, 5.1 s, 2 min 5 s, 1 h 2 min: two units at most."""
+    if milliseconds < _SECOND_MS:
+        return f"{milliseconds} ms"
+    tenths = _rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
+    if tenths < _MINUTE_S:
+        return f"{_plain(tenths)} s"
+    seconds = int(_rounded(Decimal(milliseconds) / _SECOND_MS, Decimal(1)))
+    if seconds < _HOUR_S:
+        return _two_units(seconds, _MINUTE_S, "min", "s")
+    return _two_units(round(seconds / _MINUTE_S), _MINUTE_S, "h", "min")
+
+
+def percent(share: float) -> str:
+    """A rate of 0 to 1: two decimals below 10 %, one above, none where it is whole; a small one never reads as 0%."""
+    value = Decimal(str(share)) * 100
+    if 0 < value < Decimal("0.005"):
+        return "<0.01%"
+    below_ten = abs(value) < Decimal("9.995")
+    return f"{_plain(_rounded(value, _CENT if below_ten else Decimal('0.1')))}%"
+
+
+def share(part: Decimal, whole: Decimal) -> str:
+    """What part of the whole this is, in whole percent: 37%, and <1% for what is there but small."""
+    if whole == 0:
+        return NOTHING
+    value = part / whole * 100
+    return "<1%" if 0 < value < Decimal("0.5") else f"{_rounded(value, Decimal(1))}%"
+
+
+class Tone(StrEnum):
+    """How a change is to be taken."""
+
+    NEUTRAL = "neutral"
+    GOOD = "good"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change against the previous period, in three forms: an arrow and a size to see, words to hear."""
+
+    arrow: str
+    text: str
+    words: str
+    tone: Tone
+
+
+def change(now: Decimal, before: Decimal, *, more_is_worse: bool = False) -> Change | None:
+    """The relative change; None where there was nothing before. More spend is no error, so it is neutral."""
+    if before == 0:
+        return None
+    if now >= _TIMES_FROM * before:
+        times = f"{_rounded(now / before, Decimal(1)):,}"
+        return Change("↑", f"{times}{_TIMES}", f"{times} times as much", Tone.BAD if more_is_worse else Tone.NEUTRAL)
+    return _change((Decimal(now) - before) / before * 100, "%", Decimal("0.1"), more_is_worse=more_is_worse)
+
+
+def change_in_points(now: float, before: float) -> Change:
+    """The change of an error rate, in percentage points; more is worse."""
+    return _change((Decimal(str(now)) - Decimal(str(before))) * 100, " pp", _CENT, more_is_worse=True)
+
+
+def weekday(at: datetime) -> str:
+    """Wed 18."""
+    at = at.astimezone(UTC)
+    return f"{_DAYS[at.weekday()]} {at.day}"
+
+
+def date(at: datetime) -> str:
+    """18 Nov."""
+    at = at.astimezone(UTC)
+    return f"{at.day} {_MONTHS[at.month - 1]}"
+
+
+def clock(at: datetime) -> str:
+    """06:00."""
+    return f"{at.astimezone(UTC):%H:%M}"
+
+
+def moment(at: datetime) -> str:
+    """18 Nov 2026, 12:03:09 UTC."""
+    at = at.astimezone(UTC)
+    return f"{date(at)} {at.year}, {at:%H:%M:%S} UTC"
+
+
+def bucket(start: datetime, interval: timedelta) -> str:
+    """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; a whole day is Wed 18 Nov UTC."""
+    day = f"{_DAYS[start.astimezone(UTC).weekday()]} {date(start)}"
+    if interval >= timedelta(days=1):
+        return f"{day} UTC"
+    return f"{day}, {clock(start)}{_TO}{clock(start + interval)} UTC"
+
+
+def interval(length: timedelta) -> str:
+    """What stands behind "per": hour, 6 hours, day, 15 minutes."""
+    seconds = int(length.total_seconds())
+    for unit, name in ((_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
+        if seconds % unit == 0:
+            number = seconds // unit
+            return name if number == 1 else f"{number} {name}s"
+    return f"{seconds} seconds"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """12 s ago, 5 min ago, 3 h ago, 2 days ago; what a clock ahead of ours sent is just now."""
+    seconds = max(0, int((now - at).total_seconds()))
+    if seconds < _MINUTE_S:
+        return f"{seconds} s ago" if seconds else "just now"
+    if seconds < _HOUR_S:
+        return f"{seconds // _MINUTE_S} min ago"
+    if seconds < _DAY_S:
+        return f"{seconds // _HOUR_S} h ago"
+    days = seconds // _DAY_S
+    return "1 day ago" if days == 1 else f"{days} days ago"
+
+
+def _change(difference: Decimal, unit: str, step: Decimal, *, more_is_worse: bool) -> Change:
+    shown = _rounded(abs(difference), step)
+    if shown == 0:
+        return Change("", f"0{unit}", "no change", Tone.NEUTRAL)
+    # Of what has doubled and more, the decimals say nothing.
+    text = f"{_rounded(shown, Decimal(1)) if shown >= _HUNDRED else shown:,}{unit}"
+    rises = difference > 0
+    tone = Tone.NEUTRAL if not more_is_worse else Tone.BAD if rises else Tone.GOOD
+    words = text.replace(" pp", " percentage points")
+    return Change("↑" if rises else "↓", text, f"{'up' if rises else 'down'} {words}", tone)
+
+
+def _rounded(value: Decimal, step: Decimal) -> Decimal:
+    return value.quantize(step, ROUND_HALF_UP)
+
+
+def _plain(value: Decimal) -> str:
+    """Without the zeros at the end of its fraction."""
+    text = f"{value:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _two_units(number: int, size: int, large: str, small: str) -> str:
+    most, rest = divmod(number, size)
+    return f"{most} {large} {rest} {small}" if rest else f"{most} {large}"
