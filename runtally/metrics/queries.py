@@ -1,12 +1,12 @@
 """SQL of metrics. A bucket is numbered from the window's start; nothing here depends on the server's time zone."""
 
 from datetime import datetime
-from decimal import Decimal
 
 import asyncpg
 
 from runtally.db.database import Connection
-from runtally.metrics.values import Cell, Latency, ProjectCell, Tally, UnpricedModel
+from runtally.metrics.report import CostOfAllTime, ProjectCell, ProjectName
+from runtally.metrics.values import Cell, Latency, Tally
 from runtally.metrics.window import Window
 
 # Parameters: the project (NULL: all), start, end, seconds of a bucket.
@@ -44,7 +44,7 @@ GROUP BY GROUPING SETS ((bucket), ())
 
 SELECT_PROJECT_CELLS = """
   SELECT project_id,
-         floor(extract(epoch FROM occurred_at - $1::timestamptz) / $3::int)::int AS bucket,
+         floor(extract(epoch FROM occurred_at - $2::timestamptz) / $4::int)::int AS bucket,
          count(*) AS runs,
          count(*) FILTER (WHERE status <> 'success') AS failed,
          count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
@@ -52,32 +52,42 @@ SELECT_PROJECT_CELLS = """
          coalesce(sum(input_tokens), 0)::numeric AS tokens_in,
          coalesce(sum(output_tokens), 0)::numeric AS tokens_out
     FROM runs
-   WHERE occurred_at >= $1
-     AND occurred_at < $2
-GROUP BY 1, 2
-"""
-
-SELECT_UNPRICED_MODELS = """
-  SELECT provider,
-         model,
-         count(*) AS runs
-    FROM runs
    WHERE ($1::text IS NULL OR project_id = $1)
      AND occurred_at >= $2
      AND occurred_at < $3
-     AND cost_usd IS NULL
+GROUP BY 1, 2
+"""
+
+# Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at.
+SELECT_COSTS_OF_ALL_TIME = """
+  SELECT provider,
+         model,
+         coalesce(sum(cost_usd), 0) AS everywhere_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE $1::text IS NULL OR project_id = $1), 0) AS here_usd
+    FROM runs
 GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 """
 
-# Colours follow the rank of all time, so that a name keeps its colour whatever the range.
-SELECT_RANKED = """
-  SELECT provider,
-         model,
-         coalesce(sum(cost_usd), 0) AS cost_usd
-    FROM runs
-   WHERE ($1::text IS NULL OR project_id = $1)
-GROUP BY 1, 2
+SELECT_PROJECT_NAMES = """
+  SELECT id,
+         name,
+         archived_at IS NOT NULL AS is_archived
+    FROM projects
+   WHERE ($1::text IS NULL OR id = $1)
+ORDER BY name, id
+"""
+
+# One short index look-up for each project; there is no index over the time alone.
+SELECT_LAST_RUN_AT = """
+  SELECT max(last.occurred_at) AS occurred_at
+    FROM projects
+         CROSS JOIN LATERAL (SELECT occurred_at
+                               FROM runs
+                              WHERE project_id = projects.id
+                           ORDER BY occurred_at DESC
+                              LIMIT 1) AS last
+   WHERE ($1::text IS NULL OR projects.id = $1)
 """
 
 
@@ -98,23 +108,29 @@ async def select_latencies(
     }
 
 
-async def select_project_cells(connection: Connection, window: Window) -> tuple[ProjectCell, ...]:
-    rows = await connection.fetch(SELECT_PROJECT_CELLS, *_parameters(window, None)[1:])
+async def select_project_cells(
+    connection: Connection, window: Window, project_id: str | None
+) -> tuple[ProjectCell, ...]:
+    rows = await connection.fetch(SELECT_PROJECT_CELLS, *_parameters(window, project_id))
     return tuple(ProjectCell(row["project_id"], _bucket(window, row), _tally(row)) for row in rows)
 
 
-async def select_unpriced_models(
-    connection: Connection, window: Window, project_id: str | None
-) -> tuple[UnpricedModel, ...]:
-    """Models without a price, most runs first."""
-    rows = await connection.fetch(SELECT_UNPRICED_MODELS, *_parameters(window, project_id)[:3])
-    return tuple(UnpricedModel(row["provider"], row["model"], row["runs"]) for row in rows)
+async def select_costs_of_all_time(connection: Connection, project_id: str | None) -> tuple[CostOfAllTime, ...]:
+    """Per provider's model, most expensive everywhere first."""
+    rows = await connection.fetch(SELECT_COSTS_OF_ALL_TIME, project_id)
+    return tuple(CostOfAllTime(**row) for row in rows)
 
 
-async def select_ranked(connection: Connection, project_id: str | None) -> tuple[tuple[str, str, Decimal], ...]:
-    """Provider, model and cost since the first run."""
-    rows = await connection.fetch(SELECT_RANKED, project_id)
-    return tuple((row["provider"], row["model"], row["cost_usd"]) for row in rows)
+async def select_project_names(connection: Connection, project_id: str | None) -> tuple[ProjectName, ...]:
+    """All projects, or the one with this id, by name."""
+    rows = await connection.fetch(SELECT_PROJECT_NAMES, project_id)
+    return tuple(ProjectName(**row) for row in rows)
+
+
+async def select_last_run_at(connection: Connection, project_id: str | None) -> datetime | None:
+    """When the latest run was made; None before the first."""
+    last: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, project_id)
+    return last
 
 
 def _parameters(window: Window, project_id: str | None) -> tuple[str | None, datetime, datetime, int]:

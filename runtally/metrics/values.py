@@ -1,9 +1,10 @@
 """What metrics are made of. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Self
 
 from runtally.metrics.window import Window
 
@@ -44,7 +45,9 @@ class Tally:
 
     @property
     def cost_per_run(self) -> Decimal:
-        return self.cost_usd / self.runs if self.runs else ZERO
+        """Over the runs whose cost is known; 0 without any."""
+        priced = self.runs - self.unpriced
+        return self.cost_usd / priced if priced else ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +66,6 @@ class Cell:
     provider: str
     model: str
     tally: Tally
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectCell:
-    """The runs of one project in one bucket."""
-
-    project_id: str
-    bucket: datetime
-    tally: Tally
-
-
-@dataclass(frozen=True, slots=True)
-class UnpricedModel:
-    """A model that was used without a known price."""
-
-    provider: str
-    model: str
-    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +91,28 @@ class Metrics:
     """Per provider, most expensive first."""
     by_model: dict[str, Tally] = field(init=False)
     """Per model, most expensive first."""
+
+    @classmethod
+    def of(cls, window: Window, cells: Iterable[Cell], latencies: Mapping[datetime | None, Latency]) -> Self:
+        """From cells and the latency of each bucket, that of the whole window under None."""
+        cells = tuple(cells)
+        tallies: dict[datetime, Tally] = {}
+        for cell in cells:
+            tallies[cell.bucket] = tallies.get(cell.bucket, Tally()) + cell.tally
+        points = tuple(
+            Point(bucket, tallies.get(bucket, Tally()), latencies.get(bucket, Latency())) for bucket in window.buckets
+        )
+        return cls(window, cells, points, latencies.get(None, Latency()))
+
+    def in_buckets_of(self, interval: timedelta) -> "Metrics":
+        """The same runs in longer buckets. Percentiles can't be added up, so only that of the whole window stays."""
+        window = replace(self.window, interval=interval)
+        sums: dict[tuple[datetime, str, str], Tally] = {}
+        for cell in self.cells:
+            bucket = window.start + (cell.bucket - window.start) // interval * interval
+            key = bucket, cell.provider, cell.model
+            sums[key] = sums.get(key, Tally()) + cell.tally
+        return Metrics.of(window, (Cell(*key, tally) for key, tally in sums.items()), {None: self.latency})
 
     def __post_init__(self) -> None:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.

@@ -1,6 +1,6 @@
 """Time windows of metrics: ranges, intervals, buckets. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Self
@@ -43,7 +43,7 @@ class Range(StrEnum):
 _LENGTHS = {Range.DAY: timedelta(days=1), Range.WEEK: timedelta(days=7), Range.MONTH: timedelta(days=30)}
 _INTERVALS = {Range.DAY: timedelta(minutes=15), Range.WEEK: timedelta(hours=1), Range.MONTH: timedelta(hours=6)}
 _CHART_INTERVALS = {Range.DAY: timedelta(hours=1), Range.WEEK: timedelta(hours=6), Range.MONTH: timedelta(days=1)}
-_NAMED_INTERVALS = {
+INTERVALS = {
     "15m": timedelta(minutes=15),
     "1h": timedelta(hours=1),
     "6h": timedelta(hours=6),
@@ -56,7 +56,7 @@ def parse_interval(text: str | None) -> timedelta | None:
     if text is None:
         return None
     try:
-        return _NAMED_INTERVALS[text]
+        return INTERVALS[text]
     except KeyError:
         raise InvalidInterval from None
 
@@ -86,6 +86,10 @@ class Window:
     def buckets(self) -> list[datetime]:
         """Start of each bucket, oldest first."""
         return [self.start + number * self.interval for number in range(self.range.length // self.interval)]
+
+    def in_buckets_of(self, interval: timedelta) -> "Window":
+        """The same time in buckets of another length."""
+        return replace(self, interval=interval)
 
     def previous(self, now: datetime) -> "Window":
         """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""

@@ -14,7 +14,10 @@ COMMANDS = {
     "import": "webapp.cli.import_:import_file",
     "projects": "webapp.cli.projects:projects",
     "keys": "webapp.cli.keys:keys",
+    "experiments": "webapp.cli.experiments:experiments",
     "prices": "webapp.cli.prices:prices",
+    "relay": "webapp.cli.relay:relay",
+    "reporting": "webapp.cli.reporting:reporting",
     "doctor": "webapp.cli.doctor:doctor",
 }
 OUT_OF_REACH = "The database is out of reach: check DATABASE_URL, and that the server runs and lets this machine in."

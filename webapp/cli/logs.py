@@ -5,8 +5,8 @@ import logging
 from runtally import log
 from runtally.settings import Settings
 
-# Their news at INFO are of no use there: which loop started, which dialect was found.
-CHATTY = ("alembic", "uvicorn.error")
+# Their news at INFO are of no use there: which loop started, which dialect was found, which request was sent.
+CHATTY = ("alembic", "httpx", "uvicorn.error")
 
 
 def set_up_logs(settings: Settings) -> None:

@@ -23,19 +23,20 @@ def migrate() -> None:
     set_up_logs(settings)
     with database_url(settings) as url:
         changed = bring_up_to_date(url)
+        changed |= bring_up_to_date(settings.reporting_database_url or url, migrations.REPORTING)
     click.echo(f"{'Migrated to' if changed else 'Nothing to do: the schema is at'} version {migrations.newest()}.")
 
 
-def bring_up_to_date(url: str) -> bool:
+def bring_up_to_date(url: str, history: migrations.History = migrations.MAIN) -> bool:
     """Migrate if anything is to do, and answer whether it was. Blocking, with an event loop of its own.
 
     Raises `StoreUnavailable` when the database is out of reach, and a plain `RuntallyError` when its tables are those of a
     newer version.
     """
-    if asyncio.run(_is_current(url)):
+    if asyncio.run(_version(url, history)) == migrations.newest(history):
         return False
     try:
-        migrations.upgrade(url)
+        migrations.upgrade(url, history)
     except CommandError as error:
         raise RuntallyError(
             f"The database was migrated by another version of Runtally; use that one. ({error}.)"
@@ -43,6 +44,6 @@ def bring_up_to_date(url: str) -> bool:
     return True
 
 
-async def _is_current(url: str) -> bool:
+async def _version(url: str, history: migrations.History) -> str | None:
     async with Database(url) as database, database.connection() as connection:
-        return await migrations.is_current(connection)
+        return await migrations.version_of(connection, history)

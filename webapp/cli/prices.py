@@ -41,11 +41,12 @@ def sync_prices() -> None:
     Example: runtally prices sync
     """
 
-    async def work(_settings: Settings, database: Database) -> tuple[SyncReport, int]:
+    async def work(settings: Settings, database: Database) -> tuple[SyncReport, int]:
         async with database.connection() as connection:
             now = system_clock()
             report = await sync(connection, now)
-            return report, await price_unpriced(connection, await load_book(connection), now)
+            book = await load_book(connection)
+            return report, await price_unpriced(connection, book, now, queued=bool(settings.service_sync_sign))
 
     report, priced = with_database(work)
     click.echo(

@@ -15,6 +15,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from runtally.db.embedded import database_url, kept_up
+from runtally.db.migrate import REPORTING
 from runtally.errors import RuntallyError, SettingsError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
@@ -65,7 +66,8 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
     try:
         with listening(settings) as listener, database_url(settings) as url:
             _prepare(url, embedded=not settings.database_url)
-            _hand_over(settings, url)
+            _prepare_reporting(settings.reporting_database_url or url)
+            _hand_over(settings, url, port=listener.getsockname()[1])
             with kept_up(settings):
                 _run(_config(workers), listener, _greeting(settings, listener, by_make=provision))
     except KeyboardInterrupt:
@@ -119,13 +121,24 @@ def _prepare(url: str, *, embedded: bool) -> None:
         )
 
 
-def _hand_over(settings: Settings, url: str) -> None:
-    """Workers read the environment: it gets what flags said, and where the embedded server is."""
+def _prepare_reporting(url: str) -> None:
+    try:
+        bring_up_to_date(url, REPORTING)
+    except StoreUnavailable:
+        click.echo(
+            "Warning: the database of the reporting table is out of reach, and runs wait for it in the queue. "
+            "If it has no tables yet, run `runtally migrate` then.",
+            err=True,
+        )
+
+
+def _hand_over(settings: Settings, url: str, *, port: int) -> None:
+    """Workers read the environment: it gets what flags said, where the embedded server is, and the port that was free."""
     os.environ |= {
         "DATABASE_URL": url,
         "DATA_DIR": str(settings.data_dir),
         "HOST": settings.host,
-        "PORT": str(settings.port),
+        "PORT": str(port),
     }
 
 

@@ -1,0 +1,128 @@
+"""What a page says of a project, or of all projects at once. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from runtally.metrics.values import Metrics, Tally
+
+MONTH = timedelta(days=365) / 12
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectName:
+    """A project, as it is named."""
+
+    id: str
+    name: str
+    is_archived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCell:
+    """The runs of one project in one bucket."""
+
+    project_id: str
+    bucket: datetime
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class CostOfAllTime:
+    """What one provider's model cost since the first run: in all projects, and in those looked at."""
+
+    provider: str
+    model: str
+    everywhere_usd: Decimal
+    here_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Names by their cost of all time, the most expensive first: in all projects, and in those looked at."""
+
+    everywhere: tuple[str, ...]
+    here: tuple[str, ...]
+
+    @classmethod
+    def of(cls, costs: Iterable[tuple[str, CostOfAllTime]]) -> "Ranking":
+        everywhere: dict[str, Decimal] = {}
+        here: dict[str, Decimal] = {}
+        for name, cost in costs:
+            everywhere[name] = everywhere.get(name, Decimal(0)) + cost.everywhere_usd
+            here[name] = here.get(name, Decimal(0)) + cost.here_usd
+        return cls(_ranked(everywhere), _ranked({name: usd for name, usd in here.items() if usd}))
+
+
+@dataclass(frozen=True, slots=True)
+class UnpricedModel:
+    """A model that was used without a known price."""
+
+    provider: str
+    model: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A period beside the one before. All of it is over the same runs, so its numbers agree."""
+
+    metrics: Metrics
+    """In buckets for bars; percentiles are those of the whole period only."""
+    fine: Metrics
+    """In shorter buckets, with percentiles in each; for lines."""
+    previous: Metrics
+    models: Ranking
+    providers: Ranking
+    last_run_at: datetime | None
+    """When the latest run of all time was made."""
+
+    @property
+    def unpriced_models(self) -> tuple[UnpricedModel, ...]:
+        """Most runs first."""
+        runs: dict[tuple[str, str], int] = {}
+        for cell in self.metrics.cells:
+            if cell.tally.unpriced:
+                key = cell.provider, cell.model
+                runs[key] = runs.get(key, 0) + cell.tally.unpriced
+        ranked = sorted(runs.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(UnpricedModel(provider, model, number) for (provider, model), number in ranked)
+
+    def month_pace_usd(self, now: datetime) -> Decimal:
+        """What a month costs if it goes on as in this period."""
+        seconds = Decimal(int((now - self.metrics.window.start).total_seconds()))
+        return self.metrics.total.cost_usd * Decimal(int(MONTH.total_seconds())) / seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectReport:
+    """A project and its report."""
+
+    project: ProjectName
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """A project as one row among others."""
+
+    project: ProjectName
+    total: Tally
+    previous: Tally
+    costs_usd: tuple[Decimal, ...]
+    """Per bucket, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All projects together, and each of them, the most expensive first."""
+
+    report: Report
+    projects: tuple[ProjectSummary, ...]
+    archived: Tally
+    """Of the projects that are hidden: what the sum over the others lacks."""
+
+
+def _ranked(costs_usd: dict[str, Decimal]) -> tuple[str, ...]:
+    return tuple(sorted(costs_usd, key=lambda name: (-costs_usd[name], name)))

@@ -1,0 +1,33 @@
+// Buttons with data-copy="<id>" copy the text of that element, and say so.
+
+const SECONDS_SAID = 2;
+
+async function copy(source) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(source.textContent);
+  // Browsers keep the clipboard from pages that come without TLS; what is selected can still be copied.
+  getSelection().selectAllChildren(source);
+  if (!document.execCommand("copy")) throw new Error("The browser refused to copy.");
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  const label = button.textContent;
+  try {
+    await copy(source);
+    button.textContent = button.dataset.copied;
+    setTimeout(() => (button.textContent = label), SECONDS_SAID * 1000);
+  } catch {
+    // It is selected now, for the reader's own keys.
+    getSelection().selectAllChildren(source);
+  }
+});
+
+// The buttons do nothing without JavaScript, so they come hidden; a swap may bring new ones.
+function reveal() {
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+}
+
+document.addEventListener("htmx:after:swap", reveal);
+reveal();

@@ -1,0 +1,48 @@
+// Keys: [ and ] change the range, g then o goes to the overview, ? lists them.
+
+const SECONDS_BETWEEN = 1;
+
+let goPressedAt = -Infinity;
+
+function moveRange(step) {
+  const ranges = [...document.querySelectorAll(".segmented-range a")];
+  const chosen = ranges.findIndex((link) => link.hasAttribute("aria-current"));
+  const link = ranges[chosen + step];
+  link?.focus();
+  link?.click();
+}
+
+function showKeys() {
+  const dialog = document.getElementById("keys");
+  if (!dialog.open) dialog.showModal();
+}
+
+const ACTIONS = {
+  "[": () => moveRange(-1),
+  "]": () => moveRange(1),
+  "?": showKeys,
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
+  if (event.key === "g") {
+    goPressedAt = event.timeStamp;
+    return;
+  }
+  const isSecond = event.timeStamp - goPressedAt < SECONDS_BETWEEN * 1000;
+  goPressedAt = -Infinity;
+  if (isSecond && event.key === "o") document.getElementById("go-overview").click();
+  else ACTIONS[event.key]?.();
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-show-keys]")) showKeys();
+});
+
+// Back brings the server's page, in which the button is hidden.
+function reveal() {
+  for (const button of document.querySelectorAll("[data-show-keys]")) button.hidden = false;
+}
+
+document.addEventListener("htmx:after:swap", reveal);
+reveal();

@@ -1,0 +1,84 @@
+"""What there is to see in the browser."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from runtally.clock import system_clock
+from tests.conftest import TEMPLATE
+from tests.factories import make_run
+from tests.serving import Postgres, Server, running_server
+
+PROJECT = "in-the-browser"
+LONG = "a/project named after a branch-" + "with-a-very-long-name-" * 4
+MODELS = [
+    ("anthropic", "claude-sonnet"),
+    ("openai", "gpt-large"),
+    ("google", "gemini-flash"),
+    ("acme", "acme-" + "x" * 60),
+]
+
+
+@pytest.fixture(scope="session")
+def story(dev_server: Server) -> Server:
+    """A server with 40 days of runs in a project, and one with a name that is hard to fit."""
+    now = system_clock()
+    runs = [
+        make_run(
+            provider=provider,
+            model=model,
+            costUSD=0.01 * (number % 5 + 1) * (place + 1),
+            latencyMs=300 + 37 * (number % 50),
+            status="error" if number % 17 == 0 else "success",
+            timestamp=(now - timedelta(hours=5 * number + place)).isoformat(),
+        )
+        for number in range(190)
+        for place, (provider, model) in enumerate(MODELS)
+    ]
+    post(dev_server, PROJECT, *runs)
+    post(dev_server, LONG, *runs[:40])
+    return dev_server
+
+
+@pytest.fixture
+def empty_server(empty_database_url: str) -> Iterator[Server]:
+    """A server that never got a run; the test may send the first."""
+    with running_server(empty_database_url, SERVICE_DEV_MODE="1") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def never_used_server(postgres: Postgres) -> Iterator[Server]:
+    """A server that never gets a run."""
+    with running_server(postgres.create("never_used", TEMPLATE), SERVICE_DEV_MODE="1") as server:
+        yield server
+
+
+@pytest.fixture
+def project_page(page: Page, story: Server) -> Page:
+    """The project's page, drawn."""
+    page.goto(f"{story.url}/projects/{PROJECT}")
+    drawn(page)
+    return page
+
+
+def post(server: Server, project_id: str, *runs: dict[str, object]) -> None:
+    headers = {"Authorization": f"Bearer {server.ingest_key}"}
+    body = {"projectId": project_id, "runs": list(runs)}
+    httpx.post(f"{server.url}/api/ingest", json=body, headers=headers, timeout=30).raise_for_status()
+
+
+def path_of(project_id: str) -> str:
+    return f"/projects/{quote(project_id)}"
+
+
+def drawn(page: Page) -> None:
+    """Waits until every chart is."""
+    boxes = page.locator(".chart-plot")
+    expect(boxes.first).to_be_attached()
+    expect(page.locator(".chart-plot:not([data-ready])")).to_have_count(0)
+    expect(page.locator(".chart-plot svg").first).to_be_attached()

@@ -1,0 +1,90 @@
+"""Every page for everybody: axe finds nothing, nothing has to be scrolled sideways, everything can be hit."""
+
+from itertools import product
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import LONG, PROJECT, drawn, path_of
+from tests.browser_fixtures import Complaints
+from tests.serving import Server
+
+OPTIONS = {
+    "resultTypes": ["violations"],
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+}
+PAGES = {
+    "overview": "/",
+    "project": f"/projects/{PROJECT}",
+    "errors": f"/projects/{PROJECT}?metric=errors&range=30d",
+    "long": path_of(LONG),
+    "sign in": "/sign-in",
+    "not found": "/none-such",
+}
+SMALLEST_TARGET = 32
+
+
+def _open(page: Page, server: Server, name: str, complaints: Complaints) -> None:
+    complaints.expect("404")
+    page.goto(f"{server.url}{PAGES[name]}")
+    if page.locator(".chart-plot").count():
+        drawn(page)
+
+
+def _violations(page: Page) -> list[str]:
+    """In light and dark, wide and narrow."""
+    page.emulate_media(reduced_motion="reduce")
+    found = []
+    for scheme, width in product(("light", "dark"), (1440, 390)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        for violation in Axe().run(page, options=OPTIONS).response["violations"]:
+            found += [f"{scheme} {width} {violation['id']}: {node['html']}" for node in violation["nodes"]]
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(page: Page, story: Server, name: str, complaints: Complaints) -> None:
+    _open(page, story, name, complaints)
+    for summary in page.locator("#main-chart summary").all():
+        summary.click()
+
+    assert _violations(page) == []
+
+
+def test_axe_finds_nothing_in_an_empty_install(page: Page, never_used_server: Server) -> None:
+    page.goto(never_used_server.url)
+    expect(page.get_by_role("heading", name="No runs yet.")).to_be_visible()
+
+    assert _violations(page) == []
+
+
+def test_axe_finds_nothing_in_the_list_of_keys(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/sign-in")
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+
+    assert _violations(page) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_has_to_be_scrolled_sideways(page: Page, story: Server, name: str, complaints: Complaints) -> None:
+    page.set_viewport_size({"width": 320, "height": 800})
+    _open(page, story, name, complaints)
+
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 320
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_to_be_hit_is_large_enough(page: Page, story: Server, name: str, complaints: Complaints) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    _open(page, story, name, complaints)
+
+    boxes = {
+        target.inner_text(): target.bounding_box()
+        for target in page.locator("a:visible:not(.skip), button:visible, summary:visible, input:visible").all()
+    }
+
+    assert boxes
+    small = {text: box for text, box in boxes.items() if box and box["height"] < SMALLEST_TARGET}
+    assert not small

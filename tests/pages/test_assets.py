@@ -1,0 +1,65 @@
+"""Static files: kept for good under their own hash, sent compressed."""
+
+import gzip
+import re
+
+from quart.typing import TestClientProtocol as Browser
+
+from tests.pages.looking import html_of
+from webapp.assets import STATIC
+
+HTMX = "/static/vendor/htmx.org@4.0.1/htmx.min.js"
+FOREVER = "public, max-age=31536000, immutable"
+
+
+async def test_every_file_that_a_page_names_is_there_and_kept_for_good(reader: Browser) -> None:
+    html = await html_of(reader, "/sign-in")
+    urls = re.findall(r'(?:src|href|data-charts-bundle)="(/static/[^"]+)"', html)
+    assert len(urls) > 10
+
+    for url in urls:
+        response = await reader.get(url)
+        assert response.status_code == 200, url
+        assert response.headers["Cache-Control"] == FOREVER, url
+
+
+async def test_files_that_css_names_are_there(reader: Browser) -> None:
+    css = "".join(path.read_text() for path in (STATIC / "css").glob("*.css"))
+    urls = re.findall(r'url\("\.\./([^"]+)"\)', css)
+    assert urls
+
+    for url in urls:
+        response = await reader.get(f"/static/{url}")
+        assert response.status_code == 200, url
+        assert response.headers["Content-Type"] == "font/woff2"
+
+
+async def test_another_hash_is_not_kept_for_good(reader: Browser) -> None:
+    for url in ("/static/css/base.css", "/static/css/base.css?v=0123456789ab"):
+        assert (await reader.get(url)).headers["Cache-Control"] == "public, max-age=300"
+
+
+async def test_what_is_packed_already_is_sent_so_to_who_takes_it(reader: Browser) -> None:
+    packed = await reader.get(HTMX, headers={"Accept-Encoding": "gzip, br"})
+    plain = await reader.get(HTMX)
+
+    assert packed.headers["Content-Encoding"] == "br"
+    assert packed.headers["Content-Type"].startswith("text/javascript")
+    assert await packed.get_data() == (STATIC / HTMX.removeprefix("/static/")).with_suffix(".js.br").read_bytes()
+    assert "Content-Encoding" not in plain.headers
+    assert {"Accept-Encoding"} <= set(packed.vary)
+    assert {"Accept-Encoding"} <= set(plain.vary)
+
+
+async def test_text_is_sent_compressed(reader: Browser) -> None:
+    for url in ("/static/css/base.css", "/sign-in", "/static/js/chart.js"):
+        packed = await reader.get(url, headers={"Accept-Encoding": "gzip"})
+        plain = await reader.get(url)
+        assert packed.headers["Content-Encoding"] == "gzip", url
+        assert len(await packed.get_data()) == int(packed.headers["Content-Length"])
+        assert gzip.decompress(await packed.get_data(as_text=False)) == await plain.get_data(as_text=False)
+
+
+async def test_nothing_outside_the_folder_is_served(reader: Browser) -> None:
+    for path in ("../pyproject.toml", "..%2fpyproject.toml", "css/../../pyproject.toml", "css", "css/missing.css"):
+        assert (await reader.get(f"/static/{path}")).status_code == 404, path

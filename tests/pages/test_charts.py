@@ -1,0 +1,40 @@
+"""The JSON that charts are drawn from."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from tests.factories import make_run
+from tests.pages.conftest import Post
+
+
+@pytest.mark.parametrize("name", ["cost", "runs", "errors", "latency", "tokens"])
+@pytest.mark.parametrize("range_", ["24h", "7d", "30d"])
+async def test_a_chart_is_a_spec_with_its_rows_and_tooltips(
+    reader: Browser, post: Post, project_id: str, name: str, range_: str
+) -> None:
+    await post(make_run(), make_run(status="error"))
+
+    response = await reader.get(f"/charts/{name}.json?project={project_id}&range={range_}")
+
+    chart = await response.get_json()
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["Cache-Control"] == "private, no-cache"
+    assert chart["spec"]["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+    assert len(chart["tips"]) in {24, 28, 30, 96, 120, 168}
+
+
+async def test_the_cost_chart_is_split_as_asked(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(model="acme-cached"), make_run(provider="zeta", model="z1", costUSD=1))
+
+    models = await (await reader.get(f"/charts/cost.json?project={project_id}")).get_json()
+    providers = await (await reader.get(f"/charts/cost.json?project={project_id}&by=provider")).get_json()
+
+    # From the top of the stack down; names that are rare everywhere have their own colour in a project of theirs.
+    assert [name for name, _ in models["rows"]] == ["acme-large", "acme-cached", "z1"]
+    assert [name for name, _ in providers["rows"]] == ["acme", "zeta"]
+    assert len({slot for _, slot in models["rows"]}) == 3
+    assert models["tips"][-1]["total"] == providers["tips"][-1]["total"] == "$1.02"
+
+
+async def test_an_unknown_chart_is_not_found(reader: Browser) -> None:
+    assert (await reader.get("/charts/love.json")).status_code == 404

@@ -1,0 +1,107 @@
+"""Errors as people see them: a page, or a toast over the page they are on."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from quart import Quart
+from quart.typing import TestClientProtocol as Browser
+
+from api.access import public
+from tests.pages.looking import PARTIAL, Outline, html_of, text_of
+from tests.serving import free_port, settings_for
+from webapp.app import create_app
+
+SECRET = "what no reader may see"
+
+
+@pytest.fixture
+async def broken_app(database_url: str) -> AsyncIterator[Quart]:
+    """With a page that has a bug."""
+    app = create_app(settings_for(database_url, service_dev_mode=True))
+
+    @app.get("/broken")
+    @public
+    async def broken() -> str:
+        raise LookupError(SECRET)
+
+    async with app.test_app() as running:
+        yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+
+
+@pytest.fixture
+async def cut_off_app() -> AsyncIterator[Quart]:
+    """Its database is away."""
+    url = f"postgresql://nobody@127.0.0.1:{free_port()}/away"
+    async with create_app(settings_for(url, service_dev_mode=True)).test_app() as running:
+        yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+
+
+async def test_an_unknown_page_is_not_found(reader: Browser) -> None:
+    text = text_of(await html_of(reader, "/nowhere", 404))
+
+    assert "We can't find that page The address may be mistyped, or what it showed is gone." in text
+
+
+async def test_a_page_that_takes_no_form_says_so(reader: Browser) -> None:
+    response = await reader.post("/")
+
+    assert response.status_code == 405
+    assert "GET" in response.headers["Allow"]
+    assert "That can't be done here" in text_of(await response.get_data(as_text=True))
+
+
+async def test_a_bug_shows_its_request_id_and_nothing_else(broken_app: Quart) -> None:
+    response = await broken_app.test_client().get("/broken")
+
+    html = await response.get_data(as_text=True)
+    assert response.status_code == 500
+    assert "Something broke on our side" in html
+    assert response.headers["X-Request-Id"] in html
+    assert SECRET not in html
+    assert "LookupError" not in html
+    assert "Traceback" not in html
+
+
+async def test_a_bug_in_a_part_becomes_a_toast_and_leaves_the_page_alone(broken_app: Quart) -> None:
+    response = await broken_app.test_client().get("/broken", headers=PARTIAL)
+
+    html = await response.get_data(as_text=True)
+    assert response.status_code == 500
+    assert response.headers["HX-Retarget"] == "#toast"
+    assert response.headers["HX-Reswap"] == "innerHTML"
+    assert response.headers["HX-Push-Url"] == "false"
+    assert [attributes.get("id") for _, attributes in Outline(html).roots] == ["toast-message"]
+    assert response.headers["X-Request-Id"] in html
+    assert "<title>" not in html
+
+
+@pytest.mark.parametrize("headers", [{}, PARTIAL])
+async def test_without_its_database_the_service_says_what_is_wrong(cut_off_app: Quart, headers: dict[str, str]) -> None:
+    response = await cut_off_app.test_client().get("/", headers=headers)
+
+    text = text_of(await response.get_data(as_text=True))
+    assert response.status_code == 503
+    assert response.headers["Retry-After"]
+    assert "The database is out of reach. What was acknowledged is stored; try again in a moment." in text
+    assert "Try again" in text
+
+
+async def test_pages_that_need_no_database_work_without_it(cut_off_app: Quart) -> None:
+    await html_of(cut_off_app.test_client(), "/sign-in")
+
+
+async def test_errors_of_the_api_stay_json(reader: Browser) -> None:
+    response = await reader.get("/api/nowhere", headers=PARTIAL)
+
+    assert response.status_code == 404
+    assert response.headers["Content-Type"] == "application/json"
+    assert "HX-Retarget" not in response.headers
+
+
+async def test_every_answer_has_the_guarding_headers(reader: Browser) -> None:
+    for url in ("/sign-in", "/nowhere", "/static/css/base.css"):
+        response = await reader.get(url)
+        assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+        assert "unsafe" not in response.headers["Content-Security-Policy"]
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["X-Request-Id"]

@@ -1,0 +1,72 @@
+"""One URL, two forms: the page, and its main part for htmx."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from tests.pages.conftest import Post
+from tests.pages.looking import PARTIAL, Outline, html_of, part_of
+
+
+@pytest.fixture(params=["/", "/projects/{}", "/sign-in", "/projects/{}?range=30d&metric=errors&by=provider"])
+async def url(request: pytest.FixtureRequest, post: Post, project_id: str) -> str:
+    await post()
+    pattern: str = request.param
+    return pattern.format(project_id)
+
+
+async def test_htmx_gets_one_element_and_the_title(reader: Browser, url: str) -> None:
+    part = await part_of(reader, url)
+
+    roots = Outline(part).roots
+    assert roots[0][0] == "title"
+    assert len(roots) == 2
+    assert roots[1][1]["id"]
+
+
+async def test_the_page_holds_the_very_same_part(reader: Browser, url: str) -> None:
+    page, part = await html_of(reader, url), await part_of(reader, url)
+
+    title, _, body = part.partition("\n")
+    assert title in page
+    assert "".join(body.split()) in "".join(page.split())
+
+
+async def test_what_restores_history_is_whole(reader: Browser, url: str) -> None:
+    restored = await html_of(reader, url, headers=PARTIAL | {"HX-History-Restore-Request": "true"})
+
+    assert Outline(restored.removeprefix("<!DOCTYPE html>")).roots[0][0] == "html"
+
+
+async def test_what_htmx_puts_in_place_of_the_body_is_whole(reader: Browser, url: str) -> None:
+    full = await html_of(reader, url, headers={"HX-Request": "true", "HX-Request-Type": "full"})
+
+    assert "<body" in full
+
+
+async def test_caches_are_told_what_tells_the_two_apart(reader: Browser, url: str) -> None:
+    page = await reader.get(url)
+    part = await reader.get(url, headers=PARTIAL)
+
+    for response in (page, part):
+        assert {"HX-Request", "HX-Request-Type", "Cookie", "Accept-Encoding"} <= set(response.vary)
+        assert response.headers["Cache-Control"] == "private, no-cache"
+
+
+async def test_no_page_has_script_or_style_of_its_own(reader: Browser, url: str) -> None:
+    outline = Outline(await html_of(reader, url))
+
+    assert all(script.get("src") for script in outline.all("script"))
+    assert not outline.all("style")
+    for _, attributes in outline.elements:
+        assert not [name for name in attributes if name == "style" or name.startswith(("on", "hx-on"))]
+
+
+async def test_every_page_has_head_and_body_one_main_heading_and_ids_that_are_unique(reader: Browser, url: str) -> None:
+    html = await html_of(reader, url)
+
+    assert html.startswith("<!DOCTYPE html>\n<html lang=")
+    outline = Outline(html)
+    for tag in ("html", "head", "body", "main", "h1", "title"):
+        assert len(outline.all(tag)) == 1, tag
+    assert len(outline.ids()) == len(set(outline.ids()))
+    assert outline.all("a")[0] == {"class": "skip", "href": "#main"}

@@ -1,0 +1,175 @@
+"""The project page."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from tests.factories import make_run
+from tests.pages.conftest import Post, ago
+from tests.pages.looking import Outline, html_of, text_of
+from webapp import formats
+
+# Of the acme-large run that the factory makes: 1000 tokens at $3 and 500 at $15 per million.
+COST_OF_A_RUN = "$0.0105"
+
+
+async def test_a_project_shows_its_figures(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(status="error", latencyMs=4000))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}"))
+
+    assert f"{project_id} Last 7 days" in text
+    assert "Cost $0.0210" in text
+    assert "Runs 2 $0.0105 per run" in text
+    assert "Error rate 50% 1 failed run" in text
+    assert "p95 latency 4 s p50 800 ms" in text
+    assert "Tokens 3,000 2,000 in · 1,000 out" in text
+
+
+async def test_the_tab_says_cost_range_and_name(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+
+    html = await html_of(reader, f"/projects/{project_id}?range=24h")
+
+    assert f"<title>{COST_OF_A_RUN} · Last 24 hours · {project_id}</title>" in html
+
+
+async def test_a_run_counts_only_in_ranges_that_reach_back_to_it(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(timestamp=ago(days=3)), make_run(timestamp=ago(days=20)))
+
+    day, week, month = [
+        text_of(await html_of(reader, f"/projects/{project_id}?range={one}")) for one in ("24h", "7d", "30d")
+    ]
+
+    assert "No runs in this range. The last one was 3 days ago. Pick a longer range: 30d." in day
+    assert "Runs 1" in week
+    assert "Runs 2" in month
+
+
+@pytest.mark.parametrize("query", ["range=1y", "range=", "metric=love", "by=colour", "range=7d&range=24h&x=1"])
+async def test_what_a_url_mistypes_is_as_if_it_were_not_there(
+    reader: Browser, post: Post, project_id: str, query: str
+) -> None:
+    await post()
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}?{query}"))
+
+    assert "Last 7 days" in text
+    assert "Cost by model, per 6 hours" in text
+
+
+@pytest.mark.parametrize(
+    ("metric", "headings"),
+    [
+        ("cost", ["Cost by model, per 6 hours", "Error rate, per hour", "p95 latency, per hour"]),
+        ("runs", ["Runs, per 6 hours", "Error rate, per hour", "p95 latency, per hour"]),
+        ("errors", ["Error rate, per hour", "p95 latency, per hour", "Cost by model, per 6 hours"]),
+        ("latency", ["p95 latency, per hour", "Error rate, per hour", "Cost by model, per 6 hours"]),
+        ("tokens", ["Tokens, per 6 hours", "Error rate, per hour", "p95 latency, per hour"]),
+    ],
+)
+async def test_a_figure_chooses_the_main_chart_and_the_others_follow(
+    reader: Browser, post: Post, project_id: str, metric: str, headings: list[str]
+) -> None:
+    await post()
+
+    html = await html_of(reader, f"/projects/{project_id}?metric={metric}")
+
+    shown = [part.split("</h2>")[0].split(">", 1)[1] for part in html.split("<h2")[1:]]
+    assert shown[:3] == headings
+    chosen = [link["id"] for link in Outline(html).all("a") if link.get("aria-current") == "true"]
+    assert f"kpi-{metric}" in chosen
+
+
+async def test_cost_can_be_split_by_provider(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(provider="zeta", model="z1", costUSD=1))
+
+    html = await html_of(reader, f"/projects/{project_id}?by=provider")
+
+    assert "Cost by provider, per 6 hours" in html
+    assert f"/charts/cost.json?project={project_id}&amp;by=provider" in html
+
+
+async def test_changes_are_told_against_the_period_before(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(status="error", latencyMs=1600), make_run(timestamp=ago(days=8), latencyMs=800))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}"))
+
+    assert "Last 7 days against the 7 days before" in text
+    assert "↑ 100%up 100% against the previous period" in text
+    assert "↑ 50.00 ppup 50.00 percentage points against the previous period" in text
+
+
+async def test_models_and_providers_are_listed_by_cost(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(model="acme-cached"), make_run(provider="zeta", model="z1", costUSD=0.021))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}"))
+
+    assert "Models Cost z1 50% $0.0210 acme-cached 25% $0.0105 acme-large 25% $0.0105" in text
+    assert "Providers Cost acme 50% $0.0210 zeta 50% $0.0210" in text
+
+
+async def test_runs_without_a_price_are_named(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(model="free-thought"), make_run(model="free-thought"), make_run(model="other"))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}"))
+
+    assert "3 runs have no price, so cost is a minimum. They used free-thought and other." in text
+    assert "$0.0105 or more" in text
+
+
+async def test_without_any_price_there_is_no_cost_rather_than_nothing_to_pay(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(model="free-thought"))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}"))
+
+    assert "1 run has no price, so cost is a minimum. It used free-thought." in text
+    assert f"Cost {formats.NOTHING} no run has a price" in text
+
+
+async def test_an_unknown_project_is_not_found_and_says_what_to_do(reader: Browser, project_id: str) -> None:
+    text = text_of(await html_of(reader, f"/projects/{project_id}", 404))
+
+    assert "We can't find that page" in text
+    assert "A project appears with its first run; check the projectId it is sent." in text
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["/b", "//b", "/", "/../b", "/..", "/.", "/~..", "?x#y%2F", "/charts/cost.json", " ünï\n", '<b onclick="x">&amp;'],
+)
+async def test_any_id_has_a_page_that_the_overview_links_to(
+    reader: Browser, post: Post, project_id: str, end: str
+) -> None:
+    await post(to=f"{project_id}{end}")
+    overview = Outline(await html_of(reader, "/?range=24h"))
+
+    # A browser takes dots out of a path by itself.
+    hrefs = [link["href"] or "" for link in overview.all("a") if f"/projects/{project_id}" in (link["href"] or "")]
+    assert len(hrefs) == 1
+    assert not {".", ".."} & set(hrefs[0].partition("?")[0].split("/"))
+    text = text_of(await html_of(reader, hrefs[0]))
+
+    assert " ".join(f"{project_id}{end} Last 24 hours".split()) in text
+
+
+async def test_an_id_may_start_with_a_slash_or_be_dots(reader: Browser, post: Post, project_id: str) -> None:
+    for id_, url in (
+        (f"/{project_id}", f"/projects//{project_id}"),
+        ("..", "/projects/~.."),
+        ("~..", "/projects/~~.."),
+    ):
+        await post(to=id_)
+        assert f"{id_} Last 7 days" in text_of(await html_of(reader, url))
+
+
+async def test_tables_have_the_figures_of_charts(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+
+    outline = Outline(await html_of(reader, f"/projects/{project_id}?range=24h"))
+
+    assert len(outline.all("table")) == 3
+    boxes = [box for box in outline.all("div") if box.get("class") == "chart-plot"]
+    assert all(box["role"] == "img" and box["aria-label"] for box in boxes)
+    assert len(outline.ids()) == len(set(outline.ids()))

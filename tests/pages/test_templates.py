@@ -1,0 +1,61 @@
+"""What holds for every template, the ones no test renders included."""
+
+import re
+from pathlib import Path
+
+import pytest
+from jinja2 import StrictUndefined
+from quart import Quart
+
+from runtally.settings import CHECKOUT
+from webapp.pages.appearance import ThemeButton
+from webapp.rendering import Page
+
+FOLDER = CHECKOUT / "templates"
+TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
+PARTIALS = [name for name in TEMPLATES if Path(name).name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_it_compiles_and_nothing_missing_passes(app: Quart, name: str) -> None:
+    assert app.jinja_env.undefined is StrictUndefined
+    assert app.jinja_env.is_async
+    app.jinja_env.get_template(name)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_it_runs_under_the_content_security_policy(name: str) -> None:
+    text = (FOLDER / name).read_text()
+
+    assert not re.search(r"<style|\sstyle=|\son\w+=|hx-on|js:|javascript:|\|\s*safe\b", text)
+    assert not re.search(r"<script(?![^>]*\ssrc=)", text)
+    # Filters of triggers are compiled from text, which the policy forbids.
+    assert not re.search(r'hx-trigger="[^"]*\[', text)
+
+
+@pytest.mark.parametrize("name", PARTIALS)
+def test_a_partial_has_one_root_that_bears_its_name(name: str) -> None:
+    text = (FOLDER / name).read_text()
+    id_ = Path(name).stem.removeprefix("_").replace("_", "-")
+
+    if name == ThemeButton.fragment:
+        # The button is part of the frame as well, so its markup is a macro.
+        text = (FOLDER / "ui/theme.html").read_text()
+    else:
+        assert "extends" not in text
+    roots = re.findall(r"^<(?!/)\w+[^>]*", text, re.MULTILINE) or re.findall(r"^  <(?!/)\w+[^>]*", text, re.MULTILINE)
+    assert len(roots) == 1
+    assert f'id="{id_}"' in roots[0]
+
+
+def test_every_page_names_templates_that_exist() -> None:
+    pages = Page.__subclasses__()
+    assert len(pages) > 5
+
+    for page in pages:
+        assert {page.template, page.fragment} <= set(TEMPLATES), page
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_it_is_short_enough_to_be_read(name: str) -> None:
+    assert len((FOLDER / name).read_text().splitlines()) <= 120

@@ -1,0 +1,61 @@
+"""The application: the one place that wires. What runs before and after a route is here, in the order it runs."""
+
+from collections.abc import AsyncGenerator
+
+from quart import Quart, Response, request
+
+import api
+import api.errors
+import webapp.errors
+import webapp.pages
+from api import limits
+from api.access import enforce_access
+from api.current import EXTENSION
+from runtally.errors import SettingsError
+from runtally.services import Services
+from runtally.settings import CHECKOUT, Settings, load_settings
+from webapp import assets, security, templating, tracing
+
+
+def create_app(settings: Settings | None = None) -> Quart:
+    """The application for these settings, by default those of the environment; they must say where the database is."""
+    settings = settings or load_settings()
+    app = Quart("runtally", template_folder=str(CHECKOUT / "templates"), static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    _keep_services(app, settings)
+    security.set_up_sessions(app, settings)
+    templating.set_up(app)
+
+    app.before_request(tracing.begin)
+    app.before_request(security.refuse_foreign_forms)
+    app.before_request(enforce_access)
+    limits.register(app)
+
+    api.register(app)
+    webapp.pages.register(app)
+    assets.register(app)
+    app.register_error_handler(Exception, _respond_to_error)
+
+    # Quart runs these last to first: the headers are on compressed answers and errors too.
+    app.after_request(security.add_headers)
+    app.after_request(assets.compress)
+    app.asgi_app = tracing.Tracing(app.asgi_app)  # type: ignore[method-assign]  # How Quart takes middleware.
+    return app
+
+
+def _keep_services(app: Quart, settings: Settings) -> None:
+    database_url = settings.database_url
+    if database_url is None:
+        raise SettingsError("Set DATABASE_URL, or start with `runtally serve`, which brings a Postgres of its own.")
+
+    @app.while_serving
+    async def _() -> AsyncGenerator[None, None]:
+        async with Services.opened(settings, database_url) as services:
+            app.extensions[EXTENSION] = services
+            yield
+
+
+async def _respond_to_error(error: Exception) -> Response:
+    """An error of the API as JSON, of a page as HTML."""
+    tracing.failed(error)
+    return await (api.errors.respond(error) if api.serves(request.path) else webapp.errors.respond(error))

@@ -1,0 +1,91 @@
+"""Static files under names that change with their content, so that a browser keeps them for good; and compression."""
+
+import gzip
+import hashlib
+import mimetypes
+from functools import cache
+from pathlib import Path
+
+from quart import Blueprint, Quart, Response, request, send_from_directory, url_for
+from quart.typing import ResponseReturnValue
+from quart.wrappers.response import IterableBody
+
+from api.access import public
+from runtally.settings import CHECKOUT
+
+STATIC = CHECKOUT / "static"
+# Their paths carry their versions; css files name fonts among them by these very paths.
+VENDORED = "vendor/"
+FOREVER = "public, max-age=31536000, immutable"
+BRIEFLY = "public, max-age=300"
+# Below this a compressed body is hardly smaller than the headers around it.
+MIN_COMPRESSED = 1024
+_COMPRESSIBLE = ("text/", "application/json", "application/javascript", "image/svg+xml")
+
+blueprint = Blueprint("assets", __name__)
+
+
+def register(app: Quart) -> None:
+    app.register_blueprint(blueprint)
+    app.jinja_env.globals["asset"] = asset_url
+
+
+def asset_url(path: str) -> str:
+    """The URL of a file below `static/`, with the hash of its content where the path has no version."""
+    version = None if path.startswith(VENDORED) else _digest(STATIC / path)
+    return url_for("assets.show", path=path, v=version)
+
+
+@blueprint.get("/static/<path:path>")
+@public
+async def show(path: str) -> ResponseReturnValue:
+    """A static file; compressed where a `.br` lies beside it and the browser takes it, or where it is text."""
+    packed = STATIC / f"{path}.br"
+    use_packed = request.accept_encodings.quality("br") > 0 and packed.is_file()
+    response = await send_from_directory(STATIC, f"{path}.br" if use_packed else path, mimetype=_mimetype(path))
+    if use_packed:
+        response.headers["Content-Encoding"] = "br"
+    elif _is_compressible(response):
+        # Our own text is small, and read whole it can be compressed like any other answer.
+        response.set_data(await response.get_data(as_text=False))
+    response.vary.add("Accept-Encoding")
+    # A URL with another hash than the file's own is of an older page: right now, but not for good.
+    is_current = path.startswith(VENDORED) or request.args.get("v") == _digest(STATIC / path)
+    response.headers["Cache-Control"] = FOREVER if is_current else BRIEFLY
+    return response
+
+
+async def compress(response: Response) -> Response:
+    """Gzip what is text and large enough; Quart does not. Streams and what is packed already are left alone."""
+    if (
+        _is_compressible(response)
+        and "Content-Encoding" not in response.headers
+        and not isinstance(response.response, IterableBody)
+    ):
+        response.vary.add("Accept-Encoding")
+        if request.accept_encodings.quality("gzip") > 0:
+            body = await response.get_data(as_text=False)
+            if len(body) >= MIN_COMPRESSED:
+                response.set_data(gzip.compress(body, compresslevel=5, mtime=0))
+                response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def _is_compressible(response: Response) -> bool:
+    return (response.content_type or "").startswith(_COMPRESSIBLE)
+
+
+def _mimetype(path: str) -> str:
+    return mimetypes.guess_type(path)[0] or "application/octet-stream"
+
+
+def _digest(path: Path) -> str | None:
+    """The start of the content's hash, computed once for each state of the file; None for what is no file of ours."""
+    if not path.resolve().is_relative_to(STATIC) or not path.is_file():
+        return None
+    return _digest_of(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _digest_of(path: Path, _changed_ns: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

@@ -1,0 +1,150 @@
+"""`runtally experiments`: list, set."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import click
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.experiments import edit
+from runtally.experiments.read import Judged, verdicts
+from runtally.experiments.rule import Rule, Window
+from runtally.experiments.verdict import Check
+from runtally.models.experiment import Experiment
+from runtally.money import plain
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+
+# What click hands over for an option that was not given is None as well.
+NO_LIMIT = "none"
+_WINDOW = ("runs", "hours")
+
+
+class Limit(click.ParamType[Decimal | int | str]):
+    """A number, or the word none."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
+        self.name = f"{'integer' if whole else 'number'}|{NO_LIMIT}"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Decimal | int | str:
+        text = str(value).strip().casefold()
+        if text == NO_LIMIT:
+            return NO_LIMIT
+        try:
+            number = int(text) if self._whole else Decimal(text)
+        except (ValueError, InvalidOperation):
+            number = Decimal("NaN")
+        if not Decimal(number).is_finite():
+            self.fail(f"write {'a whole number' if self._whole else 'a number'}, or {NO_LIMIT}", param, ctx)
+        return number
+
+
+@click.group()
+def experiments() -> None:
+    """Experiments: list, set. An experiment is made by the first run that names it.
+
+    \b
+    Example: runtally experiments list --project support-agent
+    """
+
+
+@experiments.command("list")
+@click.option("--project", "project_id", help="Only the experiments of this project.")
+def list_experiments(project_id: str | None) -> None:
+    """List experiments: verdict, window, and each threshold with what the runs came to.
+
+    \b
+    Example: runtally experiments list --project support-agent
+    """
+
+    async def work(_settings: Settings, database: Database) -> tuple[Judged, ...]:
+        async with database.connection() as connection:
+            return await verdicts(connection, system_clock(), project_id)
+
+    for judged in with_database(work):
+        click.echo("\n".join(_lines(judged)))
+
+
+@experiments.command("set")
+@click.argument("project_id")
+@click.argument("experiment_id")
+@click.option("--last-runs", "runs", type=Limit(whole=True), help="Judge at most the last so many runs.")
+@click.option("--last-hours", "hours", type=Limit(whole=True), help="Judge the runs of the last so many hours.")
+@click.option("--max-error-rate", type=Limit(), help="Largest share of failed runs, 0 to 1.")
+@click.option("--max-p95-latency-ms", type=Limit(whole=True), help="Largest p95 latency in milliseconds.")
+@click.option("--max-cost-per-run-usd", type=Limit(), help="Largest mean cost of a run in US dollars.")
+@click.option("--max-total-cost-usd", type=Limit(), help="Largest cost of all runs judged in US dollars.")
+@click.option("--min-runs", type=int, help="No verdict with fewer runs than this.")
+@click.option(
+    "--private/--public", default=None, help="Whether the badge's URL needs a token; --private makes a new one."
+)
+def set_experiment(
+    project_id: str, experiment_id: str, *, private: bool | None, **rule: Decimal | int | str | None
+) -> None:
+    """Change the rule of an experiment, or who sees its badge, and print the badge's path.
+
+    What is not given stays as it is; the word none takes a limit away.
+
+    \b
+    Example: runtally experiments set support-agent prompt-v2 --max-error-rate 0.02 --min-runs 50
+    """
+    given = {name: None if value == NO_LIMIT else value for name, value in rule.items() if value is not None}
+
+    async def work(_settings: Settings, database: Database) -> Experiment:
+        async with database.session() as session:
+            experiment = await edit.found(session, project_id, experiment_id)
+            edit.set_rule(session, experiment, _changed(edit.rule_of(experiment), given))
+            _publish(session, experiment, private=private)
+            return experiment
+
+    click.echo(_badge_path(with_database(work)))
+
+
+def _changed(rule: Rule, given: Mapping[str, Any]) -> Rule:
+    window = {name: value for name, value in given.items() if name in _WINDOW}
+    limits = {name: value for name, value in given.items() if name not in _WINDOW}
+    return Rule(replace(rule.window, **window), replace(rule.thresholds, **limits))
+
+
+def _publish(session: AsyncSession, experiment: Experiment, *, private: bool | None) -> None:
+    if private:
+        edit.make_private(session, experiment)
+    elif private is not None:
+        edit.make_public(session, experiment)
+
+
+def _badge_path(experiment: Experiment) -> str:
+    """With the project, so that no experiment of another project ever makes it ambiguous."""
+    query = {"project": experiment.project_id}
+    if experiment.badge_token:
+        query["token"] = experiment.badge_token
+    return f"/api/badge/experiment/{quote(experiment.id)}.svg?{urlencode(query)}"
+
+
+def _lines(judged: Judged) -> Iterator[str]:
+    experiment, verdict = judged.experiment, judged.verdict
+    seen = f"{verdict.runs:,} runs (at least {verdict.min_runs:,}) of {_window(experiment.rule.window)}"
+    visible = "private" if experiment.is_private else "public"
+    yield f"{experiment.project_id:24}  {experiment.id:32}  {verdict.outcome:7}  {seen}  {visible}"
+    for check in verdict.checks:
+        yield f"    {'holds' if check.holds else 'fails'}  {check.measure:16}  {_shown(check)}"
+
+
+def _window(window: Window) -> str:
+    parts = []
+    if window.runs is not None:
+        parts.append(f"the last {window.runs:,}")
+    if window.hours is not None:
+        parts.append(f"the last {window.hours:,} hours")
+    return " in ".join(parts)
+
+
+def _shown(check: Check) -> str:
+    value = "not known" if check.value is None else plain(check.value)
+    return f"{'at least ' if check.is_minimum else ''}{value}, limit {plain(check.limit)}"

@@ -1,0 +1,65 @@
+"""`runtally relay`."""
+
+import asyncio
+import signal
+
+import click
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.jobs.loop import repeat
+from runtally.jobs.registry import relay_job
+from runtally.reporting.push import Pusher
+from runtally.reporting.queries import retry_parked
+from runtally.reporting.read import relay_status
+from runtally.reporting.relay import Relay
+from runtally.settings import Settings, load_settings
+from webapp.cli.logs import set_up_logs
+from webapp.cli.opening import with_database
+
+
+@click.command(epilog="Example: runtally relay --once")
+@click.option("--once", is_flag=True, help="Push what is due now, and end; exits with 1 if any of it was not taken.")
+@click.option(
+    "--retry-parked", is_flag=True, help="Queue the runs again that were given up, and end, unless with --once."
+)
+def relay(*, once: bool, retry_parked: bool) -> None:
+    """Push stored and changed runs to the reporting table, until a signal ends it.
+
+    `runtally serve` does it too, unless RELAY=off; any number of relays share the work.
+    """
+    set_up_logs(load_settings())
+    if retry_parked:
+        click.echo(f"{with_database(_requeue):,} parked runs are queued again.")
+    if once:
+        failed = with_database(_push_what_is_due)
+        if failed:
+            raise click.ClickException(f"{failed:,} pushes failed; the relay tries them again.")
+    elif not retry_parked:
+        with_database(_push_until_a_signal)
+
+
+async def _requeue(_settings: Settings, database: Database) -> int:
+    async with database.connection() as connection:
+        return await retry_parked(connection, system_clock())
+
+
+async def _push_what_is_due(settings: Settings, database: Database) -> int:
+    delivered = failed = 0
+    async with Pusher(settings) as pusher:
+        relay = Relay(database, pusher, system_clock, settings.relay_concurrency)
+        while (done := await relay.run_pass()).claimed:
+            delivered, failed = delivered + len(done.delivered), failed + len(done.failed)
+    async with database.connection() as connection:
+        status = await relay_status(connection)
+    click.echo(f"{delivered:,} runs pushed; {status.waiting:,} wait, {status.parked:,} are parked.")
+    return failed
+
+
+async def _push_until_a_signal(settings: Settings, database: Database) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with Pusher(settings) as pusher:
+        click.echo(f"Pushing runs to {pusher.url}; Ctrl-C ends it.")
+        await repeat(relay_job(Relay(database, pusher, system_clock, settings.relay_concurrency)), stop)

@@ -1,0 +1,83 @@
+"""`runtally reporting`: verify."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.money import plain
+from runtally.reporting.verify import SHOWN_RUNS, DayDifference, Queue, Verification, Verifier
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+
+
+@click.group()
+def reporting() -> None:
+    """The reporting table: prove that it has every live run.
+
+    \b
+    Example: runtally reporting verify
+    """
+
+
+@reporting.command()
+@click.option("--repair", is_flag=True, help="Queue for the relay what is missing or different.")
+@click.option(
+    "--ignore-waiting", is_flag=True, help="Runs that wait for the relay are no difference; for busy services."
+)
+def verify(*, repair: bool, ignore_waiting: bool) -> None:
+    """Compare live runs with the reporting table: counts, sums and a checksum by project and day.
+
+    Exits with 1 if they differ. Runs that are no longer live are no difference. Metadata and prompt previews are not
+    compared, because the privacy settings of the receiver may have thinned them out.
+
+    \b
+    Example: runtally reporting verify --repair
+    """
+
+    async def work(settings: Settings, database: Database) -> Verification:
+        if settings.reporting_database_url is None:
+            return await Verifier(database, database).verify(system_clock(), repair=repair)
+        async with Database(settings.reporting_database_url) as other:
+            return await Verifier(database, other).verify(system_clock(), repair=repair)
+
+    found = with_database(work)
+    for line in lines_of(found):
+        click.echo(line)
+    if found.differing - (found.queues[Queue.WAITING] if ignore_waiting else 0):
+        sys.exit(1)
+
+
+def lines_of(found: Verification) -> Iterator[str]:
+    """The verdict, and the first days and runs that differ."""
+    yield f"{found.runs:,} runs compared, on {found.days:,} days of {found.projects:,} projects."
+    if found.kept:
+        yield f"{found.kept:,} runs are kept here that are no longer live."
+    if not found.differing:
+        yield "The reporting table has all of them, and they are equal."
+        return
+    for difference in found.first:
+        yield from _lines_of_day(difference)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.kinds.items()))
+    queues = ", ".join(f"{count:,} {queue}" for queue, count in sorted(found.queues.items()))
+    yield f"{found.differing:,} runs differ ({kinds}); of these {queues}."
+    if found.repaired:
+        yield f"{found.repaired:,} runs were queued for the relay."
+    elif found.differing > found.queues[Queue.WAITING]:
+        yield "`runtally reporting verify --repair` queues them again."
+    else:
+        yield "They wait for the relay; `runtally relay --once` pushes them now."
+
+
+def _lines_of_day(difference: DayDifference) -> Iterator[str]:
+    live, reported = difference.live, difference.reported
+    yield (
+        f"{difference.project_id} {difference.day}: {live.runs:,} live runs for {plain(live.cost_usd)} USD, "
+        f"{reported.runs:,} reported for {plain(reported.cost_usd)} USD"
+    )
+    for run in difference.first:
+        yield f"  {run.run_id}: {run.kind}, {run.queue}"
+    if len(difference.first) == SHOWN_RUNS:
+        yield "  and perhaps more"

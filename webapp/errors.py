@@ -1,0 +1,108 @@
+"""Errors of pages as HTML: a page, or a toast when htmx asked, so that what is on the screen stays."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from quart import Response, make_response, redirect, request, url_for
+from werkzeug.exceptions import HTTPException
+
+from api.current import actor, request_id
+from api.errors import RETRY_AFTER_SECONDS, known, status_of
+from runtally.audit import ActorKind
+from runtally.errors import Forbidden, RuntallyError, StoreUnavailable
+from webapp.rendering import Page, render, wants_part
+from webapp.security import SignInRequired
+
+BUG = "What was acknowledged is stored. Try again; if it stays, send the request id below to whoever runs this server."
+TITLES = {
+    403: "You can't see this",
+    404: "We can't find that page",
+    405: "That can't be done here",
+    413: "That is too large",
+    503: "Not available right now",
+}
+MESSAGES = {
+    404: "The address may be mistyped, or what it showed is gone.",
+    405: "Go back and use the page's own buttons.",
+}
+NOT_WITH_THIS_KEY = "The key you signed in with doesn't open this page. Sign in with one that does."
+OUT_OF_REACH = "The database is out of reach. What was acknowledged is stored; try again in a moment."
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage(Page):
+    """What went wrong, and what to do."""
+
+    template: ClassVar[str] = "errors/show.html"
+    fragment: ClassVar[str] = "errors/_error.html"
+
+    status: int
+    title: str
+    message: str
+    here: str
+    request_id: str | None
+
+    @property
+    def document_title(self) -> str:
+        return self.title
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorToast(Page):
+    """The same in short, above a page that stays."""
+
+    template: ClassVar[str] = "errors/_toast_message.html"
+    fragment: ClassVar[str] = "errors/_toast_message.html"
+
+    message: str
+    retry_url: str | None
+    request_id: str | None
+
+
+async def respond(error: Exception) -> Response:
+    """The error for whoever looks at a page; a bug shows its request id and nothing else of itself."""
+    if isinstance(error, SignInRequired):
+        return await _to_sign_in()
+    shown = known(error)
+    status = status_of(shown or error)
+    id_to_report = request_id() if shown is None or status == 500 else None  # noqa: PLR2004  # The status says it best.
+    response = await _rendered(status, _message(shown, status), id_to_report)
+    if status == 503:  # noqa: PLR2004  # The status says it best.
+        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if isinstance(shown, HTTPException):
+        response.headers.extend((name, value) for name, value in shown.get_headers() if name == "Allow")
+    return response
+
+
+async def _rendered(status: int, message: str, id_to_report: str | None) -> Response:
+    here = request.full_path.rstrip("?")
+    if not wants_part():
+        title = TITLES.get(status, "Something broke on our side")
+        return await render(ErrorPage(status, title, message, here, id_to_report), status)
+    response = await render(ErrorToast(message, here if request.method == "GET" else None, id_to_report), status)
+    response.headers["HX-Retarget"] = "#toast"
+    response.headers["HX-Reswap"] = "innerHTML"
+    # What was asked for is not what is on the screen, so the address stays that of the screen.
+    response.headers["HX-Push-Url"] = "false"
+    return response
+
+
+async def _to_sign_in() -> Response:
+    """The sign-in page, from where one gets back; htmx is told to leave the page rather than swap the form into it."""
+    if not wants_part():
+        return await make_response(redirect(url_for("sign_in.sign_in", next=request.full_path.rstrip("?")), 303))
+    page = urlsplit(request.headers.get("HX-Current-URL", ""))
+    here = f"{page.path}?{page.query}" if page.query else page.path
+    headers = {"HX-Redirect": url_for("sign_in.sign_in", next=here)}
+    return Response(status=401, headers=headers)
+
+
+def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:
+    if isinstance(shown, StoreUnavailable):
+        return OUT_OF_REACH
+    if isinstance(shown, Forbidden) and actor().kind is ActorKind.KEY:
+        return NOT_WITH_THIS_KEY
+    if isinstance(shown, RuntallyError):
+        return shown.message
+    return MESSAGES.get(status, BUG if status >= 500 else "Go back and try another way.")  # noqa: PLR2004  # Server errors.

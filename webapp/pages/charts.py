@@ -1,0 +1,54 @@
+"""What the browser draws: one JSON document for each chart of a report."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from quart import Blueprint, Response, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.db.database import Connection
+from runtally.metrics.read import read_metrics, read_rankings, read_sums
+from runtally.metrics.report import Ranking
+from runtally.metrics.window import Window
+from webapp.charts import series
+from webapp.charts.colours import shared_slots
+from webapp.charts.series import Chart, Split
+from webapp.links import Metric, View
+from webapp.security import signed_in
+
+blueprint = Blueprint("charts", __name__)
+
+
+@blueprint.get(f"/charts/<any({','.join(Metric)}):name>.json")
+@signed_in
+async def chart(name: str) -> ResponseReturnValue:
+    """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
+    view = View.parse(request.args, request.args.get("project"))
+    demand(actor(), Scope.METRICS_READ, view.project_id)
+    async with services().database.connection() as connection:
+        drawn = await _read_chart(connection, Metric(name), view, services().clock())
+    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": "private, no-cache"})
+
+
+def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str]:
+    """The colour of each name that cost is split by."""
+    ranking = models if by is Split.MODEL else providers
+    return shared_slots(ranking.everywhere, ranking.here)
+
+
+async def _read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
+    """Like the chart of the report, from as little as it needs."""
+    window = Window.of(view.range, now, view.range.chart_interval)
+    fine = window.in_buckets_of(view.range.interval)
+    if metric is Metric.LATENCY:
+        return series.latency(await read_metrics(connection, fine, view.project_id))
+    if metric is Metric.ERRORS:
+        return series.errors(await read_sums(connection, fine, view.project_id))
+    sums = await read_sums(connection, window, view.project_id)
+    before = await read_sums(connection, window.previous(now), view.project_id)
+    if metric is Metric.COST:
+        slots = slots_of(*await read_rankings(connection, view.project_id), view.by)
+        return series.cost(sums, before, view.by, slots)
+    return series.runs(sums, before) if metric is Metric.RUNS else series.tokens(sums, before)

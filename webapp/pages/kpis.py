@@ -1,0 +1,94 @@
+"""The figures over a whole range, beside those of the period before."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.metrics.report import Report
+from webapp import formats
+from webapp.formats import Change
+from webapp.links import Metric, View
+
+LABELS = {
+    Metric.COST: "Cost",
+    Metric.RUNS: "Runs",
+    Metric.ERRORS: "Error rate",
+    Metric.LATENCY: "p95 latency",
+    Metric.TOKENS: "Tokens",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a figure says. Without runs there is no rate and no latency, rather than 0."""
+
+    value: str = formats.NOTHING
+    note: str = ""
+    change: Change | None = None
+    is_minimum: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kpi:
+    """A figure; choosing it chooses what the main chart shows."""
+
+    metric: Metric
+    label: str
+    reading: Reading
+    url: str
+    is_chosen: bool
+
+
+def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
+    readings = {
+        Metric.COST: _cost(report, now),
+        Metric.RUNS: _runs(report),
+        Metric.ERRORS: _errors(report),
+        Metric.LATENCY: _latency(report),
+        Metric.TOKENS: _tokens(report),
+    }
+    return tuple(
+        Kpi(metric, LABELS[metric], reading, view.but(metric=metric).url, metric is view.metric)
+        for metric, reading in readings.items()
+    )
+
+
+def _cost(report: Report, now: datetime) -> Reading:
+    total, before = report.metrics.total, report.previous.total
+    if total.runs and total.runs == total.unpriced:
+        return Reading(note="no run has a price")
+    return Reading(
+        formats.money(total.cost_usd),
+        f"≈ {formats.rough_money(report.month_pace_usd(now))} a month at this pace" if total.cost_usd else "",
+        formats.change(total.cost_usd, before.cost_usd),
+        is_minimum=total.unpriced > 0,
+    )
+
+
+def _runs(report: Report) -> Reading:
+    total, before = report.metrics.total, report.previous.total
+    note = f"{formats.money(total.cost_per_run)} per run" if total.cost_usd else ""
+    return Reading(formats.count(total.runs), note, formats.change(Decimal(total.runs), Decimal(before.runs)))
+
+
+def _errors(report: Report) -> Reading:
+    total, before = report.metrics.total, report.previous.total
+    if not total.runs:
+        return Reading()
+    note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
+    change = formats.change_in_points(total.error_rate, before.error_rate) if before.runs else None
+    return Reading(formats.percent(total.error_rate), note, change)
+
+
+def _latency(report: Report) -> Reading:
+    latency, before = report.metrics.latency, report.previous.latency
+    if not latency.p95_ms:
+        return Reading()
+    change = formats.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
+    return Reading(formats.duration(latency.p95_ms), f"p50 {formats.duration(latency.p50_ms)}", change)
+
+
+def _tokens(report: Report) -> Reading:
+    total, before = report.metrics.total, report.previous.total
+    note = f"{formats.tokens(total.tokens_in)} in · {formats.tokens(total.tokens_out)} out" if total.tokens else ""
+    return Reading(formats.tokens(total.tokens), note, formats.change(Decimal(total.tokens), Decimal(before.tokens)))

@@ -1,0 +1,47 @@
+"""A project: what it cost, how well it ran, and which models and providers that was."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.metrics.read import project_report
+from runtally.metrics.report import ProjectName
+from webapp.links import View
+from webapp.pages.panel import Panel, panel_of
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+blueprint = Blueprint("project", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPage(Page):
+    """One project."""
+
+    template: ClassVar[str] = "project/show.html"
+    fragment: ClassVar[str] = "project/_report.html"
+
+    project: ProjectName
+    panel: Panel
+    overview_url: str
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.panel.title} · {self.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>")
+@signed_in
+async def project(project_id: str) -> ResponseReturnValue:
+    """The project over a range, with the chart of one metric large."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    view, now = View.parse(request.args, project_id), services().clock()
+    async with services().database.connection() as connection:
+        found = await project_report(connection, view.range, now, project_id)
+    return await render(
+        ProjectPage(found.project, panel_of(found.report, view, now, project_id), view.but(project_id=None).url)
+    )

@@ -1,0 +1,107 @@
+"""What every request has: an id, in its answer and in every log line written meanwhile; a log line; a place in the counts.
+
+Around the whole application, so that it sees what was really sent, also when the application itself failed. Never a
+path, a query, a header or a body: what is logged of a request are its method, the pattern of its route and its size.
+"""
+
+import re
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import structlog
+from hypercorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, HTTPScope, Scope
+from quart import g, request
+
+from runtally.ids import uuid7
+from runtally.telemetry import REQUESTS
+
+HEADER = b"x-request-id"
+UNMATCHED = "none"
+# The client went away before there was an answer; the number that proxies log for that.
+CLIENT_GONE = 499
+# A method is a word of the client's choosing; others would let it choose a series or put its words into the log.
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# An id that a proxy gave is kept, as long as it can do no harm in a log or a header.
+_HARMLESS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer, as far as they may be told."""
+
+    request_id: str
+    method: str
+    route: str = UNMATCHED
+    status: int = CLIENT_GONE
+    bytes_sent: int = 0
+    error: str | None = None
+    """Class of the error that became a 5xx."""
+
+
+_exchange: ContextVar[Exchange] = ContextVar("exchange")
+
+
+class Tracing:
+    """The application, with every exchange counted and logged."""
+
+    def __init__(self, app: ASGIFramework) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        exchange = Exchange(_request_id(scope), method)
+        _exchange.set(exchange)
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
+
+        async def send_on(message: ASGISendEvent) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                message["headers"] = [*message["headers"], (HEADER, exchange.request_id.encode())]
+            elif message["type"] == "http.response.body":
+                exchange.bytes_sent += len(message["body"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_on)
+        finally:
+            _tell(exchange, time.perf_counter() - started)
+
+
+async def begin() -> None:
+    """The hook that runs first: makes the id known to the application, and the route to the log."""
+    exchange = _exchange.get()
+    g.request_id = exchange.request_id
+    if request.url_rule is not None:
+        exchange.route = request.url_rule.rule
+
+
+def failed(error: Exception) -> None:
+    """Note what an answer's 5xx, if it becomes one, was for."""
+    _exchange.get().error = type(error).__name__
+
+
+def _request_id(scope: HTTPScope) -> str:
+    given = next((value for name, value in scope["headers"] if name == HEADER), b"")
+    return given.decode() if _HARMLESS.fullmatch(given) else uuid7().hex
+
+
+def _tell(exchange: Exchange, seconds: float) -> None:
+    REQUESTS.labels(exchange.method, exchange.route, str(exchange.status)).observe(seconds)
+    is_error = exchange.status >= 500  # noqa: PLR2004  # Server errors.
+    (log.warning if is_error else log.info)(
+        "request",
+        method=exchange.method,
+        route=exchange.route,
+        status=exchange.status,
+        duration_ms=round(seconds * 1000, 1),
+        bytes=exchange.bytes_sent if exchange.method != "HEAD" else 0,
+        **({"error": exchange.error} if is_error else {}),
+    )
