@@ -1,14 +1,17 @@
 """Runs migrations: one at a time, each in a transaction of its own, never waiting long for a lock."""
 
 import asyncio
+import time
 
 from alembic import context
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
+from runtally.db import migrate
 from runtally.db.database import parse_url
 from runtally.models import metadata
+from runtally.models.reporting import REPORTING
 from runtally.settings import load_settings
 
 # A migration that cannot get its lock gives up instead of queueing all traffic behind it.
@@ -16,6 +19,7 @@ LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10min"
 # Any number will do, as long as nothing else in the database uses it.
 ADVISORY_LOCK = 7_214_026_101
+LOCK_POLL_SECONDS = 0.2
 
 
 def _database_url() -> str:
@@ -26,15 +30,33 @@ def _database_url() -> str:
     return str(given)
 
 
+version_table = context.config.attributes.get("version_table", migrate.MAIN.version_table)
+
+
+def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _compared: object) -> bool:  # noqa: FBT001  # Alembic's hook.
+    """Whether a table is this history's: the reporting table has its own, also where both share a database."""
+    if kind != "table" or name is None:
+        return True
+    is_reporting = name in metadata.tables and metadata.tables[name].info.get("database") == REPORTING
+    if version_table == migrate.REPORTING.version_table:
+        return is_reporting
+    return not is_reporting and name != migrate.REPORTING.version_table
+
+
 def _run(connection: Connection) -> None:
-    # Two machines that start at once: the second waits here and then finds nothing to do.
-    connection.execute(text(f"SELECT pg_advisory_lock({ADVISORY_LOCK})"))
+    # Two machines that start at once: the second waits here and then finds nothing to do. It asks again and again,
+    # because a statement that waits is one that CREATE INDEX CONCURRENTLY waits for: a deadlock.
+    while not connection.scalar(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")):
+        connection.commit()
+        time.sleep(LOCK_POLL_SECONDS)
     connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
     connection.execute(text(f"SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
     connection.commit()
     context.configure(
         connection=connection,
         target_metadata=metadata,
+        version_table=version_table,
+        include_object=_belongs,
         transaction_per_migration=True,
         compare_server_default=True,
         compare_type=True,

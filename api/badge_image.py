@@ -1,0 +1,27 @@
+"""Badges as SVG."""
+
+from functools import lru_cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from runtally.experiments.badge import Style, badge_of
+from runtally.experiments.verdict import Outcome
+from runtally.settings import CHECKOUT
+
+# The same badge is asked for again and again, by everybody who looks at a README.
+_KEPT = 1024
+
+# Not the pages' environment: that one renders asynchronously, and its globals are none of a badge's business.
+_templates = Environment(
+    loader=FileSystemLoader(CHECKOUT / "templates" / "badges"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@lru_cache(_KEPT)
+def svg_of(outcome: Outcome, label: str, style: Style) -> bytes:
+    """The badge, drawn by the template of its style."""
+    return _templates.get_template(f"{style}.svg").render(badge=badge_of(outcome, label, style)).encode()

@@ -1,0 +1,128 @@
+"""A badge: which text goes where, in which colour. Pure; `templates/badges/*.svg` draw it.
+
+The three styles are those that badges of other services have, so that ours stands in a row with them.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+from runtally.experiments.text_width import Face, text_width
+from runtally.experiments.verdict import Outcome
+
+MAX_LABEL = 64
+"""Characters of a label; what is longer is cut."""
+
+_CUT = "…"
+_JOINERS = {"\u200c", "\u200d"}
+# XML cannot hold the first four; the others are not seen, and could turn the text around that is.
+_NOT_SHOWN = {"Cc", "Cs", "Zl", "Zp", "Cf"}
+
+
+class Style(StrEnum):
+    FLAT = "flat"
+    FLAT_SQUARE = "flat-square"
+    FOR_THE_BADGE = "for-the-badge"
+
+    @classmethod
+    def parse(cls, text: str | None) -> "Style":
+        """Flat, if there is no such style: a badge in a README is better plain than broken."""
+        return cls(text) if text in set(cls) else cls.FLAT
+
+
+class Colour(StrEnum):
+    """Named as badge services name them."""
+
+    GREEN = "brightgreen"
+    RED = "red"
+    GREY = "lightgrey"
+
+    @property
+    def code(self) -> str:
+        return {Colour.GREEN: "#4c1", Colour.RED: "#e05d44", Colour.GREY: "#9f9f9f"}[self]
+
+
+COLOURS = {Outcome.PASS: Colour.GREEN, Outcome.FAIL: Colour.RED, Outcome.UNKNOWN: Colour.GREY}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Measures of a style in pixels."""
+
+    height: int
+    text_size: int
+    outer_padding: int
+    inner_padding: int
+    spacing: float = 0
+    message_face: Face = Face.REGULAR
+    is_upper_case: bool = False
+
+
+_SMALL = _Look(height=20, text_size=11, outer_padding=6, inner_padding=4)
+_LARGE = _Look(28, 10, 12, 12, spacing=1.25, message_face=Face.BOLD, is_upper_case=True)
+_LOOKS = {Style.FLAT: _SMALL, Style.FLAT_SQUARE: _SMALL, Style.FOR_THE_BADGE: _LARGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One half of a badge, in pixels: where it starts, how wide it is, where its text stands."""
+
+    text: str
+    x: int
+    width: int
+    text_x: float
+    text_width: float
+
+    @property
+    def text_middle(self) -> float:
+        return round(self.text_x + self.text_width / 2, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """Everything that a template needs; equal badges look the same."""
+
+    style: Style
+    title: str
+    colour: str
+    height: int
+    label: Part | None
+    message: Part
+
+    @property
+    def width(self) -> int:
+        return self.message.x + self.message.width
+
+
+def badge_of(outcome: Outcome, label: str, style: Style) -> Badge:
+    """The badge with this label, or without one if there is nothing to be seen of it."""
+    look, label = _LOOKS[style], cleaned(label)
+    if not label:
+        message = _part(outcome, 0, look, look.message_face, (look.outer_padding, look.outer_padding))
+        return Badge(style, outcome, COLOURS[outcome].code, look.height, None, message)
+    left = _part(label, 0, look, Face.REGULAR, (look.outer_padding, look.inner_padding))
+    right = _part(outcome, left.width, look, look.message_face, (look.inner_padding, look.outer_padding))
+    return Badge(style, f"{label}: {outcome}", COLOURS[outcome].code, look.height, left, right)
+
+
+def cleaned(label: str) -> str:
+    """The label in one line of at most `MAX_LABEL` characters, all of which can be shown."""
+    shown = "".join(character for character in label if character.isspace() or _is_shown(character))
+    line = " ".join(shown.split())
+    return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1].rstrip() + _CUT
+
+
+def _is_shown(character: str) -> bool:
+    point = ord(character)
+    is_none = point & 0xFFFE == 0xFFFE or 0xFDD0 <= point <= 0xFDEF  # noqa: PLR2004  # Unicode's 66 noncharacters.
+    return not is_none and (unicodedata.category(character) not in _NOT_SHOWN or character in _JOINERS)
+
+
+def _part(text: str, x: int, look: _Look, face: Face, padding: tuple[int, int]) -> Part:
+    text = text.upper() if look.is_upper_case else str(text)
+    before, after = padding
+    measured = text_width(text, look.text_size, face, spacing=look.spacing)
+    # Whole pixels, so that edges are sharp; what that adds goes to both sides of the text.
+    width = ceil(before + measured + after)
+    return Part(text, x, width, round(x + before + (width - before - measured - after) / 2, 2), round(measured, 2))

@@ -1,0 +1,61 @@
+"""Changing an experiment: its rule, and who may see its badge."""
+
+import secrets
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.errors import NotFound
+from runtally.experiments.rule import Rule, Window, validate
+from runtally.experiments.verdict import Thresholds
+from runtally.models.experiment import Experiment
+
+TOKEN_BYTES = 16
+
+
+async def found(session: AsyncSession, project_id: str, experiment_id: str) -> Experiment:
+    """Raises `NotFound`."""
+    experiment = await session.get(Experiment, (project_id, experiment_id))
+    if experiment is None:
+        raise NotFound(
+            "There is no such experiment in this project: the first run that names it makes it. "
+            "`runtally experiments list` shows all."
+        )
+    return experiment
+
+
+def rule_of(experiment: Experiment) -> Rule:
+    return Rule(
+        Window(experiment.window_runs, experiment.window_hours),
+        Thresholds(
+            experiment.max_error_rate,
+            experiment.max_p95_latency_ms,
+            experiment.max_cost_per_run_usd,
+            experiment.max_total_cost_usd,
+            experiment.min_runs,
+        ),
+    )
+
+
+def set_rule(session: AsyncSession, experiment: Experiment, rule: Rule) -> None:
+    """Raises `InvalidThresholds`, and changes nothing then."""
+    validate(rule)
+    experiment.window_runs = rule.window.runs
+    experiment.window_hours = rule.window.hours
+    experiment.max_error_rate = rule.thresholds.max_error_rate
+    experiment.max_p95_latency_ms = rule.thresholds.max_p95_latency_ms
+    experiment.max_cost_per_run_usd = rule.thresholds.max_cost_per_run_usd
+    experiment.max_total_cost_usd = rule.thresholds.max_total_cost_usd
+    experiment.min_runs = rule.thresholds.min_runs
+    session.add(experiment)
+
+
+def make_private(session: AsyncSession, experiment: Experiment) -> str:
+    """A new token, without which the badge says `unknown` from now on; one that was there before works no more."""
+    experiment.badge_token = token = secrets.token_urlsafe(TOKEN_BYTES)
+    session.add(experiment)
+    return token
+
+
+def make_public(session: AsyncSession, experiment: Experiment) -> None:
+    experiment.badge_token = None
+    session.add(experiment)

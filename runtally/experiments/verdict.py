@@ -1,0 +1,128 @@
+"""The verdict on an experiment: what its runs came to, held against thresholds. Pure and exact.
+
+A threshold holds when the runs show that it does. Runs without a cost count as nothing, so a cost is then a minimum: it can
+break its limit, but it cannot hold it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from enum import StrEnum
+
+from runtally.money import USD_DECIMALS
+
+# Wide enough for the largest amount of the database times the largest count of runs: a product is never rounded.
+_CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
+_STEP = Decimal(1).scaleb(-USD_DECIMALS)
+
+
+class Outcome(StrEnum):
+    """What a badge says."""
+
+    PASS = "pass"  # noqa: S105  # The contract's word for what went well.
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    """There is no such experiment, or it has too few runs."""
+
+
+class Measure(StrEnum):
+    """What a threshold limits."""
+
+    ERROR_RATE = "error_rate"
+    P95_LATENCY_MS = "p95_latency_ms"
+    COST_PER_RUN_USD = "cost_per_run_usd"
+    TOTAL_COST_USD = "total_cost_usd"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What the runs must keep to; None is no limit."""
+
+    max_error_rate: Decimal | None = Decimal("0.05")
+    max_p95_latency_ms: int | None = None
+    max_cost_per_run_usd: Decimal | None = None
+    max_total_cost_usd: Decimal | None = None
+    min_runs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the runs that are judged came to."""
+
+    runs: int = 0
+    failed: int = 0
+    """Runs that ended in an error or a timeout."""
+    unpriced: int = 0
+    """Runs whose cost is not known; `cost_usd` counts them as nothing."""
+    cost_usd: Decimal = Decimal(0)
+    p95_latency_ms: int | None = None
+    """Nearest rank over the runs that report a latency; None without any."""
+    is_partial: bool = False
+    """Whether older runs of the window were left out, because it holds too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One threshold: the limit, what the runs came to (None: nothing is known), and whether the limit holds."""
+
+    measure: Measure
+    value: Decimal | None
+    """To 12 decimals, for showing; `holds` was decided exactly."""
+    limit: Decimal
+    holds: bool
+    is_minimum: bool = False
+    """Whether the true value may be greater, because runs have no cost or were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome, and every threshold that is set."""
+
+    outcome: Outcome
+    checks: tuple[Check, ...]
+    runs: int
+    min_runs: int
+
+
+def verdict_of(stats: Stats, thresholds: Thresholds) -> Verdict:
+    """Pass when every set threshold holds; unknown below `min_runs`, and without any run at all."""
+    checks = tuple(_checks(stats, thresholds))
+    if stats.runs < max(1, thresholds.min_runs):
+        outcome = Outcome.UNKNOWN
+    else:
+        outcome = Outcome.PASS if all(check.holds for check in checks) else Outcome.FAIL
+    return Verdict(outcome, checks, stats.runs, thresholds.min_runs)
+
+
+def _checks(stats: Stats, thresholds: Thresholds) -> Iterator[Check]:
+    is_minimum = stats.unpriced > 0
+    if thresholds.max_error_rate is not None:
+        yield _mean_check(Measure.ERROR_RATE, Decimal(stats.failed), stats.runs, thresholds.max_error_rate)
+    if thresholds.max_p95_latency_ms is not None:
+        yield _latency_check(stats.p95_latency_ms, thresholds.max_p95_latency_ms)
+    if thresholds.max_cost_per_run_usd is not None:
+        limit = thresholds.max_cost_per_run_usd
+        yield _mean_check(Measure.COST_PER_RUN_USD, stats.cost_usd, stats.runs, limit, is_minimum=is_minimum)
+    if thresholds.max_total_cost_usd is not None:
+        yield _total_check(stats, thresholds.max_total_cost_usd, is_minimum=is_minimum or stats.is_partial)
+
+
+def _mean_check(measure: Measure, total: Decimal, runs: int, limit: Decimal, *, is_minimum: bool = False) -> Check:
+    """Of a sum over the runs; compared by multiplication, because a quotient would be rounded."""
+    if not runs:
+        return Check(measure, None, limit, holds=False)
+    value = _CONTEXT.divide(total, Decimal(runs)).quantize(_STEP, context=_CONTEXT)
+    within = total <= _CONTEXT.multiply(limit, Decimal(runs))
+    return Check(measure, value, limit, holds=within and not is_minimum, is_minimum=is_minimum)
+
+
+def _latency_check(p95_ms: int | None, limit_ms: int) -> Check:
+    value = None if p95_ms is None else Decimal(p95_ms)
+    return Check(Measure.P95_LATENCY_MS, value, Decimal(limit_ms), holds=p95_ms is not None and p95_ms <= limit_ms)
+
+
+def _total_check(stats: Stats, limit: Decimal, *, is_minimum: bool) -> Check:
+    if not stats.runs:
+        return Check(Measure.TOTAL_COST_USD, None, limit, holds=False)
+    holds = stats.cost_usd <= limit and not is_minimum
+    return Check(Measure.TOTAL_COST_USD, stats.cost_usd, limit, holds=holds, is_minimum=is_minimum)
