@@ -1,0 +1,61 @@
+"""The access rules as a reader of the API knows them: what to send, and how one is refused."""
+
+from dataclasses import dataclass
+
+from api.schemas import Schema
+from runtally.errors import (
+    Forbidden,
+    InvalidKey,
+    InvalidSignature,
+    MissingKey,
+    NotConfigured,
+    RateLimited,
+    RuntallyError,
+    StoreUnavailable,
+)
+
+SCHEMES: dict[str, Schema] = {
+    "ingestKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of `INGEST_API_KEY`; with `INGEST_PROJECT_KEYS=1` also a project key with the scope "
+        "runs:write, and the project is then the key's.",
+    },
+    "ingestKeyHeader": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "The same keys, for clients that cannot send Authorization.",
+    },
+    "projectKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key that `runtally keys create` issued; in dev mode none is needed.",
+    },
+    "signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-svc-signature",
+        "description": "Lower-case hex HMAC-SHA256 of the raw body under `SERVICE_SYNC_SIGN`, also as `sha256=<hex>`.",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An access rule for a reader: any one of the schemes opens, and this is how it refuses."""
+
+    schemes: tuple[str, ...]
+    raises: tuple[type[RuntallyError], ...]
+
+
+GUARDS = {
+    "public": Guard((), ()),
+    "ingest key": Guard(
+        ("ingestKey", "ingestKeyHeader"),
+        (MissingKey, InvalidKey, Forbidden, RateLimited, NotConfigured, StoreUnavailable),
+    ),
+    "sync signature": Guard(("signature",), (InvalidSignature, NotConfigured)),
+    "project key": Guard(("projectKey",), (MissingKey, InvalidKey, RateLimited, StoreUnavailable)),
+}
+"""By the names of the rules. A route under /api whose rule is not here is refused by a test."""

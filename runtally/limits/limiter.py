@@ -1,0 +1,125 @@
+"""Limiter: asks the store as rarely as it can without ever deciding anything the store would not.
+
+Requests that arrive while the store is asked go together in the next question, so that a busy worker asks once for many.
+A key that is used up until a certain moment is not asked about before it: a TAT never moves back.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Self
+
+import structlog
+
+from runtally.db.database import Database
+from runtally.errors import RuntallyError, StoreUnavailable
+from runtally.limits.rate import Decision, Grant, Rate
+from runtally.limits.stores import LimitStore, opened_store
+
+MAX_REMEMBERED = 10_000
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    key: str
+    answer: asyncio.Future[Decision]
+
+
+class Limiter:
+    """One per process."""
+
+    def __init__(self, store: LimitStore, clock_ns: Callable[[], int] = monotonic_ns) -> None:
+        self._store = store
+        self._clock_ns = clock_ns
+        self._asking: defaultdict[Rate, list[_Asking]] = defaultdict(list)
+        self._used_up: dict[str, tuple[int, int]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, database: Database, redis_url: str | None) -> AsyncIterator[Self]:
+        """Over Redis when there is one, else over the database. Raises `SettingsError` when Redis cannot be used."""
+        async with opened_store(database, redis_url) as store:
+            limiter = cls(store)
+            try:
+                yield limiter
+            finally:
+                if limiter._task is not None:
+                    await limiter._task
+
+    async def take(self, key: str, rate: Rate) -> Decision:
+        """Count one request against the key's limit; a refused one counts nothing. Raises `StoreUnavailable`.
+
+        The key must belong to one rate for ever.
+        """
+        known = self.refusal(key, rate)
+        if known is not None:
+            return known
+        asking = _Asking(key, asyncio.get_running_loop().create_future())
+        self._asking[rate].append(asking)
+        if self._task is None:
+            self._task = asyncio.create_task(self._ask())
+        return await asking.answer
+
+    def refusal(self, key: str, rate: Rate) -> Decision | None:
+        """The refusal that is certain without asking; None when only the store knows."""
+        until_ns, tat_ns = self._used_up.get(key, (0, 0))
+        now_ns = self._clock_ns()
+        if now_ns < until_ns:
+            return Decision(rate, granted=False, busy_ns=tat_ns - now_ns)
+        if until_ns:
+            del self._used_up[key]
+        return None
+
+    async def _ask(self) -> None:
+        try:
+            while self._asking:
+                await self._settle(*self._asking.popitem())
+        finally:
+            self._task = None
+
+    async def _settle(self, rate: Rate, asking: Sequence[_Asking]) -> None:
+        wanted = Counter(one.key for one in asking)
+        try:
+            grants = await self._store.take(rate, wanted)
+        except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the requests that wait for the answer.
+            _fail(asking, error)
+            return
+        turns: Counter[str] = Counter()
+        for one in asking:
+            turns[one.key] += 1
+            if not one.answer.done():
+                one.answer.set_result(_decision(rate, grants[one.key], turns[one.key]))
+        for key, grant in grants.items():
+            self._remember(key, rate, grant)
+
+    def _remember(self, key: str, rate: Rate, grant: Grant) -> None:
+        wait_ns = Decision(rate, granted=True, busy_ns=grant.busy_ns).wait_ns
+        if not wait_ns:
+            return
+        now_ns = self._clock_ns()
+        if len(self._used_up) >= MAX_REMEMBERED:
+            self._used_up = {key: known for key, known in self._used_up.items() if known[0] > now_ns}
+        if len(self._used_up) < MAX_REMEMBERED:
+            self._used_up[key] = (now_ns + wait_ns, now_ns + grant.busy_ns)
+
+
+def _fail(asking: Sequence[_Asking], error: Exception) -> None:
+    """Everyone who asked gets an error of their own; a bug is logged here, once, and not by each of them."""
+    known = isinstance(error, StoreUnavailable)
+    if not known:
+        log.error("limits_failed", error=type(error).__name__, exc_info=error)
+    for one in asking:
+        if not one.answer.done():
+            one.answer.set_exception(StoreUnavailable(str(error)) if known else RuntallyError())
+
+
+def _decision(rate: Rate, grant: Grant, turn: int) -> Decision:
+    """Of several requests of a key, the first ones pass; each is told what was left after its own turn."""
+    after_turn = max(grant.granted - turn, 0)
+    return Decision(rate, granted=turn <= grant.granted, busy_ns=grant.busy_ns - after_turn * rate.interval_ns)

@@ -1,0 +1,46 @@
+"""The one statement that decides about limits, and the one that forgets old keys."""
+
+from collections.abc import Mapping
+
+from runtally.db.database import Connection
+from runtally.limits.rate import Grant, Rate
+
+# The database's clock, so that servers need not agree on the time. It is read after the row's lock was taken, once: of
+# two workers the later one sees what the earlier one left. Keys go in by order, so that two batches cannot deadlock.
+TAKE = """
+INSERT INTO rate_limits AS held (key, tat_ns, granted)
+     SELECT sent.key, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint + first.granted * $4, first.granted
+       FROM unnest($1::text[], $2::bigint[]) AS sent (key, wanted),
+    LATERAL (SELECT least(sent.wanted, $3::bigint) AS granted) AS first
+   ORDER BY sent.key
+ON CONFLICT (key) DO UPDATE
+        SET (tat_ns, granted) = (
+            SELECT fits.starts_ns + fits.granted * $4, fits.granted
+              FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint AS now_ns) AS clock,
+           LATERAL (SELECT greatest(held.tat_ns, clock.now_ns) AS starts_ns) AS tat,
+           LATERAL (SELECT tat.starts_ns,
+                           least(excluded.granted,
+                                 greatest((clock.now_ns + $3 * $4::bigint - tat.starts_ns) / $4, 0)) AS granted) AS fits
+            )
+  RETURNING key, granted, tat_ns - (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint AS busy_ns
+"""
+
+# Rows that are in use right now are passed over: they are not idle, and nobody waits for this.
+DELETE_IDLE = """
+DELETE FROM rate_limits
+      WHERE key IN (SELECT key
+                      FROM rate_limits
+                     WHERE tat_ns < (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint
+                FOR UPDATE SKIP LOCKED)
+"""
+
+
+async def take(connection: Connection, rate: Rate, wanted: Mapping[str, int]) -> dict[str, Grant]:
+    """Grant as many of the wanted requests of each key as the rate allows; atomic, whoever else asks meanwhile."""
+    rows = await connection.fetch(TAKE, list(wanted), list(wanted.values()), rate.count, rate.interval_ns)
+    return {row["key"]: Grant(row["granted"], row["busy_ns"]) for row in rows}
+
+
+async def delete_idle(connection: Connection) -> None:
+    """Forget the keys that have used nothing."""
+    await connection.execute(DELETE_IDLE)

@@ -1,0 +1,198 @@
+"""The shared stores grant exactly what the rule allows, whoever asks at the same time."""
+
+import asyncio
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from runtally.db.database import Database
+from runtally.errors import SettingsError, StoreUnavailable
+from runtally.limits.queries import delete_idle
+from runtally.limits.rate import Grant, Rate
+from runtally.limits.redis_store import KEY_START, RedisStore
+from runtally.limits.stores import LimitStore, PostgresStore
+from tests.limits import running_redis
+from tests.serving import free_port
+
+SECOND = 1_000_000_000
+TEN = Rate(10)
+
+
+class Shared:
+    """A store, and a way to let time pass for one of its keys."""
+
+    def __init__(self, store: LimitStore, database: Database, redis: "Redis | None" = None) -> None:
+        self._store = store
+        self._database = database
+        self._redis = redis
+
+    async def take(self, key: str, wanted: int = 1, rate: Rate = TEN) -> Grant:
+        return (await self._store.take(rate, {key: wanted}))[key]
+
+    async def take_all(self, rate: Rate, wanted: dict[str, int]) -> dict[str, int]:
+        return {key: grant.granted for key, grant in (await self._store.take(rate, wanted)).items()}
+
+    async def pass_time(self, key: str, seconds: int) -> None:
+        if self._redis is not None:
+            await self._redis.hincrby(KEY_START + key, "s", -seconds)
+            return
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE rate_limits SET tat_ns = tat_ns - $2 WHERE key = $1", key, seconds * SECOND
+            )
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    with running_redis() as url:
+        yield url
+
+
+@pytest.fixture(params=["postgres", "redis"])
+async def shared(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[Shared]:
+    if request.param == "postgres":
+        yield Shared(PostgresStore(database), database)
+        return
+    url = request.getfixturevalue("redis_url")
+    async with RedisStore.opened(url) as store, Redis.from_url(url) as redis:
+        yield Shared(store, database, redis)
+
+
+@pytest.fixture
+def key() -> str:
+    return f"key-{uuid.uuid4().hex}"
+
+
+async def test_as_many_as_the_limit_are_granted_and_not_one_more(shared: Shared, key: str) -> None:
+    granted = [(await shared.take(key)).granted for _ in range(12)]
+
+    assert granted == [1] * 10 + [0, 0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 60, 1000, 9_999, 100_001, 1_000_000])
+async def test_a_batch_gets_what_the_limit_allows_whatever_the_limit(shared: Shared, key: str, count: int) -> None:
+    assert (await shared.take(key, count + 5, Rate(count))).granted == count
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 60, 999])
+async def test_a_second_batch_gets_what_the_first_one_left(shared: Shared, key: str, count: int) -> None:
+    first = await shared.take(key, count // 2, Rate(count))
+
+    assert (await shared.take(key, count, Rate(count))).granted == count - first.granted
+    assert (await shared.take(key, count, Rate(count))).granted == 0
+
+
+async def test_it_says_how_long_everything_takes_to_be_free_again(shared: Shared, key: str) -> None:
+    three = await shared.take(key, 3)
+    full = await shared.take(key, 20)
+    refused = await shared.take(key)
+
+    assert three.busy_ns == pytest.approx(18 * SECOND, abs=SECOND)
+    assert full.busy_ns == pytest.approx(60 * SECOND, abs=SECOND)
+    assert refused.busy_ns <= full.busy_ns
+
+
+async def test_time_frees_one_slot_an_interval_and_never_more_than_the_limit(shared: Shared, key: str) -> None:
+    await shared.take(key, 10)
+
+    await shared.pass_time(key, 12)
+    after_two_intervals = (await shared.take(key, 10)).granted
+    await shared.pass_time(key, 3600)
+
+    assert after_two_intervals == 2
+    assert (await shared.take(key, 20)).granted == 10
+
+
+async def test_keys_are_counted_apart_also_within_one_question(shared: Shared, key: str) -> None:
+    await shared.take(f"{key}-used-up", 10)
+
+    granted = await shared.take_all(TEN, {f"{key}-used-up": 3, f"{key}-fresh": 3, f"{key}-large": 30})
+
+    assert granted == {f"{key}-used-up": 0, f"{key}-fresh": 3, f"{key}-large": 10}
+
+
+async def test_of_many_who_ask_at_once_exactly_the_limit_is_granted(shared: Shared, key: str) -> None:
+    grants = await asyncio.gather(*(shared.take(key) for _ in range(60)))
+
+    assert sum(grant.granted for grant in grants) == 10
+
+
+async def test_batches_over_the_same_keys_do_not_lock_each_other(shared: Shared, key: str) -> None:
+    keys = [f"{key}-{number}" for number in range(40)]
+
+    results = await asyncio.gather(
+        *(shared.take_all(TEN, dict.fromkeys(keys if turn % 2 else reversed(keys), 1)) for turn in range(24))
+    )
+
+    assert {key: sum(result[key] for result in results) for key in keys} == dict.fromkeys(keys, 10)
+
+
+async def test_the_counts_are_not_written_to_the_log_of_the_database(database: Database) -> None:
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT relpersistence FROM pg_class WHERE relname = 'rate_limits'") == b"u"
+
+
+async def test_idle_keys_are_forgotten_and_busy_ones_are_not(database: Database, key: str) -> None:
+    shared = Shared(PostgresStore(database), database)
+    await shared.take(f"{key}-idle")
+    await shared.take(f"{key}-busy")
+    await shared.pass_time(f"{key}-idle", 7)
+
+    async with database.connection() as connection:
+        await delete_idle(connection)
+        left = await connection.fetch("SELECT key FROM rate_limits WHERE starts_with(key, $1)", key)
+
+    assert [row["key"] for row in left] == [f"{key}-busy"]
+
+
+async def test_the_sweep_goes_on_while_the_database_is_away(database: Database) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise asyncio.CancelledError
+
+    async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as away:
+        with suppress(asyncio.CancelledError):
+            await PostgresStore(away).sweep(pause)
+
+    assert pauses == [60.0] * 3
+
+
+async def test_redis_forgets_idle_keys_by_itself(redis_url: str, key: str) -> None:
+    async with RedisStore.opened(redis_url) as store, Redis.from_url(redis_url) as redis:
+        await store.take(TEN, {key: 2})
+
+        assert 0 < await redis.pttl(KEY_START + key) <= 12_000
+
+
+async def test_a_redis_out_of_reach_is_a_store_out_of_reach() -> None:
+    async with RedisStore.opened(f"redis://127.0.0.1:{free_port()}/0") as store:
+        with pytest.raises(StoreUnavailable) as raised:
+            await store.take(TEN, {"k": 1})
+
+    assert isinstance(raised.value.__cause__, RedisError | OSError)
+
+
+async def test_a_wrong_redis_url_is_named_and_not_repeated() -> None:
+    with pytest.raises(SettingsError) as raised:
+        async with RedisStore.opened("postgres://user:hunter2@host/0"):
+            pass
+
+    assert "RATE_LIMIT_REDIS_URL" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_redis_has_a_client_that_is_no_part_of_the_usual_installation() -> None:
+    script = "import sys; sys.modules['redis'] = None\nimport webapp.app\nimport runtally.limits.redis_store"
+
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603
+
+    assert "SettingsError: RATE_LIMIT_REDIS_URL needs Redis's client" in result.stderr
