@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Self
 
-from sqlalchemy import Table
+from sqlalchemy import Column, Table
 from sqlalchemy.dialects.postgresql import dialect
 from sqlmodel import SQLModel
 
@@ -22,8 +22,7 @@ class BulkInsert:
 
     @classmethod
     def into(cls, model: type[SQLModel], *, on_conflict: str, returning: str) -> Self:
-        table: Table = model.__table__  # type: ignore[attr-defined]  # SQLModel sets it on table classes.
-        columns = [column for column in table.columns if column.server_default is None and column.identity is None]
+        table, columns = _written(model)
         types = tuple(str(column.type.compile(dialect=_POSTGRES)) for column in columns)
         names = ", ".join(column.name for column in columns)
         arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(types, start=1))
@@ -43,3 +42,34 @@ class BulkInsert:
     def arrays(self, rows: Iterable[Any]) -> Sequence[tuple[Any, ...]]:
         """The rows' values turned into one array per column; `rows` must not be empty."""
         return list(zip(*map(attrgetter(*self.columns), rows), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """`INSERT ... VALUES ... ON CONFLICT DO UPDATE` of one row, with one parameter per column, in the order of `columns`.
+
+    `when` says which rows that are there are replaced; it names them by the table, and the new row `excluded`.
+    """
+
+    columns: tuple[str, ...]
+    sql: str
+
+    @classmethod
+    def into(cls, model: type[SQLModel], *, key: Sequence[str], when: str) -> Self:
+        table, columns = _written(model)
+        names = tuple(column.name for column in columns)
+        values = ", ".join(f"${number}" for number in range(1, len(names) + 1))
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
+        sql = (
+            f"INSERT INTO {table.name} ({', '.join(names)})\n"  # noqa: S608  # Names come from the declaration.
+            f"     VALUES ({values})\n"
+            f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}\n"
+            f"      WHERE {when}"
+        )
+        return cls(names, sql)
+
+
+def _written(model: type[SQLModel]) -> tuple[Table, list[Column[Any]]]:
+    """The table, and its columns that the database does not fill itself."""
+    table: Table = model.__table__  # type: ignore[attr-defined]  # SQLModel sets it on table classes.
+    return table, [column for column in table.columns if column.server_default is None and column.identity is None]

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.errors import SettingsError, StoreUnavailable
+from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 """A connection of the pool; so that nothing but this package and the `queries` modules names the driver."""
@@ -28,7 +29,9 @@ SERVER_SETTINGS = {
     "application_name": "runtally",
     # An acknowledged run is on disk, whatever the server's own default is.
     "synchronous_commit": "on",
+    # How times look as text, which is part of checksums.
     "timezone": "UTC",
+    "datestyle": "ISO, MDY",
     # Plans of our short queries cost less than compiling them.
     "jit": "off",
 }
@@ -73,6 +76,10 @@ def _wrapped() -> Iterator[None]:
         raise
 
 
+# A number keeps its digits, and stays a number.
+_json = msgspec.json.Encoder(decimal_format="number")
+
+
 class Database:
     """Opens lazily: a service whose database is away starts, answers 503, and recovers by itself."""
 
@@ -92,6 +99,7 @@ class Database:
     async def close(self) -> None:
         if self._pool is not None:
             await self._pool.close()
+            CONNECTIONS_LIMIT.dec(POOL_SIZE)
         await self._engine.dispose()
 
     @asynccontextmanager
@@ -100,7 +108,8 @@ class Database:
         with _wrapped():
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
-                yield connection
+                with CONNECTIONS_IN_USE.track_inprogress():
+                    yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -128,6 +137,7 @@ class Database:
                 server_settings=SERVER_SETTINGS,
                 init=_set_up,
             )
+            CONNECTIONS_LIMIT.inc(POOL_SIZE)
         # Awaiting an initialised pool is free; concurrent first requests share one initialisation.
         await self._pool
         return self._pool
@@ -137,6 +147,6 @@ async def _set_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
-        encoder=lambda value: msgspec.json.encode(value).decode(),
+        encoder=lambda value: _json.encode(value).decode(),
         decoder=msgspec.json.decode,
     )

@@ -32,19 +32,20 @@ REPORTING = History(SCRIPTS / "reporting", "reporting_alembic_version")
 
 def config(database_url: str, history: History = MAIN) -> Config:
     options = Config(toml_file=CHECKOUT / "pyproject.toml")
+    options.set_main_option("path_separator", "os")
     options.set_main_option("version_locations", str(history.folder))
     options.attributes["database_url"] = database_url
     options.attributes["version_table"] = history.version_table
     return options
 
 
-def upgrade(database_url: str, reporting_url: str | None = None) -> None:
-    """Bring the schema to the newest version; the reporting table goes where `reporting_url` says.
+def upgrade(database_url: str, *histories: History) -> None:
+    """Bring the schema to the newest version, by default all of it.
 
     Blocking, with an event loop of its own: not for a running loop.
     """
-    command.upgrade(config(database_url), "head")
-    command.upgrade(config(reporting_url or database_url, REPORTING), "head")
+    for history in histories or (MAIN, REPORTING):
+        command.upgrade(config(database_url, history), "head")
 
 
 def models_differ(database_url: str) -> str | None:
@@ -69,10 +70,10 @@ def newest(history: History = MAIN) -> str:
 async def is_current(connection: Connection) -> bool:
     """Whether the database has the schema that this code wants; the reporting table may be elsewhere."""
     reporting = await version_of(connection, REPORTING)
-    return await version_of(connection, MAIN) == newest() and reporting in {None, newest(REPORTING)}
+    return await version_of(connection) == newest() and reporting in {None, newest(REPORTING)}
 
 
-async def version_of(connection: Connection, history: History) -> str | None:
+async def version_of(connection: Connection, history: History = MAIN) -> str | None:
     """How far the database is; None when nothing of the history is there."""
     if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:
         return None

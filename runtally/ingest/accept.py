@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runtally.audit import Actor
 from runtally.clock import Clock
 from runtally.db.database import Database
-from runtally.errors import Detail, InvalidPayload
-from runtally.ingest.decode import BadRun, IngestRequest, decode
+from runtally.errors import Detail, Forbidden, InvalidPayload, MissingProjectId
+from runtally.ingest.decode import BadRun, IngestRequest, SentRequest, decode
 from runtally.ingest.normalize import NormalRun, normalize
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
@@ -15,6 +16,7 @@ from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import settle
 from runtally.privacy import ContentRule
 from runtally.settings import Settings
+from runtally.telemetry import count_runs
 
 
 class OnError(StrEnum):
@@ -26,7 +28,7 @@ class OnError(StrEnum):
     @classmethod
     def parse(cls, text: str | None) -> "OnError":
         try:
-            return cls(text or cls.REFUSE)
+            return cls(text) if text is not None else cls.REFUSE
         except ValueError:
             raise InvalidPayload(details=(Detail("onError", "must be refuse or skip"),)) from None
 
@@ -60,19 +62,24 @@ class Ingest:
         self._rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
         self._direct_providers = frozenset(name.casefold() for name in settings.direct_cost_providers)
         self._max_runs = settings.max_batch_runs
+        # Without a secret no relay could push them, and the queue would only grow.
+        self._queued = bool(settings.service_sync_sign)
 
-    async def accept(self, body: bytes, on_error: OnError = OnError.REFUSE) -> Receipt:
+    async def accept(self, sent: SentRequest, *, by: Actor, on_error: OnError = OnError.REFUSE) -> Receipt:
         """Store the runs of a request; when this returns they are committed.
 
-        Raises `InvalidJson`, `MissingProjectId`, `BatchTooLarge`, `InvalidPayload` and `StoreUnavailable`; nothing is
-        stored then.
+        Raises `InvalidJson`, `MissingProjectId`, `Forbidden`, `BatchTooLarge`, `InvalidPayload` and `StoreUnavailable`;
+        nothing is stored then.
         """
-        request = decode(body, self._max_runs)
+        request = decode(sent, _project_of(sent, by), self._max_runs)
         accepted, rejected = self._normalized(request)
+        count_runs(rejected=len(rejected))
         if rejected and (on_error is OnError.REFUSE or not request.is_batch):
             raise InvalidPayload(details=_located(rejected, is_batch=request.is_batch))
         runs = [self._priced(normal) for normal in accepted]
         stored = await self._store(runs)
+        unpriced = sum(run.cost_usd is None for run in runs)
+        count_runs(stored=stored, duplicate=len(runs) - stored, unpriced=unpriced)
         return Receipt(
             ids=tuple(run.id for run in runs),
             duplicates=len(runs) - stored,
@@ -116,7 +123,17 @@ class Ingest:
         if not runs:
             return 0
         async with self._database.connection() as connection:
-            return len(await insert_runs(connection, runs))
+            return len(await insert_runs(connection, runs, queued=self._queued))
+
+
+def _project_of(sent: SentRequest, by: Actor) -> str:
+    """A project key's own project, which the request may name as well; else the one that the request names."""
+    if by.project_id is not None and sent.project_id not in {None, by.project_id}:
+        raise Forbidden("This key is another project's; leave projectId out, or use a key of that project.")
+    project_id = by.project_id or sent.project_id
+    if project_id is None:
+        raise MissingProjectId
+    return project_id
 
 
 def _located(rejected: Sequence[RejectedRun], *, is_batch: bool) -> tuple[Detail, ...]:

@@ -1,40 +1,22 @@
 """Bytes of a request to runs as sent: gzip, size limits, batch or single, and every bad run with every bad field."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from enum import Enum
-from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 from msgspec import UnsetType
 
-from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload, MissingProjectId
-from runtally.ingest.wire import MAX_PROJECT_ID, Envelope, WireRun
-
-# Beyond this a number in metadata is no number that the database can keep.
-_MAX_EXPONENT = 300
-
-
-def _exact(literal: str) -> Decimal:
-    try:
-        number = Decimal(literal)
-    except InvalidOperation:
-        raise ValueError from None
-    if number and abs(number.adjusted()) > _MAX_EXPONENT:
-        raise ValueError
-    return number
-
+from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload
+from runtally.fields import MAX_PROJECT_ID, WRONG, exact, wrong_fields
+from runtally.ingest.wire import Envelope, WireRun
 
 _envelope = msgspec.json.Decoder(Envelope)
 # Numbers in metadata stay the decimals they were sent as.
-_run = msgspec.json.Decoder(WireRun, float_hook=_exact)
-_batch = msgspec.json.Decoder(list[WireRun], float_hook=_exact)
+_run = msgspec.json.Decoder(WireRun, float_hook=exact)
+_batch = msgspec.json.Decoder(list[WireRun], float_hook=exact)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-# What decoding a value of the wrong form raises: of the wrong type, not UTF-8, nested without end.
-_WRONG = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +33,16 @@ class BadRun:
 DecodedRun = WireRun | BadRun
 # Stand in for required fields that are missing or wrong, so that the others can be checked.
 _PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request of which no more is read than whose it is; its runs are still bytes. `project_id` is None if it names none."""
+
+    body: bytes
+    project_id: str | None
+    runs: msgspec.Raw | UnsetType
+    """Of a batch; unset for a single run, which is the body itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +68,27 @@ def inflate(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def decode(body: bytes, max_runs: int) -> IngestRequest:
-    """The request in these bytes. Raises what is wrong with it as a whole; what is wrong with a run stands for it."""
+def read_envelope(body: bytes) -> SentRequest:
+    """The request in these bytes, its runs unread. Raises `InvalidJson`, and `InvalidPayload` for a bad projectId."""
     try:
         envelope = _envelope.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidJson from None
-    project_id = _project_id(envelope.project_id)
-    if isinstance(envelope.runs, UnsetType):
-        return IngestRequest(project_id, [decode_run(body)], is_batch=False)
-    return IngestRequest(project_id, _decode_batch(envelope.runs, max_runs), is_batch=True)
+    return SentRequest(body, _project_id(envelope.project_id), envelope.runs)
+
+
+def decode(sent: SentRequest, project_id: str, max_runs: int) -> IngestRequest:
+    """The runs for that project. Raises what is wrong with them as a whole; what is wrong with a run stands for it."""
+    if isinstance(sent.runs, UnsetType):
+        return IngestRequest(project_id, [decode_run(sent.body)], is_batch=False)
+    return IngestRequest(project_id, _decode_batch(sent.runs, max_runs), is_batch=True)
 
 
 def decode_run(raw: bytes | msgspec.Raw) -> DecodedRun:
     """One run as sent; msgspec stops at the first bad field, so a bad run is looked at again, field by field."""
     try:
         return _run.decode(raw)
-    except _WRONG:
+    except WRONG:
         return _diagnosed(raw)
     except msgspec.DecodeError:
         raise InvalidJson from None
@@ -101,48 +97,19 @@ def decode_run(raw: bytes | msgspec.Raw) -> DecodedRun:
 def _diagnosed(raw: bytes | msgspec.Raw) -> BadRun:
     try:
         sent = _fields.decode(raw)
-    except _WRONG:
+    except WRONG:
         return BadRun((Detail("", "must be an object"),), None)
-    details = tuple(_wrong_fields(sent))
+    details = tuple(wrong_fields(WireRun, sent))
     bad = {detail.path for detail in details}
     rest = _PLACEHOLDERS | {name: value for name, value in sent.items() if name not in bad}
     return BadRun(details, _run.decode(msgspec.json.encode(rest)))
-
-
-def _wrong_fields(sent: dict[str, msgspec.Raw]) -> Iterator[Detail]:
-    for field in msgspec.structs.fields(WireRun):
-        value = sent.get(field.encode_name)
-        if value is None and field.required:
-            yield Detail(field.encode_name, "is required")
-        elif value is not None and not _fits(value, field.type):
-            yield Detail(field.encode_name, f"must be {_constraint(field.type)}")
-
-
-def _fits(value: msgspec.Raw, expected: Any) -> bool:  # noqa: ANN401  # Any type that msgspec can decode.
-    try:
-        msgspec.json.Decoder(expected, float_hook=_exact).decode(value)
-    except _WRONG:
-        return False
-    except msgspec.DecodeError:
-        raise InvalidJson from None
-    return True
-
-
-def _constraint(expected: Any) -> str:  # noqa: ANN401  # As above.
-    """The constraint in words, from the description that the OpenAPI document shows too."""
-    for part in (expected, *get_args(expected)):
-        if get_origin(part) is Annotated:
-            return next(str(meta.description) for meta in part.__metadata__ if isinstance(meta, msgspec.Meta))
-        if isinstance(part, type) and issubclass(part, Enum):
-            return "one of " + ", ".join(str(member.value) for member in part)
-    return "true or false" if bool in get_args(expected) else "an object"
 
 
 def _decode_batch(raw: msgspec.Raw, max_runs: int) -> list[DecodedRun]:
     runs: Sequence[WireRun | msgspec.Raw]
     try:
         runs = _batch.decode(raw)
-    except _WRONG:
+    except WRONG:
         runs = _decode_items(raw)
     except msgspec.DecodeError:
         raise InvalidJson from None
@@ -156,21 +123,21 @@ def _decode_batch(raw: msgspec.Raw, max_runs: int) -> list[DecodedRun]:
 def _decode_items(raw: msgspec.Raw) -> list[msgspec.Raw]:
     try:
         return _items.decode(raw)
-    except _WRONG:
+    except WRONG:
         raise InvalidPayload(details=(Detail("runs", "must be an array of runs"),)) from None
 
 
-def _project_id(raw: msgspec.Raw | UnsetType) -> str:
+def _project_id(raw: msgspec.Raw | UnsetType) -> str | None:
     if isinstance(raw, UnsetType) or bytes(raw) == b"null":
-        raise MissingProjectId
+        return None
     try:
         project_id = msgspec.json.decode(raw, type=str)
-    except _WRONG:
+    except WRONG:
         raise InvalidPayload(details=(Detail("projectId", "must be a string"),)) from None
     except msgspec.DecodeError:
         raise InvalidJson from None
     if not project_id.strip():
-        raise MissingProjectId
+        return None
     if len(project_id) > MAX_PROJECT_ID or "\0" in project_id:
         must = f"must be a string of at most {MAX_PROJECT_ID} characters, without NUL"
         raise InvalidPayload(details=(Detail("projectId", must),))

@@ -3,28 +3,25 @@
 Every field that is wrong is named at once, so that a client repairs a run in one go.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UnsetType
 
 from runtally.errors import Detail, InvalidPayload
+from runtally.fields import MAX_COUNT, MAX_METADATA_LEVELS, MAX_NAME, metadata_faults, nests_too_deep, read_number
 from runtally.ids import uuid7
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
-from runtally.ingest.wire import MAX_COUNT, MAX_METADATA_BYTES, MAX_METADATA_LEVELS, MAX_NAME, WireRun
+from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
 from runtally.privacy import ContentRule
 
-# Longer than any number that a float or a decimal amount prints as.
-_NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]{0,63}")
-_metadata_encoder = msgspec.json.Encoder(decimal_format="number")
 _T = TypeVar("_T")
 
 
@@ -49,7 +46,7 @@ class _Check:
 
     def amount(self, path: str, raw: msgspec.Raw | UnsetType) -> Decimal | None:
         """US dollars, to pico-dollars."""
-        value = _number(raw)
+        value = read_number(raw)
         if isinstance(value, Decimal) and 0 <= value <= MAX_USD:
             return to_usd(value)
         if value is not None:
@@ -58,7 +55,7 @@ class _Check:
 
     def count(self, path: str, raw: msgspec.Raw | UnsetType) -> int | None:
         """A legacy number, rounded half up."""
-        value = _number(raw)
+        value = read_number(raw)
         if isinstance(value, Decimal) and 0 <= value <= MAX_COUNT:
             return int(value.quantize(Decimal(1), ROUND_HALF_UP))
         if value is not None:
@@ -124,18 +121,14 @@ def _metadata(
     """The metadata to keep, the trace id (the field wins over the metadata's), and the cost that an aggregator reports."""
     if sent.metadata is None:
         return None, sent.trace_id or None, None
-    if _levels(sent.metadata, MAX_METADATA_LEVELS + 1) > MAX_METADATA_LEVELS:
+    if nests_too_deep(sent.metadata):
         check.fail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels")
         return None, None, None
     scrubbed = rule.scrub(sent.metadata)
     if scrubbed.dropped:
         warnings.append("metadata_content_dropped")
-    encoded = _metadata_encoder.encode(scrubbed.metadata)
-    if len(encoded) > MAX_METADATA_BYTES:
-        check.fail("metadata", f"must be at most {MAX_METADATA_BYTES} bytes of JSON")
-    # Escaped text can look like an escaped NUL, so a hit is looked at again.
-    if b"\\u0000" in encoded and _holds_nul(scrubbed.metadata):
-        check.fail("metadata", "must not hold a NUL character")
+    for fault in metadata_faults(scrubbed.metadata):
+        check.fail("metadata", fault)
     traced = sent.metadata.get("traceId")
     trace_id = sent.trace_id or (traced if isinstance(traced, str) else None)
     if trace_id is not None and len(trace_id) > MAX_NAME:
@@ -152,16 +145,6 @@ def _upstream_usd(metadata: dict[str, Any]) -> Decimal | None:
     return None
 
 
-def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any JSON value.
-    """How many objects and arrays are inside one another, counted no further than the limit."""
-    deepest = 0
-    if limit:
-        for item in value.values() if isinstance(value, dict) else value:
-            if isinstance(item, dict | list):
-                deepest = max(deepest, _levels(item, limit - 1))
-    return deepest + 1
-
-
 def _occurred_at(sent: WireRun, now: datetime, check: _Check) -> datetime:
     if not sent.timestamp:
         return now
@@ -169,27 +152,6 @@ def _occurred_at(sent: WireRun, now: datetime, check: _Check) -> datetime:
     if moment is None:
         check.fail("timestamp", TIMESTAMP_MUST_BE)
     return moment or now
-
-
-def _number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
-    """The number in these bytes exactly, None for none, False for anything else, such as a number in a string."""
-    if isinstance(raw, UnsetType):
-        return None
-    literal = bytes(raw)
-    if literal == b"null":
-        return None
-    try:
-        return Decimal(literal.decode()) if _NUMBER.fullmatch(literal) else False
-    except InvalidOperation:
-        return False
-
-
-def _holds_nul(value: Any) -> bool:  # noqa: ANN401  # Metadata is any JSON value.
-    if isinstance(value, dict):
-        return any("\0" in key or _holds_nul(item) for key, item in value.items())
-    if isinstance(value, list):
-        return any(_holds_nul(item) for item in value)
-    return isinstance(value, str) and "\0" in value
 
 
 def _first(value: _T | None, legacy: _T | None) -> _T | None:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from runtally.db.bulk import BulkInsert
 from runtally.db.database import Connection
+from runtally.db.outbox import queueing
 from runtally.models.run import Run, StoredRun
 
-_RUNS = BulkInsert.into(Run, on_conflict="(project_id, id) DO NOTHING", returning="project_id, id")
+_RUNS = BulkInsert.into(Run, on_conflict="(project_id, id) DO NOTHING", returning="project_id, id, version, created_at")
+_QUEUED = f"${len(_RUNS.columns) + 1}::boolean"
 
-# A project is made by its first run, in the same transaction: there is never a run without its project.
+# A project and an experiment are made by their first run, in the same transaction: no run is ever without them.
 INSERT_RUNS = f"""
 WITH new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -17,17 +19,36 @@ WITH new_projects AS (
         GROUP BY project_id
         ORDER BY project_id
      ON CONFLICT (id) DO NOTHING
-)
+),
+new_experiments AS (
+     INSERT INTO experiments (project_id, id, created_at)
+          SELECT project_id, experiment_id, min(created_at)
+            FROM unnest({_RUNS.parameter("project_id")}, {_RUNS.parameter("experiment_id")}, {_RUNS.parameter("created_at")})
+                 AS sent (project_id, experiment_id, created_at)
+           WHERE experiment_id IS NOT NULL
+        GROUP BY project_id, experiment_id
+        ORDER BY project_id, experiment_id
+     ON CONFLICT (project_id, id) DO NOTHING
+),
+stored AS (
 {_RUNS.sql}
+),
+queued AS ({queueing("stored", now="created_at", when=_QUEUED)}
+)
+SELECT project_id,
+       id
+  FROM stored
 """  # noqa: S608  # Placeholders and names of the declaration; values are parameters.
 
 
-async def insert_runs(connection: Connection, runs: Sequence[StoredRun]) -> frozenset[tuple[str, str]]:
+async def insert_runs(
+    connection: Connection, runs: Sequence[StoredRun], *, queued: bool = True
+) -> frozenset[tuple[str, str]]:
     """Stores the runs that are not there yet and answers which ones these were, by project and id.
 
-    Atomic, and durable when it returns. Rows go in by key order, so that two requests with the same runs wait for each
+    They are queued for the relay, unless `queued` says that there is none. Atomic, and durable when it returns. Rows go in by key order, so that two requests with the same runs wait for each
     other instead of deadlocking.
     """
     ordered = sorted(runs, key=lambda run: (run.project_id, run.id))
-    rows = await connection.fetch(INSERT_RUNS, *_RUNS.arrays(ordered))
+    rows = await connection.fetch(INSERT_RUNS, *_RUNS.arrays(ordered), queued)
     return frozenset((row["project_id"], row["id"]) for row in rows)

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
-MAX_AHEAD = timedelta(hours=24)
+from runtally.fields import EARLIEST, MAX_AHEAD
+
 MUST_BE = "must be ISO 8601 or Unix seconds or milliseconds, not before 2020 and at most 24 hours in the future"
 
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)

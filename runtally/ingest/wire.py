@@ -4,68 +4,13 @@ Money and other plain numbers stay raw bytes here: they are read as exact decima
 is not taken for a number. `prompt` and `completion` are raw as well, so that content is never even decoded.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from runtally.fields import Amount, Count, Metadata, Moment, Name, Preview, ProjectId, Quantity, Text, camel
 from runtally.models.run import CostSource, Status
-from runtally.money import MAX_USD
-
-MAX_COUNT = 2**53 - 1
-"""The largest whole number that every JSON client can send exactly."""
-MAX_NAME = 256
-MAX_PROJECT_ID = 128
-MAX_PREVIEW = 160
-MAX_METADATA_BYTES = 16 * 1024
-MAX_METADATA_LEVELS = 5
-
-# Postgres keeps any character but NUL.
-_WITHOUT_NUL = r"^[^\x00]*$"
-_NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
-
-Name = Annotated[
-    str, Meta(max_length=MAX_NAME, pattern=_NOT_BLANK, description="a string of 1 to 256 characters, not blank")
-]
-Text = Annotated[
-    str, Meta(max_length=MAX_NAME, pattern=_WITHOUT_NUL, description="a string of at most 256 characters, without NUL")
-]
-Count = Annotated[int, Meta(ge=0, le=MAX_COUNT, description="a whole number from 0 to 2^53 - 1")]
-Preview = Annotated[
-    str,
-    Meta(max_length=MAX_PREVIEW, pattern=_WITHOUT_NUL, description="a string of at most 160 characters, without NUL"),
-]
-Metadata = Annotated[dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels")]
-# msgspec hands raw values over unread, so their constraints are only told here; `ingest.normalize` enforces them.
-_NUMBER = {"type": ["number", "null"], "minimum": 0}
-Amount = Annotated[
-    msgspec.Raw,
-    Meta(description="a number from 0 to 1000000000000", extra_json_schema=_NUMBER | {"maximum": int(MAX_USD)}),
-]
-Quantity = Annotated[
-    msgspec.Raw, Meta(description="a number from 0 to 2^53 - 1", extra_json_schema=_NUMBER | {"maximum": MAX_COUNT})
-]
-Moment = Annotated[
-    str,
-    Meta(
-        max_length=MAX_NAME,
-        pattern=_WITHOUT_NUL,
-        description="a string of at most 256 characters, without NUL",
-        extra_json_schema={"format": "date-time"},
-    ),
-]
-ProjectId = Annotated[
-    str,
-    Meta(max_length=MAX_PROJECT_ID, pattern=_NOT_BLANK, description="a string of 1 to 128 characters, not blank"),
-]
-
-_CAMEL = {"cost_usd": "costUSD"}
-
-
-def camel(name: str) -> str:
-    """The wire name of a field: `input_tokens` is `inputTokens`, and the contract writes `costUSD`."""
-    first, *rest = name.split("_")
-    return _CAMEL.get(name) or first + "".join(part.capitalize() for part in rest)
 
 
 class WireTokens(msgspec.Struct, frozen=True):
@@ -138,7 +83,7 @@ MEANING = {
     "latency": "Legacy latency in milliseconds, rounded; latencyMs wins.",
     "timestamp": "When the call was made: ISO 8601 (UTC if it has no offset), or Unix seconds or milliseconds in a string. "
     "Not before 2020, at most 24 hours in the future; when missing, the time of receipt.",
-    "metadata": "Free-form, at most 16 KiB and 5 levels deep. Keys that name content, such as `messages`, are dropped.",
+    "metadata": "Free-form, at most 16 KiB and 5 levels deep, without NUL. Keys that name content, such as `messages`, are dropped.",
     "inputTokens": "Input tokens, cached ones included.",
     "outputTokens": "Output tokens, reasoning included.",
     "cachedInputTokens": "Those of the input tokens that were read from a cache.",

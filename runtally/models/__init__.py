@@ -2,8 +2,11 @@
 
 from sqlmodel import SQLModel
 
+import runtally.models.experiment
+import runtally.models.limit
 import runtally.models.price
 import runtally.models.project
+import runtally.models.reporting
 import runtally.models.run  # noqa: F401  # Each import registers its tables.
 
 metadata = SQLModel.metadata

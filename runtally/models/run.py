@@ -72,6 +72,14 @@ class Run(RunColumns, table=True):
         CheckConstraint("cost_usd >= 0", name="cost_usd"),
         # Metrics and pages read one project's runs of a time range.
         Index("ix_runs_project_id_occurred_at", "project_id", "occurred_at"),
+        # A verdict reads the last runs of one experiment; most runs are in none.
+        Index(
+            "ix_runs_experiment",
+            "project_id",
+            "experiment_id",
+            "occurred_at",
+            postgresql_where=text("experiment_id IS NOT NULL"),
+        ),
         # A price that is added later looks for the few runs that wait for one, in the order of the key.
         Index("ix_runs_unpriced", "project_id", "id", postgresql_where=text("cost_usd IS NULL")),
     )

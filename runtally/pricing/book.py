@@ -1,6 +1,7 @@
 """All prices in memory: an immutable snapshot of the registry, and what keeps it current."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -52,14 +53,22 @@ class LivePrices:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.book = PriceBook()
+        self._current_at: float | None = None
+
+    @property
+    def age_seconds(self) -> float | None:
+        """Time since the book was last known to be the registry's; None before the first time."""
+        return None if self._current_at is None else time.monotonic() - self._current_at
 
     async def refresh(self) -> None:
         """Load the book if the registry differs from it. Raises `StoreUnavailable` and then keeps the book it has."""
+        seen_at = time.monotonic()
         async with self._database.connection() as connection:
-            if await queries.select_version(connection) == self.book.version:
-                return
-            self.book = await load_book(connection)
-        if self.book.invalid:
+            is_current = await queries.select_version(connection) == self.book.version
+            if not is_current:
+                self.book = await load_book(connection)
+        self._current_at = seen_at
+        if self.book.invalid and not is_current:
             log.warning("price_patterns_invalid", entry_ids=self.book.invalid)
 
     async def watch(self, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:

@@ -9,6 +9,7 @@ from operator import attrgetter
 import asyncpg
 
 from runtally.db.database import Connection
+from runtally.db.outbox import queueing
 from runtally.models.price import Match, PriceSource
 from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
@@ -232,19 +233,26 @@ ORDER BY id
    LIMIT $4
 """
 
-UPDATE_COSTS = """
-UPDATE runs
-   SET cost_usd = priced.cost_usd,
-       cost_source = priced.cost_source,
-       cost_estimated = priced.cost_estimated,
-       price_entry_id = priced.price_entry_id,
-       version = version + 1
-  FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[])
-       AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id)
- WHERE runs.project_id = $1
-   AND runs.id = priced.id
-   AND runs.cost_usd IS NULL
-"""
+UPDATE_COSTS = f"""
+WITH changed AS (
+     UPDATE runs
+        SET cost_usd = priced.cost_usd,
+            cost_source = priced.cost_source,
+            cost_estimated = priced.cost_estimated,
+            price_entry_id = priced.price_entry_id,
+            version = version + 1
+       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[])
+            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id)
+      WHERE runs.project_id = $1
+        AND runs.id = priced.id
+        AND runs.cost_usd IS NULL
+  RETURNING runs.project_id, runs.id, runs.version
+),
+queued AS ({queueing("(SELECT * FROM changed ORDER BY id) AS changed", now="$7::timestamptz", when="$8::boolean")}
+)
+SELECT count(*)
+  FROM changed
+"""  # noqa: S608  # No value is in it: queueing names tables and placeholders.
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,13 +285,14 @@ async def select_unpriced(
     )
 
 
-async def update_costs(connection: Connection, project_id: str, costs: Mapping[str, Cost]) -> int:
-    """Set the costs of unpriced runs by id; says how many were still unpriced."""
+async def update_costs(
+    connection: Connection, project_id: str, costs: Mapping[str, Cost], now: datetime, *, queued: bool
+) -> int:
+    """Set the costs of unpriced runs by id, and queue them for the relay; says how many were still unpriced."""
     columns = zip(
         *((cost.total_usd, cost.source, cost.estimated, cost.entry_id) for cost in costs.values()), strict=True
     )
-    status = await connection.execute(UPDATE_COSTS, project_id, list(costs), *columns)
-    return int(status.removeprefix("UPDATE "))
+    return int(await connection.fetchval(UPDATE_COSTS, project_id, list(costs), *columns, now, queued))
 
 
 SELECT_LISTED = """

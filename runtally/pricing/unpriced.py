@@ -11,19 +11,23 @@ CHUNK = 1000
 """Runs to a statement: each is a short transaction of its own, so that ingest never waits for long."""
 
 
-async def price_unpriced(connection: Connection, book: PriceBook, now: datetime) -> int:
+async def price_unpriced(connection: Connection, book: PriceBook, now: datetime, *, queued: bool = True) -> int:
     """Price what can be priced of the runs stored until `now`; how many runs that were.
+
+    They are queued for the relay, unless `queued` says that there is none.
 
     May be run again at any time, also after it broke off and while another does the same: a run is priced once.
     """
     priced = 0
     for project_id, names in (await queries.select_unpriced_names(connection)).items():
         if any(book.knows(provider, model) for provider, model in names):
-            priced += await _price_project(connection, book, project_id, now)
+            priced += await _price_project(connection, book, project_id, now, queued=queued)
     return priced
 
 
-async def _price_project(connection: Connection, book: PriceBook, project_id: str, now: datetime) -> int:
+async def _price_project(
+    connection: Connection, book: PriceBook, project_id: str, now: datetime, *, queued: bool
+) -> int:
     priced, after = 0, ""
     while runs := await queries.select_unpriced(connection, project_id, stored_until=now, after=after, limit=CHUNK):
         after = runs[-1].id
@@ -34,5 +38,5 @@ async def _price_project(connection: Connection, book: PriceBook, project_id: st
                 # A reported cost would have been kept: a run without a cost never had one.
                 costs[run.id] = settle(run.usage, price, direct=False, reported=None, upstream_reported=None)
         if costs:
-            priced += await queries.update_costs(connection, project_id, costs)
+            priced += await queries.update_costs(connection, project_id, costs, now, queued=queued)
     return priced

@@ -50,6 +50,8 @@ async def _push_what_is_due(settings: Settings, database: Database) -> int:
         relay = Relay(database, pusher, system_clock, settings.relay_concurrency)
         while (done := await relay.run_pass()).claimed:
             delivered, failed = delivered + len(done.delivered), failed + len(done.failed)
+            if done.is_futile:
+                break
     async with database.connection() as connection:
         status = await relay_status(connection)
     click.echo(f"{delivered:,} runs pushed; {status.waiting:,} wait, {status.parked:,} are parked.")

@@ -1,0 +1,170 @@
+"""The fields of a run on the wire: names, types, constraints, exact numbers, and what is wrong with a value, by its path.
+
+Shared by ingest and by the documents that go to the reporting table. Pure; messages never repeat a value.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, UnsetType
+
+from runtally.errors import Detail, InvalidJson
+from runtally.money import MAX_USD
+
+MAX_COUNT = 2**53 - 1
+"""The largest whole number that every JSON client can send exactly."""
+MAX_NAME = 256
+MAX_PROJECT_ID = 128
+MAX_PREVIEW = 160
+MAX_METADATA_BYTES = 16 * 1024
+MAX_METADATA_LEVELS = 5
+
+EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
+MAX_AHEAD = timedelta(hours=24)
+
+# Postgres keeps any character but NUL.
+_WITHOUT_NUL = r"^[^\x00]*$"
+_NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
+
+Name = Annotated[
+    str, Meta(max_length=MAX_NAME, pattern=_NOT_BLANK, description="a string of 1 to 256 characters, not blank")
+]
+Text = Annotated[
+    str, Meta(max_length=MAX_NAME, pattern=_WITHOUT_NUL, description="a string of at most 256 characters, without NUL")
+]
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT, description="a whole number from 0 to 2^53 - 1")]
+Preview = Annotated[
+    str,
+    Meta(max_length=MAX_PREVIEW, pattern=_WITHOUT_NUL, description="a string of at most 160 characters, without NUL"),
+]
+Metadata = Annotated[dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels")]
+# msgspec hands raw values over unread, so their constraints are only told here; whoever reads them enforces them.
+_NUMBER = {"type": ["number", "null"], "minimum": 0}
+Amount = Annotated[
+    msgspec.Raw,
+    Meta(description="a number from 0 to 1000000000000", extra_json_schema=_NUMBER | {"maximum": int(MAX_USD)}),
+]
+Quantity = Annotated[
+    msgspec.Raw, Meta(description="a number from 0 to 2^53 - 1", extra_json_schema=_NUMBER | {"maximum": MAX_COUNT})
+]
+Moment = Annotated[
+    str,
+    Meta(
+        description="ISO 8601, or Unix seconds or milliseconds in a string",
+        # Not `date-time`, which Unix seconds in a string are not; a format of our own only tells.
+        extra_json_schema={"format": "timestamp"},
+    ),
+]
+ProjectId = Annotated[
+    str,
+    Meta(max_length=MAX_PROJECT_ID, pattern=_NOT_BLANK, description="a string of 1 to 128 characters, not blank"),
+]
+
+_CAMEL = {"cost_usd": "costUSD", "reported_cost_usd": "reportedCostUSD"}
+
+
+def camel(name: str) -> str:
+    """The wire name of a field: `input_tokens` is `inputTokens`, and the contract writes `costUSD`."""
+    first, *rest = name.split("_")
+    return _CAMEL.get(name) or first + "".join(part.capitalize() for part in rest)
+
+
+# What decoding a value of the wrong form raises: of the wrong type, not UTF-8, nested without end.
+WRONG = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+# Beyond this a number in metadata is no number that the database can keep.
+_MAX_EXPONENT = 300
+# Longer than any number that a float or a decimal amount prints as.
+_LITERAL = re.compile(rb"-?[0-9][0-9.eE+-]{0,63}")
+_metadata_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def exact(literal: str) -> Decimal:
+    """A number of a JSON document as the decimal it was sent as: the hook of a msgspec decoder."""
+    try:
+        number = Decimal(literal)
+    except InvalidOperation:
+        raise ValueError from None
+    if number and abs(number.adjusted()) > _MAX_EXPONENT:
+        raise ValueError
+    return number
+
+
+def read_number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
+    """The number in these bytes exactly, None for none, False for anything else, such as a number in a string."""
+    if isinstance(raw, UnsetType):
+        return None
+    literal = bytes(raw)
+    if literal == b"null":
+        return None
+    try:
+        return Decimal(literal.decode()) if _LITERAL.fullmatch(literal) else False
+    except InvalidOperation:
+        return False
+
+
+def wrong_fields(struct: type[msgspec.Struct], sent: Mapping[str, msgspec.Raw]) -> Iterator[Detail]:
+    """Every field that does not fit the struct; msgspec itself would stop at the first. Raises `InvalidJson`."""
+    for field in msgspec.structs.fields(struct):
+        value = sent.get(field.encode_name)
+        if value is None and field.required:
+            yield Detail(field.encode_name, "is required")
+        elif value is not None and not _fits(value, field.type):
+            yield Detail(field.encode_name, f"must be {_constraint(field.type)}")
+
+
+def _fits(value: msgspec.Raw, expected: Any) -> bool:  # noqa: ANN401  # Any type that msgspec can decode.
+    try:
+        msgspec.json.Decoder(expected, float_hook=exact).decode(value)
+    except WRONG:
+        return False
+    except msgspec.DecodeError:
+        raise InvalidJson from None
+    return True
+
+
+def _constraint(expected: Any) -> str:  # noqa: ANN401  # As above.
+    """The constraint in words, from the description that the OpenAPI document shows too."""
+    for part in (expected, *get_args(expected)):
+        if get_origin(part) is Annotated:
+            return next(str(meta.description) for meta in part.__metadata__ if isinstance(meta, msgspec.Meta))
+        if isinstance(part, type) and issubclass(part, Enum):
+            return "one of " + ", ".join(str(member.value) for member in part)
+    return "true or false" if bool in get_args(expected) else "an object"
+
+
+def nests_too_deep(metadata: Mapping[str, Any]) -> bool:
+    """To be asked first: all other functions here and the content rule walk the whole depth."""
+    return _levels(metadata, MAX_METADATA_LEVELS + 1) > MAX_METADATA_LEVELS
+
+
+def metadata_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """What keeps this metadata from being stored: its size as JSON, and characters that Postgres does not keep."""
+    encoded = _metadata_encoder.encode(metadata)
+    if len(encoded) > MAX_METADATA_BYTES:
+        yield f"must be at most {MAX_METADATA_BYTES} bytes of JSON"
+    # Escaped text can look like an escaped NUL, so a hit is looked at again.
+    if b"\\u0000" in encoded and _holds_nul(metadata):
+        yield "must not hold a NUL character"
+
+
+def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any JSON value.
+    """How many objects and arrays are inside one another, counted no further than the limit."""
+    deepest = 0
+    if limit:
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, dict | list):
+                deepest = max(deepest, _levels(item, limit - 1))
+    return deepest + 1
+
+
+def _holds_nul(value: Any) -> bool:  # noqa: ANN401  # Metadata is any JSON value.
+    if isinstance(value, dict):
+        return any("\0" in key or _holds_nul(item) for key, item in value.items())
+    if isinstance(value, list):
+        return any(_holds_nul(item) for item in value)
+    return isinstance(value, str) and "\0" in value

@@ -1,0 +1,72 @@
+"""One supervised background loop: work, pause, work; whatever goes wrong is logged and tried again later."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import structlog
+
+from runtally.errors import RuntallyError
+
+# What is under way when the process ends has this long.
+STOP_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`work` does a bounded piece, and says whether there is more to do at once; it stops early when the event is set."""
+
+    name: str
+    work: Callable[[asyncio.Event], Awaitable[bool]]
+    pause_seconds: float
+    max_pause_seconds: float = 60.0
+
+
+async def repeat(job: Job, stop: asyncio.Event) -> None:
+    """Until `stop` is set: work, and pause while there is nothing to do, longer and longer while it fails."""
+    failures = 0
+    while not stop.is_set():
+        try:
+            more = await job.work(stop)
+            failures = 0
+        except RuntallyError as error:
+            more, failures = False, failures + 1
+            log.warning("job_failed", job=job.name, code=error.code, reason=error.message, failures=failures)
+        except Exception:  # A bug in one job must end neither the job nor the service.
+            more, failures = False, failures + 1
+            log.exception("job_failed", job=job.name, failures=failures)
+        if not more:
+            await _pause(job, failures, stop)
+
+
+def longest_pause(job: Job, failures: int) -> float:
+    """Seconds to wait at most, after so many failures in a row."""
+    # The power is limited as well: that of many failures is no float any more.
+    return min(job.pause_seconds * 2.0 ** min(failures, 16), job.max_pause_seconds)
+
+
+async def _pause(job: Job, failures: int, stop: asyncio.Event) -> None:
+    # Workers that started together do not ask together.
+    seconds = longest_pause(job, failures) * random.uniform(0.5, 1.0)  # noqa: S311  # Chance, not a secret.
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+
+
+@asynccontextmanager
+async def running(jobs: Sequence[Job]) -> AsyncIterator[None]:
+    """The jobs run while the block does. At its end each may finish what it is at, and is cancelled if that takes long."""
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(repeat(job, stop), name=job.name) for job in jobs]
+    try:
+        yield
+    finally:
+        stop.set()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

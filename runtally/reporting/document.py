@@ -1,0 +1,176 @@
+"""The live run document: a stored run on the wire to the reporting table, its signature, and what makes it valid. Pure."""
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from runtally.errors import Detail, InvalidJson, InvalidPayload
+from runtally.fields import (
+    EARLIEST,
+    MAX_AHEAD,
+    MAX_METADATA_LEVELS,
+    MAX_NAME,
+    WRONG,
+    Amount,
+    Count,
+    Metadata,
+    Name,
+    Preview,
+    ProjectId,
+    Text,
+    camel,
+    exact,
+    metadata_faults,
+    nests_too_deep,
+    read_number,
+    wrong_fields,
+)
+from runtally.models.run import CostSource, Status, StoredRun
+from runtally.money import MAX_USD, as_json, plain, to_usd
+from runtally.privacy import ContentRule
+
+SIGNATURE_HEADER = "x-svc-signature"
+SIGNATURE_PREFIX = "sha256="
+# The largest numbers of their columns.
+_MAX_VERSION = 2**31 - 1
+_MAX_ENTRY_ID = 2**63 - 1
+
+RunId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME,
+        pattern=r"^[^\x00]*$",
+        description="a string of 1 to 256 characters, without NUL",
+    ),
+]
+Instant = Annotated[
+    datetime, Meta(tz=True, description="ISO 8601 with an offset, not before 2020 and at most 24 hours in the future")
+]
+Version = Annotated[int, Meta(ge=1, le=_MAX_VERSION, description="a whole number from 1 to 2^31 - 1")]
+EntryId = Annotated[int, Meta(ge=0, le=_MAX_ENTRY_ID, description="a whole number from 0 to 2^63 - 1")]
+
+
+class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
+    """A stored run as it is pushed. Fields that are not named here are ignored: the sender may be newer."""
+
+    project_id: ProjectId
+    id: RunId
+    occurred_at: Instant | None = None
+    timestamp: Instant | None = None
+    provider: Name
+    model: Name
+    status: Status
+    error_code: Text | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cached_input_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    latency_ms: Count | None = None
+    cost_usd: Amount | UnsetType = UNSET
+    cost_source: CostSource | None = None
+    cost_estimated: bool | None = None
+    reported_cost_usd: Amount | UnsetType = UNSET
+    price_entry_id: EntryId | None = None
+    experiment_id: Text | None = None
+    trace_id: Text | None = None
+    client_id: Text | None = None
+    idempotency_key: Text | None = None
+    prompt_hash: Text | None = None
+    prompt_preview: Preview | None = None
+    metadata: Metadata | None = None
+    created_at: Instant
+    version: Version
+
+
+_decoder = msgspec.json.Decoder(LiveRun, float_hook=exact)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encoder = msgspec.json.Encoder()
+_WIRE_NAMES = tuple((name, camel(name)) for name in StoredRun.__struct_fields__)
+
+
+def encode(run: StoredRun, metadata: str | None) -> bytes:
+    """The document of a run, with its metadata as the JSON text that the database keeps: no digit is lost on the way."""
+    document = {wire: _on_wire(getattr(run, name)) for name, wire in _WIRE_NAMES}
+    document["metadata"] = None if metadata is None else msgspec.Raw(metadata.encode())
+    return _encoder.encode(document)
+
+
+def _on_wire(value: object) -> object:
+    if isinstance(value, Decimal):
+        return as_json(value)
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def decode(body: bytes, now: datetime, rule: ContentRule) -> StoredRun:
+    """The run in a document, as strictly read as what ingest takes, and without what the content rule drops.
+
+    Raises `InvalidJson`, and `InvalidPayload` with every field that breaks a constraint.
+    """
+    try:
+        document = _decoder.decode(body)
+    except WRONG:
+        raise InvalidPayload(details=_diagnosed(body)) from None
+    except msgspec.DecodeError:
+        raise InvalidJson from None
+    return _checked(document, now, rule)
+
+
+def _diagnosed(body: bytes) -> tuple[Detail, ...]:
+    try:
+        sent = _fields.decode(body)
+    except (*WRONG, msgspec.DecodeError):
+        raise InvalidJson from None
+    return tuple(wrong_fields(LiveRun, sent))
+
+
+def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:
+    values: dict[str, Any] = {name: getattr(document, name) for name in StoredRun.__struct_fields__}
+    # `timestamp` is what the time of a run is called where runs come in.
+    values["occurred_at"] = document.occurred_at or document.timestamp
+    details = [*_time_faults(values, now)]
+    for name in ("cost_usd", "reported_cost_usd"):
+        number = read_number(values[name])
+        values[name] = to_usd(number) if isinstance(number, Decimal) and 0 <= number <= MAX_USD else None
+        if number is not None and values[name] is None:
+            details.append(Detail(camel(name), f"must be a number from 0 to {plain(MAX_USD)}"))
+    if document.metadata is not None and nests_too_deep(document.metadata):
+        details.append(Detail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels"))
+    elif document.metadata is not None:
+        values["metadata"] = rule.scrub(document.metadata).metadata
+        details += (Detail("metadata", fault) for fault in metadata_faults(values["metadata"]))
+    if details:
+        raise InvalidPayload(details=tuple(details))
+    if not rule.keeps_preview:
+        values["prompt_preview"] = None
+    return StoredRun(**values)
+
+
+def _time_faults(values: dict[str, Any], now: datetime) -> Iterator[Detail]:
+    if values["occurred_at"] is None:
+        yield Detail("occurredAt", "is required")
+    for name in ("occurred_at", "created_at"):
+        moment = values[name]
+        if moment is not None:
+            values[name] = moment = moment.astimezone(UTC)
+            if not EARLIEST <= moment <= now + MAX_AHEAD:
+                yield Detail(camel(name), "must not be before 2020, and at most 24 hours in the future")
+
+
+def sign(body: bytes, secret: str) -> str:
+    """Lower-case hex HMAC-SHA256 of the raw body."""
+    return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def is_signed(body: bytes, signature: str, secrets: Sequence[str]) -> bool:
+    """Whether one of the secrets made the signature, with or without its prefix; takes the same time whichever did."""
+    sent = signature.removeprefix(SIGNATURE_PREFIX).encode()
+    matches = [hmac.compare_digest(sent, sign(body, secret).encode()) for secret in secrets]
+    return any(matches)

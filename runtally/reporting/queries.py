@@ -1,0 +1,234 @@
+"""SQL of the outbox and the reporting table; what compares that table with the live runs is in `verify_queries`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from runtally.db.bulk import Upsert
+from runtally.db.database import Connection
+from runtally.models.reporting import ReportingRun
+from runtally.models.run import StoredRun
+
+_REPORTED = Upsert.into(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version")
+
+UPSERT_REPORTED = _REPORTED.sql
+
+# Whoever is quicker gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what a
+# relay had when it was killed is taken by another.
+CLAIM = """
+WITH due AS MATERIALIZED (
+       SELECT project_id, run_id
+         FROM outbox
+        WHERE parked_at IS NULL
+          AND due_at <= $1
+     ORDER BY due_at
+        LIMIT $3
+   FOR UPDATE SKIP LOCKED
+)
+   UPDATE outbox
+      SET due_at = $2
+     FROM due
+    WHERE outbox.project_id = due.project_id
+      AND outbox.run_id = due.run_id
+RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
+"""
+
+_COLUMNS = ", ".join(f"runs.{name}" for name in StoredRun.__struct_fields__ if name != "metadata")
+
+# The metadata as text, because a number that passes through a float may lose digits.
+SELECT_CLAIMED = f"""
+SELECT {_COLUMNS}, runs.metadata::text AS metadata
+  FROM unnest($1::text[], $2::text[]) AS claimed (project_id, run_id)
+  JOIN runs
+    ON runs.project_id = claimed.project_id
+   AND runs.id = claimed.run_id
+"""  # noqa: S608  # Names come from the declaration.
+
+
+def _settled(**told: str) -> str:
+    """A CTE of the queued rows that a relay tells something of: arrays of project, run and version, and of what `told` is.
+
+    Rows are locked in the order of the key, as whoever queues runs does, so that nobody waits in a circle. A run that
+    changed meanwhile has another version, and is left as it is.
+    """
+    types = {"for_project_id": "text", "for_run_id": "text", "for_version": "integer", **told}
+    arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(types.values(), start=1))
+    return f"""
+WITH settled AS MATERIALIZED (
+       SELECT outbox.project_id, outbox.run_id, told.*
+         FROM unnest({arrays}) AS told ({", ".join(types)})
+         JOIN outbox
+           ON outbox.project_id = told.for_project_id
+          AND outbox.run_id = told.for_run_id
+          AND outbox.version = told.for_version
+     ORDER BY outbox.project_id, outbox.run_id
+   FOR UPDATE OF outbox
+)"""  # noqa: S608  # Names and placeholders only, here and below.
+
+
+DELETE_DELIVERED = f"""
+{_settled()}
+DELETE FROM outbox
+      USING settled
+      WHERE outbox.project_id = settled.project_id
+        AND outbox.run_id = settled.run_id
+"""  # noqa: S608
+
+UPDATE_FAILED = f"""
+{_settled(attempts="smallint", due_at="timestamptz", parked_at="timestamptz", last_error="text")}
+UPDATE outbox
+   SET attempts = settled.attempts,
+       due_at = settled.due_at,
+       parked_at = settled.parked_at,
+       last_error = settled.last_error
+  FROM settled
+ WHERE outbox.project_id = settled.project_id
+   AND outbox.run_id = settled.run_id
+"""  # noqa: S608
+
+UPDATE_RELEASED = f"""
+{_settled()}
+UPDATE outbox
+   SET due_at = $4
+  FROM settled
+ WHERE outbox.project_id = settled.project_id
+   AND outbox.run_id = settled.run_id
+"""  # noqa: S608
+
+UPDATE_PARKED = """
+WITH parked AS MATERIALIZED (
+       SELECT project_id, run_id
+         FROM outbox
+        WHERE parked_at IS NOT NULL
+          AND ($2::text IS NULL OR project_id = $2)
+          AND ($3::text IS NULL OR run_id = $3)
+     ORDER BY project_id, run_id
+          FOR UPDATE
+)
+UPDATE outbox
+   SET parked_at = NULL,
+       attempts = 0,
+       due_at = $1
+  FROM parked
+ WHERE outbox.project_id = parked.project_id
+   AND outbox.run_id = parked.run_id
+"""
+
+SELECT_PARKED = """
+  SELECT project_id,
+         run_id,
+         parked_at,
+         last_error
+    FROM outbox
+   WHERE parked_at IS NOT NULL
+     AND ($1::text IS NULL OR project_id = $1)
+ORDER BY parked_at DESC, project_id, run_id
+   LIMIT $2
+"""
+
+SELECT_STATUS = """
+SELECT count(*) FILTER (WHERE parked_at IS NULL) AS waiting,
+       count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked,
+       min(queued_at) FILTER (WHERE parked_at IS NULL) AS oldest_at
+  FROM outbox
+"""
+
+
+class Claim(NamedTuple):
+    """A version of a run that a relay has the time of its lease to push."""
+
+    project_id: str
+    run_id: str
+    version: int
+    attempts: int
+    """Pushes of it that failed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A push that failed: when it is tried again, unless it is parked."""
+
+    claim: Claim
+    due_at: datetime
+    parked_at: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRun:
+    """A run that the relay gave up on."""
+
+    project_id: str
+    run_id: str
+    parked_at: datetime
+    last_error: str
+
+
+async def upsert_reported(connection: Connection, run: StoredRun, now: datetime) -> bool:
+    """Keep the run unless a version is there that is as new; whether it was kept."""
+    values = [now if name == "synced_at" else getattr(run, name) for name in _REPORTED.columns]
+    return await connection.execute(UPSERT_REPORTED, *values) == "INSERT 0 1"
+
+
+async def claim(connection: Connection, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
+    """Runs that have been due longest, which are now nobody else's until the lease ends."""
+    return [Claim(*row) for row in await connection.fetch(CLAIM, now, lease_until, limit)]
+
+
+async def select_claimed(
+    connection: Connection, claims: Sequence[Claim]
+) -> dict[tuple[str, str], tuple[StoredRun, str | None]]:
+    """The runs as they are now, each with its metadata as JSON text; runs that were deleted are not there."""
+    rows = await connection.fetch(SELECT_CLAIMED, *_keys(claims)[:2])
+    found = {}
+    for row in rows:
+        values = dict(row)
+        metadata = values.pop("metadata")
+        found[row["project_id"], row["id"]] = (StoredRun(**values), metadata)
+    return found
+
+
+async def delete_delivered(connection: Connection, claims: Sequence[Claim]) -> None:
+    """Take these versions off the queue; a run that changed since it was claimed stays on it."""
+    await connection.execute(DELETE_DELIVERED, *_keys(claims))
+
+
+async def update_failed(connection: Connection, failures: Sequence[Failure]) -> None:
+    told = [(failure.claim.attempts + 1, failure.due_at, failure.parked_at, failure.error) for failure in failures]
+    keys = _keys([failure.claim for failure in failures])
+    await connection.execute(UPDATE_FAILED, *keys, *zip(*told, strict=True))
+
+
+async def update_released(connection: Connection, claims: Sequence[Claim], now: datetime) -> None:
+    """Give back what was claimed and not tried."""
+    await connection.execute(UPDATE_RELEASED, *_keys(claims), now)
+
+
+async def retry_parked(
+    connection: Connection, now: datetime, project_id: str | None = None, run_id: str | None = None
+) -> int:
+    """Queue parked runs again: all, those of a project, or one; how many that were."""
+    status = await connection.execute(UPDATE_PARKED, now, project_id, run_id)
+    return int(status.removeprefix("UPDATE "))
+
+
+async def select_parked(connection: Connection, project_id: str | None = None, limit: int = 100) -> list[ParkedRun]:
+    """The runs that were parked last, of one project or of all."""
+    return [ParkedRun(*row) for row in await connection.fetch(SELECT_PARKED, project_id, limit)]
+
+
+async def select_status(connection: Connection) -> tuple[int, int, datetime | None]:
+    """Waiting runs, parked runs, and since when the longest waiting one waits."""
+    row = await connection.fetchrow(SELECT_STATUS)
+    if row is None:
+        raise RuntimeError("an aggregate answered no row")
+    return row["waiting"], row["parked"], row["oldest_at"]
+
+
+def _keys(claims: Sequence[Claim]) -> list[list[str] | list[int]]:
+    return [
+        [claim.project_id for claim in claims],
+        [claim.run_id for claim in claims],
+        [claim.version for claim in claims],
+    ]

@@ -1,0 +1,161 @@
+"""Compares live runs with the reporting table: sums and a checksum by project and day, then the runs that differ.
+
+Runs that the reporting table has beyond the live ones are no difference: it outlives their retention.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+from runtally.db.database import Database
+from runtally.reporting import verify_queries as queries
+from runtally.reporting.verify_queries import DaySums, Fingerprint
+
+CHUNK = 1000
+SHOWN_DAYS = 20
+SHOWN_RUNS = 5
+
+
+class Kind(StrEnum):
+    """How the reporting table differs in a run."""
+
+    MISSING = "missing"
+    OLDER = "older"
+    DIFFERENT = "different"
+
+
+class Queue(StrEnum):
+    """Where such a run is."""
+
+    LOST = "not queued"
+    WAITING = "waiting"
+    PARKED = "parked"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDifference:
+    """A run that is not in the reporting table as it is live. `reported_version` is 0 if it is not there at all."""
+
+    run_id: str
+    kind: Kind
+    queue: Queue
+    reported_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DayDifference:
+    """A day of a project whose sums differ, and some of the runs that make the difference."""
+
+    project_id: str
+    day: date
+    live: DaySums
+    reported: DaySums
+    first: tuple[RunDifference, ...]
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was compared and found. `kept` counts runs that only the reporting table has on days that also have live ones."""
+
+    projects: int = 0
+    days: int = 0
+    runs: int = 0
+    kept: int = 0
+    repaired: int = 0
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    queues: Counter[Queue] = field(default_factory=Counter)
+    first: list[DayDifference] = field(default_factory=list)
+
+    @property
+    def differing(self) -> int:
+        return self.kinds.total()
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Compares the database of live runs with that of the reporting table, which may be the same."""
+
+    live: Database
+    reporting: Database
+
+    async def verify(self, now: datetime, *, repair: bool = False) -> Verification:
+        """Compare everything; with `repair`, queue what is missing, older or different. Raises `StoreUnavailable`."""
+        found = Verification()
+        async with self.live.connection() as connection:
+            project_ids = await queries.select_projects(connection)
+        for project_id in project_ids:
+            await self._verify_project(project_id, found, now if repair else None)
+        return found
+
+    async def _verify_project(self, project_id: str, found: Verification, repair_at: datetime | None) -> None:
+        async with self.live.connection() as live, self.reporting.connection() as reporting:
+            live_days = await queries.select_live_days(live, project_id)
+            reported_days = await queries.select_reported_days(reporting, project_id)
+        found.projects += 1
+        for day, sums in live_days.items():
+            reported = reported_days.get(day, DaySums())
+            found.days += 1
+            found.runs += sums.runs
+            if sums != reported:
+                difference = DayDifference(project_id, day, sums, reported, ())
+                await self._verify_day(difference, found, repair_at)
+
+    async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> None:
+        first: list[RunDifference] = []
+        missing = 0
+        async for differences in self._differences(day.project_id, day.day):
+            first += differences[: SHOWN_RUNS - len(first)]
+            missing += sum(difference.kind is Kind.MISSING for difference in differences)
+            found.kinds.update(difference.kind for difference in differences)
+            found.queues.update(difference.queue for difference in differences)
+            if repair_at is not None:
+                found.repaired += await self._repair(day.project_id, differences, repair_at)
+        found.kept += max(day.reported.runs - day.live.runs + missing, 0)
+        if first and len(found.first) < SHOWN_DAYS:
+            found.first.append(DayDifference(day.project_id, day.day, day.live, day.reported, tuple(first)))
+
+    async def _differences(self, project_id: str, day: date) -> AsyncIterator[list[RunDifference]]:
+        async with self.live.transaction() as live:
+            async for chunk in queries.select_live_of_day(live, project_id, day, CHUNK):
+                async with self.reporting.connection() as reporting:
+                    reported = await queries.select_reported(reporting, project_id, list(chunk))
+                suspects = [run_id for run_id, is_live in chunk.items() if reported.get(run_id) != is_live]
+                if suspects and (differences := await self._second_look(project_id, suspects)):
+                    yield differences
+
+    async def _second_look(self, project_id: str, run_ids: list[str]) -> list[RunDifference]:
+        """Runs may have been stored, changed and pushed while we compared.
+
+        In this order a run that is not queued has been pushed before the reporting table is read.
+        """
+        async with self.live.connection() as connection:
+            live = await queries.select_live(connection, project_id, run_ids)
+            queued = await queries.select_queued(connection, project_id, run_ids)
+        async with self.reporting.connection() as connection:
+            reported = await queries.select_reported(connection, project_id, run_ids)
+        return list(_differing(live, reported, queued))
+
+    async def _repair(self, project_id: str, differences: list[RunDifference], now: datetime) -> int:
+        """What waits already needs no help."""
+        reported = {each.run_id: each.reported_version for each in differences if each.queue is not Queue.WAITING}
+        if reported:
+            async with self.live.connection() as connection:
+                await queries.queue_again(connection, project_id, reported, now)
+        return len(reported)
+
+
+def _differing(
+    live: dict[str, Fingerprint], reported: dict[str, Fingerprint], queued: dict[str, bool]
+) -> Iterable[RunDifference]:
+    for run_id, is_live in live.items():
+        there = reported.get(run_id)
+        if there == is_live:
+            continue
+        queue = {None: Queue.LOST, False: Queue.WAITING, True: Queue.PARKED}[queued.get(run_id)]
+        if there is None:
+            yield RunDifference(run_id, Kind.MISSING, queue, 0)
+        else:
+            kind = Kind.OLDER if there.version < is_live.version else Kind.DIFFERENT
+            yield RunDifference(run_id, kind, queue, there.version)

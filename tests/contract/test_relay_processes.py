@@ -1,0 +1,233 @@
+"""The relay as a process, alone and within the service, and the commands around it."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from runtally.db.database import Database
+from runtally.db.migrate import REPORTING
+from runtally.ingest.queries import insert_runs
+from runtally.reporting.read import RelayStatus
+from runtally.reporting.relay import BATCH, LEASE
+from runtally.reporting.verify import Verifier
+from tests.assertions import assert_error
+from tests.documents import NOW, SYNC_SECRET, make_document, make_stored_run, push
+from tests.factories import make_run
+from tests.receiver import Receiver, Reply, refuse
+from tests.relays import SECONDS, SteppedClock, command, drain, park, process, relay_to, status, store
+from tests.serving import Postgres, free_port, running_server
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it is so; asking takes the time to wait."""
+    async with asyncio.timeout(SECONDS):
+        while not await condition():
+            pass
+
+
+async def test_a_relay_that_is_killed_loses_nothing(own: Database, empty_database_url: str, receiver: Receiver) -> None:
+    ids = await store(own, BATCH + 20)
+    midway = threading.Event()
+
+    def hang_midway(_document: dict[str, Any]) -> Reply:
+        if len(receiver.documents) < BATCH // 2:
+            return 200
+        midway.set()
+        return None
+
+    receiver.reply = hang_midway
+    with process(empty_database_url, "relay", SERVICE_SYNC_URL=receiver.url) as killed:
+        assert await asyncio.to_thread(midway.wait, SECONDS)
+        os.kill(killed.pid, signal.SIGKILL)
+    receiver.reply = refuse(200)
+
+    after_the_lease = SteppedClock()
+    after_the_lease.now = datetime.now(UTC) + LEASE
+    async with relay_to(receiver.url, own, after_the_lease) as relay:
+        await drain(relay)
+
+    assert set(receiver.runs) == set(ids)
+    assert await status(own) == RelayStatus(0, 0, None)
+
+
+async def test_a_relay_that_is_asked_to_end_leaves_nothing_claimed(
+    own: Database, empty_database_url: str, receiver: Receiver
+) -> None:
+    ids = await store(own, BATCH)
+    begun = threading.Event()
+
+    def begin(_document: dict[str, Any]) -> Reply:
+        begun.set()
+        return 200
+
+    receiver.reply = begin
+    with process(empty_database_url, "relay", SERVICE_SYNC_URL=receiver.url) as ended:
+        assert await asyncio.to_thread(begun.wait, SECONDS)
+        ended.terminate()
+        code = await asyncio.to_thread(ended.wait, SECONDS)
+    now = SteppedClock()
+    now.now = datetime.now(UTC)
+    async with relay_to(receiver.url, own, now) as relay:
+        await drain(relay)
+
+    assert code == 0
+    assert receiver.runs == dict.fromkeys(ids, 1)
+
+
+async def test_two_relay_processes_push_every_run(own: Database, empty_database_url: str, receiver: Receiver) -> None:
+    ids = await store(own, 4 * BATCH)
+
+    results = await asyncio.gather(
+        *(command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url) for _ in range(2))
+    )
+
+    assert [code for code, _ in results] == [0, 0]
+    assert set(receiver.runs) == set(ids)
+    assert await status(own) == RelayStatus(0, 0, None)
+
+
+async def test_once_pushes_what_is_due_and_says_how_it_went(
+    own: Database, empty_database_url: str, receiver: Receiver
+) -> None:
+    await store(own, 3)
+
+    first = await command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url)
+    await store(own, 5)
+    receiver.reply = refuse(500)
+    second = await command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url)
+
+    assert first == (0, "3 runs pushed; 0 wait, 0 are parked.\n")
+    assert second[0] == 1
+    assert second[1].startswith("0 runs pushed; 2 wait, 0 are parked.\nError: 2 pushes failed")
+
+
+async def test_parked_runs_are_retried_by_command(own: Database, empty_database_url: str, receiver: Receiver) -> None:
+    receiver.reply = refuse(500)
+    await store(own, 2)
+    clock = SteppedClock()
+    async with relay_to(receiver.url, own, clock) as relay:
+        await park(relay, clock)
+
+    result = await command(empty_database_url, "relay", "--retry-parked")
+
+    assert result == (0, "2 parked runs are queued again.\n")
+    assert (await status(own)).waiting == 2
+
+
+async def test_a_relay_without_a_secret_says_so(empty_database_url: str) -> None:
+    code, printed = await command(empty_database_url, "relay", SERVICE_SYNC_SIGN="")
+
+    assert code == 1
+    assert "SERVICE_SYNC_SIGN" in printed
+
+
+async def test_verify_exits_with_1_until_the_tables_are_equal(
+    own: Database, empty_database_url: str, receiver: Receiver
+) -> None:
+    async with own.connection() as connection:
+        await insert_runs(connection, [make_stored_run("p", "lost")], queued=False)
+
+    different = await command(empty_database_url, "reporting", "verify")
+    repaired = await command(empty_database_url, "reporting", "verify", "--repair")
+    waiting = await command(empty_database_url, "reporting", "verify", "--ignore-waiting")
+    with running_server(empty_database_url, SERVICE_SYNC_SIGN=SYNC_SECRET, RELAY="off") as server:
+        await command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=server.url)
+    equal = await command(empty_database_url, "reporting", "verify")
+
+    assert different[0] == 1
+    assert "p 2026-11-20: 1 live runs for 0 USD, 0 reported for 0 USD\n  lost: missing, not queued\n" in different[1]
+    assert repaired[0] == 1
+    assert "1 runs were queued for the relay." in repaired[1]
+    assert waiting[0] == 0
+    assert equal == (
+        0,
+        "1 runs compared, on 1 days of 1 projects.\nThe reporting table has all of them, and they are equal.\n",
+    )
+
+
+async def ingest(url: str, key: str, count: int) -> None:
+    async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=SECONDS) as client:
+        body = {"projectId": "p", "runs": [make_run(metadata={"n": 0.1}) for _ in range(count)]}
+        assert (await client.post("/api/ingest", json=body)).status_code == 200
+
+
+async def test_the_service_keeps_its_own_reporting_table(own: Database, empty_database_url: str) -> None:
+    async def all_there() -> bool:
+        async with own.connection() as connection:
+            return bool(await connection.fetchval("SELECT count(*) = 150 FROM reporting_runs"))
+
+    with running_server(empty_database_url, SERVICE_SYNC_SIGN=SYNC_SECRET) as server:
+        await ingest(server.url, server.ingest_key, 150)
+        await eventually(all_there)
+
+    assert (await Verifier(own, own).verify(NOW)).differing == 0
+    async with own.connection() as connection:
+        assert await connection.fetchval("SELECT bool_and(metadata = '{\"n\": 0.1}') FROM reporting_runs")
+
+
+async def test_the_reporting_table_may_live_in_another_database(
+    own: Database, postgres: Postgres, empty_database_url: str
+) -> None:
+    elsewhere = postgres.create("reporting_elsewhere")
+    async with Database(elsewhere) as reporting:
+
+        async def all_there() -> bool:
+            async with reporting.connection() as connection:
+                return bool(await connection.fetchval("SELECT count(*) = 20 FROM reporting_runs"))
+
+        with running_server(
+            empty_database_url, SERVICE_SYNC_SIGN=SYNC_SECRET, REPORTING_DATABASE_URL=elsewhere
+        ) as server:
+            await ingest(server.url, server.ingest_key, 20)
+            await eventually(all_there)
+
+    async with own.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM reporting_runs") == 0
+    assert (await command(empty_database_url, "reporting", "verify", REPORTING_DATABASE_URL=elsewhere))[0] == 0
+
+
+async def test_migrate_prepares_both_databases(postgres: Postgres) -> None:
+    main, elsewhere = postgres.create("migrated_main"), postgres.create("migrated_elsewhere")
+
+    first = await command(main, "migrate", REPORTING_DATABASE_URL=elsewhere)
+    second = await command(main, "migrate", REPORTING_DATABASE_URL=elsewhere)
+
+    assert (first[0], second[0]) == (0, 0)
+    assert first[1].startswith("Migrated to")
+    assert second[1].startswith("Nothing to do")
+    async with Database(elsewhere) as database, database.connection() as connection:
+        assert await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", REPORTING.version_table)
+        assert await connection.fetchval("SELECT to_regclass('runs') IS NULL")
+
+
+async def test_runs_are_taken_and_wait_while_the_reporting_database_is_away(
+    own: Database, empty_database_url: str
+) -> None:
+    away = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+    with running_server(
+        empty_database_url, SERVICE_SYNC_SIGN=SYNC_SECRET, REPORTING_DATABASE_URL=away, RELAY="off"
+    ) as server:
+        await ingest(server.url, server.ingest_key, 3)
+        async with httpx.AsyncClient(base_url=server.url, timeout=SECONDS) as client:
+            health = await client.get("/api/health")
+            refused = await push(client, make_document("p"))
+
+    assert (await status(own)).waiting == 3
+    assert health.status_code == 200
+    assert_error(refused, 503, "store_unavailable")
+    assert int(refused.headers["Retry-After"]) > 0
+
+
+async def test_without_a_secret_nothing_is_queued(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    await client.post("/api/ingest", json=make_run(projectId=project_id))
+
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM outbox WHERE project_id = $1", project_id) == 0

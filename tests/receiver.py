@@ -1,0 +1,98 @@
+"""A server that takes documents as a test tells it to: it answers, refuses, or keeps whoever calls waiting."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Reply = int | bytes | None
+"""A status, the body of a 200, or None for never."""
+
+
+def ok(_document: dict[str, Any]) -> Reply:
+    return 200
+
+
+def refuse(status: int) -> Callable[[dict[str, Any]], Reply]:
+    """The same status for everybody."""
+    return lambda _document: status
+
+
+class Receiver:
+    """What arrived, and what is answered: `reply` may be changed at any time."""
+
+    def __init__(self) -> None:
+        self.reply: Callable[[dict[str, Any]], Reply] = ok
+        self.documents: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
+        self.most_at_once = 0
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+        self.url = ""
+        self._at_once = 0
+
+    @property
+    def runs(self) -> Counter[str]:
+        """How often each run arrived."""
+        return Counter(document["id"] for document in self.documents)
+
+    def take(self, body: bytes, headers: dict[str, str]) -> Reply:
+        with self.lock:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            document = json.loads(body)
+            self.bodies.append(body)
+            self.headers.append(headers)
+            self.documents.append(document)
+        try:
+            reply = self.reply(document)
+            if reply is None:
+                self.ended.wait()
+            return reply
+        finally:
+            with self.lock:
+                self._at_once -= 1
+
+
+@contextmanager
+def running_receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            reply = receiver.take(body, {name.lower(): value for name, value in self.headers.items()})
+            if reply is None:
+                self.close_connection = True
+                return
+            status, answer = (200, reply) if isinstance(reply, bytes) else (reply, b'{"ok": true}')
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """A relay that was killed leaves broken connections."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            receiver.ended.set()
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,28 @@
+"""Where documents are pushed to."""
+
+import pytest
+
+from runtally.errors import NotConfigured
+from runtally.reporting.push import Pusher, sync_url
+from tests.serving import settings_for
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://127.0.0.1:8000/api/internal/pg-sync"),
+        ({"host": "0.0.0.0", "port": 81}, "http://127.0.0.1:81/api/internal/pg-sync"),  # noqa: S104  # Not listened on.
+        ({"host": "::", "port": 81}, "http://[::1]:81/api/internal/pg-sync"),
+        ({"host": "runs.example"}, "http://runs.example:8000/api/internal/pg-sync"),
+        ({"service_sync_url": "https://a.example"}, "https://a.example/api/internal/pg-sync"),
+        ({"service_sync_url": "https://a.example/"}, "https://a.example/api/internal/pg-sync"),
+        ({"service_sync_url": "https://a.example/hooks/runs?x=1"}, "https://a.example/hooks/runs?x=1"),
+    ],
+)
+def test_documents_go_to_this_service_unless_a_url_says_otherwise(settings: dict[str, object], url: str) -> None:
+    assert sync_url(settings_for("postgresql://h/d", **settings)) == url
+
+
+def test_without_a_secret_there_is_nothing_to_sign_with() -> None:
+    with pytest.raises(NotConfigured):
+        Pusher(settings_for("postgresql://h/d"))
