@@ -13,18 +13,19 @@ from api.access import enforce_access
 from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
-from runtally.settings import CHECKOUT, Settings, load_settings
-from webapp import assets, security, templating, tracing
+from runtally.settings import Settings, load_settings
+from webapp import assets, security, tracing
 
 
 def create_app(settings: Settings | None = None) -> Quart:
     """The application for these settings, by default those of the environment; they must say where the database is."""
     settings = settings or load_settings()
-    app = Quart("runtally", template_folder=str(CHECKOUT / "templates"), static_folder=None)
+    app = Quart("runtally", template_folder=None, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    # OPTIONS would ask for a key and answer as HTML; without it, 405 names the methods to anyone.
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     _keep_services(app, settings)
     security.set_up_sessions(app, settings)
-    templating.set_up(app)
 
     app.before_request(tracing.begin)
     app.before_request(security.refuse_foreign_forms)

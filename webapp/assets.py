@@ -27,7 +27,6 @@ blueprint = Blueprint("assets", __name__)
 
 def register(app: Quart) -> None:
     app.register_blueprint(blueprint)
-    app.jinja_env.globals["asset"] = asset_url
 
 
 def asset_url(path: str) -> str:

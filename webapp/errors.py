@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from quart import Response, make_response, redirect, request, url_for
+from quart import Response, request, url_for
 from werkzeug.exceptions import HTTPException
 
 from api.current import actor, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
 from runtally.audit import ActorKind
 from runtally.errors import Forbidden, RuntallyError, StoreUnavailable
-from webapp.rendering import Page, render, wants_part
+from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import SignInRequired
 
 BUG = "What was acknowledged is stored. Try again; if it stays, send the request id below to whoever runs this server."
@@ -63,7 +63,7 @@ class ErrorToast(Page):
 async def respond(error: Exception) -> Response:
     """The error for whoever looks at a page; a bug shows its request id and nothing else of itself."""
     if isinstance(error, SignInRequired):
-        return await _to_sign_in()
+        return _to_sign_in()
     shown = known(error)
     status = status_of(shown or error)
     id_to_report = request_id() if shown is None or status == 500 else None  # noqa: PLR2004  # The status says it best.
@@ -88,10 +88,10 @@ async def _rendered(status: int, message: str, id_to_report: str | None) -> Resp
     return response
 
 
-async def _to_sign_in() -> Response:
+def _to_sign_in() -> Response:
     """The sign-in page, from where one gets back; htmx is told to leave the page rather than swap the form into it."""
     if not wants_part():
-        return await make_response(redirect(url_for("sign_in.sign_in", next=request.full_path.rstrip("?")), 303))
+        return see_other(url_for("sign_in.sign_in", next=request.full_path.rstrip("?")))
     page = urlsplit(request.headers.get("HX-Current-URL", ""))
     here = f"{page.path}?{page.query}" if page.query else page.path
     headers = {"HX-Redirect": url_for("sign_in.sign_in", next=here)}

@@ -64,7 +64,7 @@ class View:
         """Where the browser gets what it draws."""
         return url_for("charts.chart", name=metric.value, project=of_project, **self._query("range", "by"))
 
-    def _query(self, *names: str) -> dict[str, str]:
+    def _query(self, *names: str) -> dict[str, Any]:
         """What of these differs from a plain visit, so that plain URLs stay plain."""
         plain = View()
         return {name: getattr(self, name).value for name in names if getattr(self, name) != getattr(plain, name)}

@@ -5,10 +5,11 @@ from enum import StrEnum
 from typing import ClassVar
 
 from markupsafe import Markup
-from quart import Response, make_response, redirect, render_template, request
+from quart import Response, request
 
 from api.current import actor, services
 from runtally.audit import Actor, ActorKind
+from webapp.templating import templates
 
 THEME_COOKIE = "theme"
 # Two forms of one URL: caches are told what tells them apart.
@@ -53,7 +54,9 @@ class Shell:
     actor: Actor
     is_dev_mode: bool
     theme: Theme
+    path: str
     here: str
+    """The path with its query."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -68,10 +71,10 @@ def wants_part() -> bool:
 async def render(page: Page, status: int = 200) -> Response:
     """The page, or its fragment when htmx wants a part; a fragment brings the tab's title along."""
     name = page.fragment if wants_part() else page.template
-    html = await render_template(name, page=page, shell=_shell())
+    html = templates.get_template(name).render(page=page, shell=_shell())
     if wants_part() and page.document_title is not None:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
-    response = await make_response(html, status)
+    response = Response(html, status)
     response.vary.update(VARY)
     # Kept for Back, but never shown as new: the figures change with every run.
     response.headers["Cache-Control"] = "private, no-cache"
@@ -82,7 +85,12 @@ async def done(fragment: Page, else_to: str) -> Response:
     """The answer to a form: what it changed, when htmx sent it; else on to a page, so that a reload sends nothing."""
     if wants_part():
         return await render(fragment)
-    return await make_response(redirect(else_to, 303))
+    return see_other(else_to)
+
+
+def see_other(url: str) -> Response:
+    """On to a page, by GET whatever the request was."""
+    return Response(status=303, headers={"Location": url})
 
 
 def nothing_new() -> Response:
@@ -92,4 +100,4 @@ def nothing_new() -> Response:
 
 def _shell() -> Shell:
     theme = Theme.parse(request.cookies.get(THEME_COOKIE))
-    return Shell(actor(), services().settings.service_dev_mode, theme, request.full_path.rstrip("?"))
+    return Shell(actor(), services().settings.service_dev_mode, theme, request.path, request.full_path.rstrip("?"))

@@ -1,11 +1,12 @@
 """SQL of metrics. A bucket is numbered from the window's start; nothing here depends on the server's time zone."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 import asyncpg
 
 from runtally.db.database import Connection
-from runtally.metrics.report import CostOfAllTime, ProjectCell, ProjectName
+from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectCell
 from runtally.metrics.values import Cell, Latency, Tally
 from runtally.metrics.window import Window
 
@@ -69,31 +70,33 @@ GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 """
 
-SELECT_PROJECT_NAMES = """
-  SELECT id,
-         name,
-         archived_at IS NOT NULL AS is_archived
+# First and last run are one short index look-up each for every project; there is no index over the time alone.
+SELECT_PROJECTS = """
+  SELECT projects.id,
+         projects.name,
+         projects.archived_at IS NOT NULL AS is_archived,
+         first.occurred_at AS first_run_at,
+         last.occurred_at AS last_run_at
     FROM projects
-   WHERE ($1::text IS NULL OR id = $1)
-ORDER BY name, id
-"""
-
-# One short index look-up for each project; there is no index over the time alone.
-SELECT_LAST_RUN_AT = """
-  SELECT max(last.occurred_at) AS occurred_at
-    FROM projects
-         CROSS JOIN LATERAL (SELECT occurred_at
-                               FROM runs
-                              WHERE project_id = projects.id
-                           ORDER BY occurred_at DESC
-                              LIMIT 1) AS last
+         LEFT JOIN LATERAL (SELECT occurred_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at
+                             LIMIT 1) AS first ON TRUE
+         LEFT JOIN LATERAL (SELECT occurred_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at DESC
+                             LIMIT 1) AS last ON TRUE
    WHERE ($1::text IS NULL OR projects.id = $1)
+ORDER BY projects.name, projects.id
 """
 
 
 async def select_cells(connection: Connection, window: Window, project_id: str | None) -> tuple[Cell, ...]:
     rows = await connection.fetch(SELECT_CELLS, *_parameters(window, project_id))
-    return tuple(Cell(_bucket(window, row), row["provider"], row["model"], _tally(row)) for row in rows)
+    start_of = _starts(window)
+    return tuple(Cell(start_of(row["bucket"]), row["provider"], row["model"], _tally(row)) for row in rows)
 
 
 async def select_latencies(
@@ -101,8 +104,9 @@ async def select_latencies(
 ) -> dict[datetime | None, Latency]:
     """Latency of each bucket that has any, and of the whole window under None."""
     rows = await connection.fetch(SELECT_LATENCIES, *_parameters(window, project_id))
+    start_of = _starts(window)
     return {
-        None if row["bucket"] is None else _bucket(window, row): Latency(row["p50_ms"], row["p95_ms"])
+        None if row["bucket"] is None else start_of(row["bucket"]): Latency(row["p50_ms"], row["p95_ms"])
         for row in rows
         if row["p95_ms"] is not None
     }
@@ -112,7 +116,8 @@ async def select_project_cells(
     connection: Connection, window: Window, project_id: str | None
 ) -> tuple[ProjectCell, ...]:
     rows = await connection.fetch(SELECT_PROJECT_CELLS, *_parameters(window, project_id))
-    return tuple(ProjectCell(row["project_id"], _bucket(window, row), _tally(row)) for row in rows)
+    start_of = _starts(window)
+    return tuple(ProjectCell(row["project_id"], start_of(row["bucket"]), _tally(row)) for row in rows)
 
 
 async def select_costs_of_all_time(connection: Connection, project_id: str | None) -> tuple[CostOfAllTime, ...]:
@@ -121,16 +126,10 @@ async def select_costs_of_all_time(connection: Connection, project_id: str | Non
     return tuple(CostOfAllTime(**row) for row in rows)
 
 
-async def select_project_names(connection: Connection, project_id: str | None) -> tuple[ProjectName, ...]:
+async def select_projects(connection: Connection, project_id: str | None) -> tuple[KnownProject, ...]:
     """All projects, or the one with this id, by name."""
-    rows = await connection.fetch(SELECT_PROJECT_NAMES, project_id)
-    return tuple(ProjectName(**row) for row in rows)
-
-
-async def select_last_run_at(connection: Connection, project_id: str | None) -> datetime | None:
-    """When the latest run was made; None before the first."""
-    last: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, project_id)
-    return last
+    rows = await connection.fetch(SELECT_PROJECTS, project_id)
+    return tuple(KnownProject(**row) for row in rows)
 
 
 def _parameters(window: Window, project_id: str | None) -> tuple[str | None, datetime, datetime, int]:
@@ -138,9 +137,10 @@ def _parameters(window: Window, project_id: str | None) -> tuple[str | None, dat
     return project_id, window.start, window.until, int(window.interval.total_seconds())
 
 
-def _bucket(window: Window, row: asyncpg.Record) -> datetime:
-    number: int = row["bucket"]
-    return window.start + number * window.interval
+def _starts(window: Window) -> Callable[[int], datetime]:
+    """The start of a bucket by its number; thousands are asked for, so what they have in common is computed once."""
+    start, interval = window.start, window.interval
+    return lambda number: start + number * interval
 
 
 def _tally(row: asyncpg.Record) -> Tally:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from decimal import Decimal
 
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import queries
-from runtally.metrics.report import Overview, ProjectCell, ProjectName, ProjectReport, ProjectSummary, Ranking, Report
+from runtally.metrics.report import Overview, ProjectCell, ProjectReport, ProjectSummary, Ranking, Report, Span
 from runtally.metrics.values import Metrics, Tally
 from runtally.metrics.window import Range, Window
 
@@ -28,49 +29,58 @@ async def read_rankings(connection: Connection, project_id: str | None) -> tuple
     return Ranking.of((cost.model, cost) for cost in costs), Ranking.of((cost.provider, cost) for cost in costs)
 
 
-async def has_runs(connection: Connection, project_id: str | None) -> bool:
-    """Whether a run was ever stored, in this project or, with None, in any."""
-    return await queries.select_last_run_at(connection, project_id) is not None
-
-
-async def read_report(connection: Connection, range_: Range, now: datetime, project_id: str | None) -> Report:
-    """The range that ends now, beside the period before, for a project or, with None, for all of them."""
-    window = Window.of(range_, now, range_.chart_interval)
-    fine = await read_metrics(connection, window.in_buckets_of(range_.interval), project_id)
-    models, providers = await read_rankings(connection, project_id)
-    return Report(
-        metrics=fine.in_buckets_of(window.interval),
-        fine=fine,
-        previous=await read_metrics(connection, window.previous(now), project_id),
-        models=models,
-        providers=providers,
-        last_run_at=await queries.select_last_run_at(connection, project_id),
-    )
+async def read_span(connection: Connection, project_id: str | None) -> Span:
+    """Between when there are runs, in this project or, with None, in any."""
+    return Span.of(await queries.select_projects(connection, project_id))
 
 
 async def project_report(connection: Connection, range_: Range, now: datetime, project_id: str) -> ProjectReport:
-    """The report of one project. Raises `NotFound`."""
-    names = await queries.select_project_names(connection, project_id)
-    if not names:
+    """The range that ends now, beside the period before, of one project. Raises `NotFound`."""
+    projects = await queries.select_projects(connection, project_id)
+    if not projects:
         raise NotFound(
             "There is no such project. A project appears with its first run; check the projectId it is sent."
         )
-    return ProjectReport(names[0], await read_report(connection, range_, now, project_id))
+    return ProjectReport(projects[0], await _report(connection, range_, now, project_id, Span.of(projects)))
 
 
 async def overview(connection: Connection, range_: Range, now: datetime, project_id: str | None) -> Overview:
     """All projects, or of them only the one that a reader may see."""
     window = Window.of(range_, now, range_.chart_interval)
-    names = await queries.select_project_names(connection, project_id)
-    present = _by_project(await queries.select_project_cells(connection, window, project_id))
-    before = _by_project(await queries.select_project_cells(connection, window.previous(now), project_id))
-    summaries = [_summary(name, window, present.get(name.id, {}), before.get(name.id, {})) for name in names]
+    before = window.previous(now)
+    projects = await queries.select_projects(connection, project_id)
+    present_cells = _by_project(await queries.select_project_cells(connection, window, project_id))
+    before_cells = _by_project(await queries.select_project_cells(connection, before, project_id))
+    summaries = [
+        ProjectSummary(
+            project,
+            total=_total(present_cells.get(project.id, {})),
+            previous=_total(before_cells.get(project.id, {})) if Span.of([project]).reaches_back_to(before) else None,
+            costs_usd=_costs(window, present_cells.get(project.id, {})),
+        )
+        for project in projects
+    ]
     shown = [summary for summary in summaries if not summary.project.is_archived]
     hidden = [summary.total for summary in summaries if summary.project.is_archived]
     return Overview(
-        report=await read_report(connection, range_, now, project_id),
+        report=await _report(connection, range_, now, project_id, Span.of(projects)),
         projects=tuple(sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs))),
         archived=sum(hidden, Tally()),
+    )
+
+
+async def _report(connection: Connection, range_: Range, now: datetime, project_id: str | None, span: Span) -> Report:
+    window = Window.of(range_, now, range_.chart_interval)
+    before = window.previous(now)
+    fine = await read_metrics(connection, window.in_buckets_of(range_.interval), project_id)
+    models, providers = await read_rankings(connection, project_id)
+    return Report(
+        metrics=fine.in_buckets_of(window.interval),
+        fine=fine,
+        previous=await read_metrics(connection, before, project_id) if span.reaches_back_to(before) else None,
+        models=models,
+        providers=providers,
+        span=span,
     )
 
 
@@ -81,12 +91,9 @@ def _by_project(cells: Iterable[ProjectCell]) -> dict[str, dict[datetime, Tally]
     return projects
 
 
-def _summary(
-    project: ProjectName, window: Window, present: Mapping[datetime, Tally], before: Mapping[datetime, Tally]
-) -> ProjectSummary:
-    return ProjectSummary(
-        project=project,
-        total=sum(present.values(), Tally()),
-        previous=sum(before.values(), Tally()),
-        costs_usd=tuple(present.get(bucket, Tally()).cost_usd for bucket in window.buckets),
-    )
+def _total(tallies: Mapping[datetime, Tally]) -> Tally:
+    return sum(tallies.values(), Tally())
+
+
+def _costs(window: Window, tallies: Mapping[datetime, Tally]) -> tuple[Decimal, ...]:
+    return tuple(tallies.get(bucket, Tally()).cost_usd for bucket in window.buckets)

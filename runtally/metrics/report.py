@@ -6,17 +6,39 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from runtally.metrics.values import Metrics, Tally
+from runtally.metrics.window import Window
 
 MONTH = timedelta(days=365) / 12
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectName:
-    """A project, as it is named."""
+class KnownProject:
+    """A project: how it is named, and between when it has runs."""
 
     id: str
     name: str
     is_archived: bool
+    first_run_at: datetime | None
+    last_run_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the first to the last run of some projects; None without any."""
+
+    first_run_at: datetime | None
+    last_run_at: datetime | None
+
+    @classmethod
+    def of(cls, projects: Iterable[KnownProject]) -> "Span":
+        projects = tuple(projects)
+        firsts = (one.first_run_at for one in projects if one.first_run_at is not None)
+        lasts = (one.last_run_at for one in projects if one.last_run_at is not None)
+        return cls(min(firsts, default=None), max(lasts, default=None))
+
+    def reaches_back_to(self, window: Window) -> bool:
+        """Whether there were runs from the window's first bucket on: else a comparison with it is not fair."""
+        return self.first_run_at is not None and self.first_run_at < window.start + window.interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +94,11 @@ class Report:
     """In buckets for bars; percentiles are those of the whole period only."""
     fine: Metrics
     """In shorter buckets, with percentiles in each; for lines."""
-    previous: Metrics
+    previous: Metrics | None
+    """None where the runs do not reach back so far."""
     models: Ranking
     providers: Ranking
-    last_run_at: datetime | None
-    """When the latest run of all time was made."""
+    span: Span
 
     @property
     def unpriced_models(self) -> tuple[UnpricedModel, ...]:
@@ -99,7 +121,7 @@ class Report:
 class ProjectReport:
     """A project and its report."""
 
-    project: ProjectName
+    project: KnownProject
     report: Report
 
 
@@ -107,9 +129,10 @@ class ProjectReport:
 class ProjectSummary:
     """A project as one row among others."""
 
-    project: ProjectName
+    project: KnownProject
     total: Tally
-    previous: Tally
+    previous: Tally | None
+    """None where the project's runs do not reach back so far."""
     costs_usd: tuple[Decimal, ...]
     """Per bucket, oldest first."""
 

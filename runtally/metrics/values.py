@@ -1,7 +1,7 @@
 """What metrics are made of. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Self
@@ -106,10 +106,11 @@ class Metrics:
 
     def in_buckets_of(self, interval: timedelta) -> "Metrics":
         """The same runs in longer buckets. Percentiles can't be added up, so only that of the whole window stays."""
-        window = replace(self.window, interval=interval)
+        window = self.window.in_buckets_of(interval)
+        start = window.start
         sums: dict[tuple[datetime, str, str], Tally] = {}
         for cell in self.cells:
-            bucket = window.start + (cell.bucket - window.start) // interval * interval
+            bucket = start + (cell.bucket - start) // interval * interval
             key = bucket, cell.provider, cell.model
             sums[key] = sums.get(key, Tally()) + cell.tally
         return Metrics.of(window, (Cell(*key, tally) for key, tally in sums.items()), {None: self.latency})

@@ -24,7 +24,9 @@ const ACTIONS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
+  // Some keyboards have the brackets on AltGr, which also counts as Ctrl.
+  const isCommand = (event.ctrlKey && !event.getModifierState("AltGraph")) || event.metaKey;
+  if (isCommand || event.target.closest("input, textarea, select, dialog")) return;
   if (event.key === "g") {
     goPressedAt = event.timeStamp;
     return;

@@ -1,6 +1,7 @@
 """Every page for everybody: axe finds nothing, nothing has to be scrolled sideways, everything can be hit."""
 
 from itertools import product
+from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -22,6 +23,7 @@ PAGES = {
     "sign in": "/sign-in",
     "not found": "/none-such",
 }
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SMALLEST_TARGET = 32
 
 
@@ -36,7 +38,7 @@ def _violations(page: Page) -> list[str]:
     """In light and dark, wide and narrow."""
     page.emulate_media(reduced_motion="reduce")
     found = []
-    for scheme, width in product(("light", "dark"), (1440, 390)):
+    for scheme, width in product(SCHEMES, (1440, 390)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
         for violation in Axe().run(page, options=OPTIONS).response["violations"]:

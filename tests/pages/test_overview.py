@@ -19,7 +19,9 @@ def _row(html: str, project_id: str) -> str:
 
 
 async def test_a_project_is_a_row_with_its_figures(reader: Browser, post: Post, project_id: str) -> None:
-    await post(make_run(), make_run(status="timeout"), make_run(timestamp=ago(days=8)))
+    await post(
+        make_run(), make_run(status="timeout"), make_run(timestamp=ago(days=8)), make_run(timestamp=ago(days=15))
+    )
 
     row = _row(await html_of(reader, "/"), project_id)
 

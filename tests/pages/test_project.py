@@ -90,7 +90,12 @@ async def test_cost_can_be_split_by_provider(reader: Browser, post: Post, projec
 
 
 async def test_changes_are_told_against_the_period_before(reader: Browser, post: Post, project_id: str) -> None:
-    await post(make_run(), make_run(status="error", latencyMs=1600), make_run(timestamp=ago(days=8), latencyMs=800))
+    await post(
+        make_run(),
+        make_run(status="error", latencyMs=1600),
+        make_run(timestamp=ago(days=8)),
+        make_run(timestamp=ago(days=15)),
+    )
 
     text = text_of(await html_of(reader, f"/projects/{project_id}"))
 

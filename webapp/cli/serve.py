@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import FrameType
 
 import click
@@ -21,6 +21,7 @@ from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
 from runtally.provision import provision as make_secrets
 from runtally.settings import Settings, load_settings
+from runtally.telemetry import sharing
 from webapp.cli.greeting import Greeting
 from webapp.cli.logs import set_up_logs
 from webapp.cli.migrate import bring_up_to_date
@@ -68,7 +69,7 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
             _prepare(url, embedded=not settings.database_url)
             _prepare_reporting(settings.reporting_database_url or url)
             _hand_over(settings, url, port=listener.getsockname()[1])
-            with kept_up(settings):
+            with kept_up(settings), sharing() if workers > 1 else nullcontext():
                 _run(_config(workers), listener, _greeting(settings, listener, by_make=provision))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

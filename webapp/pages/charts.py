@@ -9,7 +9,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.metrics.read import read_metrics, read_rankings, read_sums
+from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums
 from runtally.metrics.report import Ranking
 from runtally.metrics.window import Window
 from webapp.charts import series
@@ -47,7 +47,8 @@ async def _read_chart(connection: Connection, metric: Metric, view: View, now: d
     if metric is Metric.ERRORS:
         return series.errors(await read_sums(connection, fine, view.project_id))
     sums = await read_sums(connection, window, view.project_id)
-    before = await read_sums(connection, window.previous(now), view.project_id)
+    earlier, span = window.previous(now), await read_span(connection, view.project_id)
+    before = await read_sums(connection, earlier, view.project_id) if span.reaches_back_to(earlier) else None
     if metric is Metric.COST:
         slots = slots_of(*await read_rankings(connection, view.project_id), view.by)
         return series.cost(sums, before, view.by, slots)

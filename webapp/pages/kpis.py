@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.metrics.report import Report
+from runtally.metrics.values import Latency, Tally
 from webapp import formats
 from webapp.formats import Change
 from webapp.links import Metric, View
@@ -54,25 +55,25 @@ def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
 
 
 def _cost(report: Report, now: datetime) -> Reading:
-    total, before = report.metrics.total, report.previous.total
+    total = report.metrics.total
     if total.runs and total.runs == total.unpriced:
         return Reading(note="no run has a price")
     return Reading(
         formats.money(total.cost_usd),
         f"≈ {formats.rough_money(report.month_pace_usd(now))} a month at this pace" if total.cost_usd else "",
-        formats.change(total.cost_usd, before.cost_usd),
+        formats.change(total.cost_usd, _before(report).cost_usd),
         is_minimum=total.unpriced > 0,
     )
 
 
 def _runs(report: Report) -> Reading:
-    total, before = report.metrics.total, report.previous.total
+    total = report.metrics.total
     note = f"{formats.money(total.cost_per_run)} per run" if total.cost_usd else ""
-    return Reading(formats.count(total.runs), note, formats.change(Decimal(total.runs), Decimal(before.runs)))
+    return Reading(formats.count(total.runs), note, formats.change(Decimal(total.runs), Decimal(_before(report).runs)))
 
 
 def _errors(report: Report) -> Reading:
-    total, before = report.metrics.total, report.previous.total
+    total, before = report.metrics.total, _before(report)
     if not total.runs:
         return Reading()
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
@@ -81,7 +82,8 @@ def _errors(report: Report) -> Reading:
 
 
 def _latency(report: Report) -> Reading:
-    latency, before = report.metrics.latency, report.previous.latency
+    latency = report.metrics.latency
+    before = report.previous.latency if report.previous else Latency()
     if not latency.p95_ms:
         return Reading()
     change = formats.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
@@ -89,6 +91,12 @@ def _latency(report: Report) -> Reading:
 
 
 def _tokens(report: Report) -> Reading:
-    total, before = report.metrics.total, report.previous.total
+    total = report.metrics.total
     note = f"{formats.tokens(total.tokens_in)} in · {formats.tokens(total.tokens_out)} out" if total.tokens else ""
-    return Reading(formats.tokens(total.tokens), note, formats.change(Decimal(total.tokens), Decimal(before.tokens)))
+    change = formats.change(Decimal(total.tokens), Decimal(_before(report).tokens))
+    return Reading(formats.tokens(total.tokens), note, change)
+
+
+def _before(report: Report) -> Tally:
+    """Of the period before; nothing where it can't be compared with, and against nothing there is no change."""
+    return report.previous.total if report.previous else Tally()

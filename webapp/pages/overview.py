@@ -80,7 +80,7 @@ async def overview() -> ResponseReturnValue:
     """All projects, or the one that the reader's key opens."""
     demand(actor(), Scope.METRICS_READ, actor().project_id)
     async with services().database.connection() as connection:
-        if await read.has_runs(connection, actor().project_id):
+        if (await read.read_span(connection, actor().project_id)).last_run_at:
             return await render(await _overview_page(connection))
     return await render(_first_run_page())
 
@@ -91,7 +91,7 @@ async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
     demand(actor(), Scope.METRICS_READ, actor().project_id)
     async with services().database.connection() as connection:
-        if await read.has_runs(connection, actor().project_id):
+        if (await read.read_span(connection, actor().project_id)).last_run_at:
             return await render(await _overview_page(connection))
     return nothing_new()
 
@@ -130,7 +130,7 @@ def _row(summary: ProjectSummary, url: str, *, share: str, length: float) -> Row
         cost="no price" if total.runs and total.unpriced == total.runs else formats.money(total.cost_usd),
         share=share,
         length=round(length, 2),
-        change=formats.change(total.cost_usd, before.cost_usd),
+        change=formats.change(total.cost_usd, before.cost_usd) if before else None,
         runs=formats.count(total.runs),
         error_rate=error_rate,
         summary=f"{runs} · {error_rate} errors" if total.runs else "no runs",

@@ -97,9 +97,9 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None) 
     return Panel(
         title=f"{kpis[0].reading.value} · {RANGE_NAMES[view.range]}",
         period=RANGE_NAMES[view.range],
-        compared_with=COMPARED_WITH[view.range] if report.previous.total.runs else None,
+        compared_with=COMPARED_WITH[view.range] if report.previous else None,
         now=now,
-        stale=_stale(report.last_run_at, now),
+        stale=_stale(report.span.last_run_at, now),
         ranges=tuple(Choice(one.value, view.but(range=one).url, one is view.range) for one in Range),
         splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
         kpis=kpis,

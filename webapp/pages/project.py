@@ -9,7 +9,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.metrics.read import project_report
-from runtally.metrics.report import ProjectName
+from runtally.metrics.report import KnownProject
 from webapp.links import View
 from webapp.pages.panel import Panel, panel_of
 from webapp.rendering import Page, render
@@ -25,7 +25,7 @@ class ProjectPage(Page):
     template: ClassVar[str] = "project/show.html"
     fragment: ClassVar[str] = "project/_report.html"
 
-    project: ProjectName
+    project: KnownProject
     panel: Panel
     overview_url: str
 

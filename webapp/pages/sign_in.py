@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from quart import Blueprint, make_response, redirect, request, url_for
+from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.access import public
 from runtally.errors import InvalidKey
 from webapp import security
 from webapp.links import safe_path
-from webapp.rendering import Page, render
+from webapp.rendering import Page, render, see_other
 
 NO_KEY = "Enter a key."
 
@@ -49,7 +49,7 @@ async def post_sign_in() -> ResponseReturnValue:
         await security.sign_in(key)
     except InvalidKey as error:
         return await render(SignInPage(target, error.message if key else NO_KEY), 422)
-    return redirect(target, 303)
+    return see_other(target)
 
 
 @blueprint.post("/sign-out")
@@ -57,7 +57,7 @@ async def post_sign_in() -> ResponseReturnValue:
 async def sign_out() -> ResponseReturnValue:
     """Sign out, wherever one was."""
     security.sign_out()
-    response = await make_response(redirect(url_for("sign_in.sign_in"), 303))
+    response = see_other(url_for("sign_in.sign_in"))
     # Pages that the browser keeps for Back show costs.
     response.headers["Clear-Site-Data"] = '"cache"'
     return response

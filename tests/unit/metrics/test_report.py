@@ -1,0 +1,116 @@
+"""What a page says of a project, from values alone."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.metrics.report import CostOfAllTime, KnownProject, Ranking, Report, Span, UnpricedModel
+from runtally.metrics.values import Cell, Latency, Metrics, Tally
+from runtally.metrics.window import Range, Window
+
+NOW = datetime(2026, 11, 21, 9, 50, tzinfo=UTC)
+WEEK = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
+
+
+def _cell(hours_before_end: float, model: str = "large", **tally: int | Decimal) -> Cell:
+    fine = WEEK.in_buckets_of(timedelta(hours=1))
+    bucket = fine.buckets[-1 - int(hours_before_end)]
+    return Cell(bucket, "acme", model, Tally(**({"runs": 1} | tally)))  # type: ignore[arg-type]  # Any field of it.
+
+
+def _metrics(*cells: Cell, latency: Latency | None = None) -> Metrics:
+    fine = WEEK.in_buckets_of(timedelta(hours=1))
+    return Metrics.of(fine, cells, {None: latency or Latency(100, 200)})
+
+
+def _report(*cells: Cell) -> Report:
+    fine, no_ranking = _metrics(*cells), Ranking((), ())
+    return Report(fine.in_buckets_of(WEEK.interval), fine, None, no_ranking, no_ranking, Span(None, None))
+
+
+@given(
+    st.lists(
+        st.builds(
+            _cell,
+            st.integers(0, 167),
+            st.sampled_from(["large", "small"]),
+            cost_usd=st.decimals(0, 9, places=12),
+            failed=st.integers(0, 1),
+            tokens_in=st.integers(0, 10**9),
+        )
+    )
+)
+def test_longer_buckets_hold_the_very_same_runs(cells: list[Cell]) -> None:
+    fine = _metrics(*cells)
+
+    coarse = fine.in_buckets_of(timedelta(hours=6))
+
+    assert coarse.total == fine.total
+    assert coarse.by_model == fine.by_model
+    assert coarse.latency == fine.latency
+    assert len(coarse.points) == 28
+    for number, point in enumerate(coarse.points):
+        hours = fine.points[6 * number : 6 * number + 6]
+        assert point.bucket == hours[0].bucket
+        assert point.tally == sum((hour.tally for hour in hours), Tally())
+
+
+def test_a_span_is_from_the_first_to_the_last_run_of_all() -> None:
+    def project(first: int | None, last: int | None) -> KnownProject:
+        days = [None if day is None else NOW - timedelta(days=day) for day in (first, last)]
+        return KnownProject("id", "name", is_archived=False, first_run_at=days[0], last_run_at=days[1])
+
+    assert Span.of([project(9, 7), project(None, None), project(8, 2)]) == Span(
+        NOW - timedelta(days=9), NOW - timedelta(days=2)
+    )
+    assert Span.of([]) == Span(None, None)
+
+
+def test_only_what_has_runs_from_the_start_is_compared() -> None:
+    before = WEEK.previous(NOW)
+
+    assert Span(before.start - timedelta(days=90), NOW).reaches_back_to(before)
+    assert Span(before.start + timedelta(hours=5), NOW).reaches_back_to(before)
+    assert not Span(before.start + timedelta(hours=6), NOW).reaches_back_to(before)
+    assert not Span(None, None).reaches_back_to(before)
+
+
+def test_names_are_ranked_by_cost_everywhere_and_here() -> None:
+    costs = [
+        CostOfAllTime("acme", "large", Decimal(5), Decimal(0)),
+        CostOfAllTime("zeta", "small", Decimal(3), Decimal(3)),
+        CostOfAllTime("acme", "small", Decimal(3), Decimal(0)),
+        CostOfAllTime("acme", "tiny", Decimal(1), Decimal(1)),
+    ]
+
+    models = Ranking.of((cost.model, cost) for cost in costs)
+
+    assert models == Ranking(everywhere=("small", "large", "tiny"), here=("small", "tiny"))
+
+
+def test_models_without_a_price_come_with_their_runs_most_first() -> None:
+    report = _report(
+        _cell(1, "a", unpriced=1),
+        _cell(2, "b", unpriced=1),
+        _cell(3, "b", unpriced=1),
+        _cell(4, "c", cost_usd=Decimal(1)),
+    )
+
+    assert report.unpriced_models == (UnpricedModel("acme", "b", 2), UnpricedModel("acme", "a", 1))
+
+
+def test_a_month_costs_as_much_as_goes_on_in_this_period() -> None:
+    report = _report(_cell(100, cost_usd=Decimal(7)))
+    elapsed = NOW - WEEK.start
+
+    pace = report.month_pace_usd(NOW)
+
+    assert pace == Decimal(7) * 2_628_000 / int(elapsed.total_seconds())
+    assert Decimal(30) < pace < Decimal(32)
+
+
+def test_cost_per_run_is_over_the_runs_whose_cost_is_known() -> None:
+    assert Tally(runs=5, unpriced=1, cost_usd=Decimal(8)).cost_per_run == Decimal(2)
+    assert Tally(runs=1, unpriced=1).cost_per_run == 0

@@ -1,0 +1,269 @@
+"""An OpenAPI document as the reference page shows it: operations by group, types by name, constraints in words. Pure."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+REFERENCE = "#/components/schemas/"
+Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of text: plain, code, or the name of a type, with its anchor."""
+
+    text: str
+    is_code: bool = False
+    anchor: str | None = None
+
+
+Text = tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter, or a field of a type. `place` is where a parameter goes."""
+
+    name: str
+    kind: Text
+    is_required: bool
+    constraint: str
+    meaning: Text
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered with a status."""
+
+    status: str
+    meaning: Text
+    kinds: tuple[tuple[str, Text], ...]
+    """Media type and shape."""
+    codes: tuple[str, ...]
+    """Of errors."""
+    headers: tuple[str, ...]
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path."""
+
+    anchor: str
+    method: str
+    path: str
+    summary: str
+    description: tuple[Text, ...]
+    schemes: tuple[str, ...]
+    parameters: tuple[Field, ...]
+    body: Text
+    curl: str
+    """A request to copy, with placeholders for keys."""
+    examples: tuple[Example, ...]
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    description: str
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A way to say who one is."""
+
+    name: str
+    header: str
+    meaning: Text
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType:
+    name: str
+    anchor: str
+    meaning: Text
+    fields: tuple[Field, ...]
+    values: tuple[str, ...]
+
+
+def groups_of(document: Node, base_url: str) -> tuple[Group, ...]:
+    """The operations by their tags, with requests to copy that go to `base_url`."""
+    endpoints: dict[str, list[Endpoint]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            endpoints.setdefault(operation["tags"][0], []).append(
+                _endpoint(path, method, operation, document, base_url)
+            )
+    return tuple(Group(tag["name"], tag["description"], tuple(endpoints[tag["name"]])) for tag in document["tags"])
+
+
+def schemes_of(document: Node) -> tuple[Scheme, ...]:
+    return tuple(
+        Scheme(name, _header(scheme), spans(scheme["description"]))
+        for name, scheme in document["components"]["securitySchemes"].items()
+    )
+
+
+def types_of(document: Node) -> tuple[NamedType, ...]:
+    return tuple(
+        NamedType(
+            name,
+            _anchor(name),
+            spans(schema.get("description", "")),
+            tuple(_fields(schema)),
+            tuple(map(str, schema.get("enum", ()))),
+        )
+        for name, schema in document["components"]["schemas"].items()
+    )
+
+
+def prose(text: str) -> tuple[Text, ...]:
+    """Its paragraphs."""
+    return tuple(spans(" ".join(paragraph.split())) for paragraph in text.split("\n\n") if paragraph.strip())
+
+
+def spans(text: str) -> Text:
+    """What stands between backticks is code."""
+    return tuple(Span(part, is_code=bool(index % 2)) for index, part in enumerate(text.split("`")) if part)
+
+
+def kind_of(schema: Node) -> Text:
+    """The type in words."""
+    match schema:
+        case {"$ref": str(reference)}:
+            name = reference.removeprefix(REFERENCE)
+            return (Span(name, anchor=_anchor(name)),)
+        case {"anyOf": [*alternatives]}:
+            return _joined(map(kind_of, alternatives), " or ")
+        case {"type": [*kinds]}:
+            return _joined((kind_of({**schema, "type": kind}) for kind in kinds), " or ")
+        case {"type": "array", "items": items}:
+            return (Span("array of "), *kind_of(items))
+    if schema.get("additionalProperties"):
+        return (Span("map of string to "), *kind_of(schema["additionalProperties"]))
+    values = schema.get("enum", ())
+    default = "boolean" if values and all(isinstance(value, bool) for value in values) else "anything"
+    return (Span(str(schema.get("type", default))),)
+
+
+def constraint_of(schema: Node) -> str:
+    """The constraints in words."""
+    return ", ".join(_constraints(schema))
+
+
+def _constraints(schema: Node) -> Iterator[str]:
+    if "enum" in schema:
+        yield "one of " + ", ".join(json.dumps(value).strip('"') for value in schema["enum"])
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        yield f"{low} to {high}"
+    elif low is not None:
+        yield f"at least {low}"
+    if schema.get("maxLength"):
+        yield f"at most {schema['maxLength']} characters"
+    if schema.get("minItems") or schema.get("maxItems"):
+        yield f"{schema.get('minItems', 0)} to {schema.get('maxItems', 'any number of')} items"
+    if "default" in schema:
+        yield f"default {json.dumps(schema['default']).strip(chr(34))}"
+
+
+def _fields(schema: Node) -> Iterator[Field]:
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        yield Field(name, kind_of(field), name in required, constraint_of(field), spans(field.get("description", "")))
+
+
+def _endpoint(path: str, method: str, operation: Node, document: Node, base_url: str) -> Endpoint:
+    schemes = tuple(name for wanted in operation["security"] for name in wanted)
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    summary, description = operation["summary"], operation["description"].strip()
+    return Endpoint(
+        anchor=operation["operationId"],
+        method=method.upper(),
+        path=path,
+        summary=summary,
+        description=prose(description) if description.rstrip(".") != summary else (),
+        schemes=schemes,
+        parameters=tuple(_parameters(operation)),
+        body=kind_of(body["schema"]) if body else (),
+        curl=_curl(f"{base_url}{path}", method.upper(), schemes, body, document),
+        examples=tuple(_examples(body)),
+        answers=tuple(_answers(operation)),
+    )
+
+
+def _parameters(operation: Node) -> Iterator[Field]:
+    for parameter in operation.get("parameters", ()):
+        schema, meaning = parameter["schema"], spans(parameter["description"])
+        constraint = constraint_of(schema)
+        yield Field(parameter["name"], kind_of(schema), parameter["required"], constraint, meaning, parameter["in"])
+
+
+def _answers(operation: Node) -> Iterator[Answer]:
+    for status, answer in operation["responses"].items():
+        contents: Node = answer.get("content", {})
+        codes = [
+            code
+            for content in contents.values()
+            for code in content["schema"]
+            .get("properties", {})
+            .get("error", {})
+            .get("properties", {})
+            .get("code", {})
+            .get("enum", ())
+        ]
+        yield Answer(
+            status=status,
+            meaning=spans(answer["description"]),
+            kinds=tuple((media_type, kind_of(content["schema"])) for media_type, content in contents.items()),
+            codes=tuple(codes),
+            headers=tuple(answer.get("headers", ())),
+            # An error looks like any other.
+            examples=() if codes else tuple(example for content in contents.values() for example in _examples(content)),
+        )
+
+
+def _examples(content: Node) -> Iterator[Example]:
+    for title, example in content.get("examples", {}).items():
+        value = example["value"]
+        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        yield Example(title, text)
+
+
+def _curl(url: str, method: str, schemes: Iterable[str], body: Node, document: Node) -> str:
+    lines = [f"curl {'' if method == 'GET' else f'-X {method} '}'{url}'"]
+    known = document["components"]["securitySchemes"]
+    lines += [f"-H '{_header(known[scheme])}'" for scheme in list(schemes)[:1]]
+    if body:
+        first = next(iter(body["examples"].values()))["value"]
+        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(first, ensure_ascii=False)}'"]
+    return " \\\n  ".join(lines)
+
+
+def _header(scheme: Node) -> str:
+    return "Authorization: Bearer <key>" if scheme["type"] == "http" else f"{scheme['name']}: <{_placeholder(scheme)}>"
+
+
+def _placeholder(scheme: Node) -> str:
+    return "signature" if "signature" in scheme["name"] else "key"
+
+
+def _anchor(name: str) -> str:
+    return f"type-{name}"
+
+
+def _joined(texts: Iterable[Text], between: str) -> Text:
+    joined: list[Span] = []
+    for text in texts:
+        joined += [Span(between), *text] if joined else text
+    return tuple(joined)
