@@ -37,7 +37,10 @@ def access(rule: AccessRule) -> Callable[[View], View]:
 
 def rule_of(endpoint: str | None) -> AccessRule | None:
     """The rule that the view of this endpoint declares."""
-    view = current_app.view_functions.get(endpoint or "")
+    return declared_rule(current_app.view_functions.get(endpoint or ""))
+
+
+def declared_rule(view: object) -> AccessRule | None:
     return cast(AccessRule | None, getattr(view, _ATTRIBUTE, None))
 
 

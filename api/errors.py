@@ -1,13 +1,17 @@
 """Domain and framework errors to the contract's JSON error shape: the only place that knows which status is which."""
 
+from typing import Literal
+
+import msgspec
 import structlog
+from msgspec import UNSET, UnsetType
 from quart import Response
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from api.auth import CHALLENGE
 from api.reply import reply
 from runtally import errors
-from runtally.errors import BodyTooLarge, RuntallyError
+from runtally.errors import BodyTooLarge, Detail, RateLimited, RuntallyError
 
 RETRY_AFTER_SECONDS = 2
 
@@ -16,22 +20,26 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.MissingProjectId: 400,
     errors.InvalidRange: 400,
     errors.InvalidInterval: 400,
+    errors.InvalidFormat: 400,
     errors.ProjectNotInferred: 400,
     errors.MissingKey: 401,
     errors.InvalidKey: 401,
+    errors.InvalidSignature: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.BodyTooLarge: 413,
     errors.UnsupportedMediaType: 415,
     errors.InvalidPayload: 422,
     errors.BatchTooLarge: 422,
+    errors.InvalidThresholds: 422,
+    errors.RateLimited: 429,
     errors.NotConfigured: 503,
     errors.StoreUnavailable: 503,
 }
 # What a client can do about an error that the framework found.
 _FRAMEWORK = {
     400: ("bad_request", "The server can't read this request; check how it is put together."),
-    404: ("not_found", "There is nothing at this path; the API is described in docs/api.md."),
+    404: ("not_found", "There is nothing at this path; the API is described at /docs."),
     405: ("method_not_allowed", "This path takes another method; see the Allow header."),
     408: ("request_timeout", "The body took too long to arrive; send it again."),
 }
@@ -39,11 +47,34 @@ _FRAMEWORK = {
 log = structlog.get_logger()
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong: `code` is for programs and stays as it is, `message` says to people what to do.
+
+    `details` are there when fields break their constraints. They never repeat a value that was sent.
+    """
+
+    code: str
+    message: str
+    details: tuple[Detail, ...] | UnsetType = UNSET
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request that could not be done, whatever the reason."""
+
+    ok: Literal[False] = False
+    error: Problem
+
+
 def status_of(error: Exception) -> int:
     """The HTTP status of an error, for JSON and HTML alike."""
     if isinstance(error, RuntallyError):
-        return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+        return status_of_kind(type(error))
     return error.code or 500 if isinstance(error, HTTPException) else 500
+
+
+def status_of_kind(kind: type[RuntallyError]) -> int:
+    """That of the nearest ancestor with one; what has none is a bug."""
+    return next((STATUS[ancestor] for ancestor in kind.__mro__ if ancestor in STATUS), 500)
 
 
 def known(error: Exception) -> RuntallyError | HTTPException | None:
@@ -60,21 +91,22 @@ async def respond(error: Exception) -> Response:
     """The error as the contract's JSON."""
     shown = known(error) or RuntallyError()
     status = status_of(shown)
-    body: dict[str, object] = {}
-    if isinstance(shown, RuntallyError):
-        body = {"code": shown.code, "message": shown.message}
-        if shown.details:
-            body["details"] = shown.details
-    else:
-        code, message = _FRAMEWORK.get(status, ("bad_request", "The server can't do this request; check it."))
-        body = {"code": code, "message": message}
-    response = reply({"ok": False, "error": body}, status)
+    response = reply(Failure(error=_problem(shown, status)), status)
     if isinstance(shown, errors.MissingKey | errors.InvalidKey):
         response.headers["WWW-Authenticate"] = CHALLENGE.to_header()
     if isinstance(shown, errors.StoreUnavailable):
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if isinstance(shown, RateLimited):
+        response.headers["Retry-After"] = str(shown.retry_after_seconds)
     if isinstance(shown, HTTPException):
         for name, value in shown.get_headers():
             if name in {"Allow", "Retry-After"}:
                 response.headers[name] = value
     return response
+
+
+def _problem(shown: RuntallyError | HTTPException, status: int) -> Problem:
+    if isinstance(shown, RuntallyError):
+        return Problem(shown.code, shown.message, shown.details or UNSET)
+    code, message = _FRAMEWORK.get(status, ("bad_request", "The server can't do this request; check it."))
+    return Problem(code, message)

@@ -1,53 +1,143 @@
 """POST /api/ingest."""
 
-from typing import cast
+from typing import Annotated, Literal
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import ingest_key
-from api.current import services
-from api.reply import ok
-from runtally.errors import UnsupportedMediaType
-from runtally.ingest.accept import OnError, Receipt
-from runtally.ingest.decode import inflate
+from api.current import actor, services
+from api.ingest_body import sent_request
+from api.limits import ingest_limit
+from api.operation import Answer, Content, Operation, documents
+from api.reply import reply
+from runtally.errors import (
+    BatchTooLarge,
+    BodyTooLarge,
+    InvalidJson,
+    InvalidPayload,
+    MissingProjectId,
+    UnsupportedMediaType,
+)
+from runtally.fields import camel
+from runtally.ingest.accept import OnError, Receipt, RejectedRun
+from runtally.ingest.wire import Batch, SingleRun
 
 blueprint = Blueprint("ingest", __name__, url_prefix="/api")
+
+Duplicates = Annotated[int, Meta(ge=1, description="How many of the runs were stored before; they are unchanged.")]
+Warnings = Annotated[
+    tuple[str, ...],
+    Meta(description="What was dropped: prompt_dropped, completion_dropped, metadata_content_dropped and the like."),
+]
+
+
+class IngestQuery(msgspec.Struct, frozen=True, rename=camel):
+    """How a batch is taken."""
+
+    on_error: Annotated[
+        OnError, Meta(description="`skip` stores the good runs of a batch and lists the others in `rejected`.")
+    ] = OnError.REFUSE
+
+
+class IngestedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The run is committed."""
+
+    ok: Literal[True] = True
+    id: Annotated[str, Meta(description="Identity of the run: the runId that was sent, else a UUIDv7.")]
+    duplicates: Duplicates | UnsetType = UNSET
+    warnings: Warnings | UnsetType = UNSET
+
+
+class IngestedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs are committed."""
+
+    ok: Literal[True] = True
+    processed: Annotated[int, Meta(ge=0, description="How many runs are stored now, duplicates included.")]
+    ids: Annotated[tuple[str, ...], Meta(description="Their identities, in the order sent.")]
+    duplicates: Duplicates | UnsetType = UNSET
+    warnings: Warnings | UnsetType = UNSET
+    rejected: (
+        Annotated[tuple[RejectedRun, ...], Meta(description="With onError=skip: the runs that were left out.")]
+        | UnsetType
+    ) = UNSET
+
+
+_RUN = {
+    "provider": "anthropic",
+    "model": "claude-sonnet-4-5",
+    "inputTokens": 1200,
+    "outputTokens": 350,
+    "latencyMs": 2140,
+    "status": "success",
+}
+INGEST = Operation(
+    tag="Runs",
+    query=IngestQuery,
+    body=Content(
+        (Annotated[SingleRun, Meta(extra_json_schema={"not": {"required": ["runs"]}})], Batch),
+        {
+            "One run": {"projectId": "shop", **_RUN},
+            "A batch": {
+                "projectId": "shop",
+                "runs": [
+                    {**_RUN, "runId": "checkout-1", "timestamp": "2026-11-20T09:30:00Z", "traceId": "4bf92f3577b34da6"},
+                    {**_RUN, "runId": "checkout-2", "status": "timeout", "metadata": {"region": "eu"}},
+                ],
+            },
+        },
+    ),
+    answers={
+        200: Answer(
+            "What was sent is committed.",
+            (
+                Content(
+                    (IngestedRun, IngestedBatch),
+                    {
+                        "One run": {"ok": True, "id": "019a9f4e-7c30-7d0c-8f4e-3f2a1b5c6d7e"},
+                        "A batch, of which one run was known": {
+                            "ok": True,
+                            "processed": 2,
+                            "ids": ["checkout-1", "checkout-2"],
+                            "duplicates": 1,
+                        },
+                    },
+                ),
+            ),
+        )
+    },
+    raises=(InvalidJson, MissingProjectId, BodyTooLarge, UnsupportedMediaType, InvalidPayload, BatchTooLarge),
+)
 
 
 @blueprint.post("/ingest")
 @ingest_key
+@ingest_limit
+@documents(INGEST)
 async def post_ingest() -> ResponseReturnValue:
     """Store one run or a batch; 200 means committed.
 
+    A body with `runs` is a batch, any other a single run; either may be sent with `Content-Encoding: gzip`. A run with
+    a `runId` that is stored already changes nothing, so a request can always be sent again.
+
     422 lists every field that breaks its constraint; nothing is stored then, unless `onError=skip` keeps the good runs
-    of a batch.
+    of a batch. Fields that the server does not know are ignored.
     """
     on_error = OnError.parse(request.args.get("onError"))
-    receipt = await services().ingest.accept(await _json_body(), on_error)
-    return ok(_answer(receipt))
+    receipt = await services().ingest.accept(await sent_request(), by=actor(), on_error=on_error)
+    return reply(_answer(receipt))
 
 
-async def _json_body() -> bytes:
-    if request.mimetype != "application/json" and not request.mimetype.endswith("+json"):
-        raise UnsupportedMediaType
-    body = cast(bytes, await request.get_data(cache=False))
-    encoding = request.headers.get("Content-Encoding", "identity").strip().casefold()
-    if encoding in {"gzip", "x-gzip"}:
-        return inflate(body, services().settings.max_body_bytes)
-    if encoding not in {"identity", ""}:
-        raise UnsupportedMediaType("Send the body plain, or with Content-Encoding: gzip.")
-    return body
-
-
-def _answer(receipt: Receipt) -> dict[str, object]:
-    answer: dict[str, object] = (
-        {"processed": len(receipt.ids), "ids": receipt.ids} if receipt.is_batch else {"id": receipt.ids[0]}
+def _answer(receipt: Receipt) -> IngestedRun | IngestedBatch:
+    duplicates, warnings = receipt.duplicates or UNSET, receipt.warnings or UNSET
+    if not receipt.is_batch:
+        return IngestedRun(id=receipt.ids[0], duplicates=duplicates, warnings=warnings)
+    return IngestedBatch(
+        processed=len(receipt.ids),
+        ids=receipt.ids,
+        duplicates=duplicates,
+        warnings=warnings,
+        rejected=receipt.rejected or UNSET,
     )
-    if receipt.duplicates:
-        answer["duplicates"] = receipt.duplicates
-    if receipt.warnings:
-        answer["warnings"] = receipt.warnings
-    if receipt.rejected:
-        answer["rejected"] = receipt.rejected
-    return answer

@@ -1,23 +1,134 @@
 """GET /api/metrics."""
 
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
 from api.current import actor, services
-from api.reply import ok
+from api.operation import Answer, Content, Operation, documents
+from api.reply import reply
 from runtally.access.scopes import Scope, demand
-from runtally.errors import ProjectNotInferred
+from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
+from runtally.fields import camel
 from runtally.metrics.read import read_metrics
 from runtally.metrics.values import Metrics, Point
-from runtally.metrics.window import Range, Window, parse_interval
+from runtally.metrics.window import INTERVALS, Range, Window, parse_interval
 from runtally.money import as_json
 
 blueprint = Blueprint("metrics", __name__, url_prefix="/api")
 
+AGGREGATE = {"1": True, "true": True, "0": False, "false": False}
+
+UsDollars = Annotated[
+    msgspec.Raw, Meta(description="US dollars, every digit exact.", extra_json_schema={"type": "number", "minimum": 0})
+]
+Count = Annotated[int, Meta(ge=0)]
+Moment = Annotated[str, Meta(description="Start of the bucket, UTC.", extra_json_schema={"format": "date-time"})]
+ErrorRate = Annotated[float, Meta(ge=0, le=1, description="Share of the runs that ended in an error or a timeout.")]
+P95 = Annotated[int, Meta(ge=0, description="95th percentile by nearest rank; 0 without runs that report a latency.")]
+
+
+class MetricsQuery(msgspec.Struct, frozen=True, rename=camel):
+    """Which runs, over which time, in buckets of which length."""
+
+    range: Annotated[Range, Meta(description="How far back; the last bucket holds now.")] = Range.WEEK
+    interval: (
+        Annotated[
+            str,
+            Meta(
+                description="Length of a bucket, instead of 15m for 24h, 1h for 7d and 6h for 30d.",
+                extra_json_schema={"enum": list(INTERVALS)},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    project_id: (
+        Annotated[
+            str,
+            Meta(
+                description="The project; a project key knows its own.",
+                min_length=1,
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    aggregate: (
+        Annotated[
+            str,
+            Meta(
+                description="`1` or `true`: over all projects, whatever projectId says. Needs an admin key.",
+                extra_json_schema={"enum": list(AGGREGATE)},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class MetricsPoint(msgspec.Struct, frozen=True, rename=camel):
+    """The runs of one bucket."""
+
+    t: Moment
+    cost_usd: UsDollars
+    error_rate: ErrorRate
+    p95_latency_ms: P95
+    runs: Count
+    tokens_in: Count
+    tokens_out: Count
+
+
+class SeriesEntry(msgspec.Struct, frozen=True, rename=camel):
+    """A point in short."""
+
+    t: Moment
+    cost_usd: UsDollars
+    error_rate: ErrorRate
+    p95_latency_ms: P95
+
+
+class MetricsAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """Every bucket of the range, empty ones too; the sums over points, providers and models are equal."""
+
+    ok: Literal[True] = True
+    points: tuple[MetricsPoint, ...]
+    cost_by_provider: dict[str, UsDollars]
+    cost_by_model: dict[str, UsDollars]
+    series: tuple[SeriesEntry, ...]
+
+
+_SHORT = {"t": "2026-11-20T09:00:00Z", "costUSD": 0.0183, "errorRate": 0.25, "p95LatencyMs": 2140}
+METRICS = Operation(
+    tag="Metrics",
+    query=MetricsQuery,
+    answers={
+        200: Answer(
+            "The metrics.",
+            (
+                Content(
+                    (MetricsAnswer,),
+                    {
+                        "One bucket of many": {
+                            "ok": True,
+                            "points": [{**_SHORT, "runs": 4, "tokensIn": 4800, "tokensOut": 1400}],
+                            "costByProvider": {"anthropic": 0.0183},
+                            "costByModel": {"claude-sonnet-4-5": 0.0183},
+                            "series": [_SHORT],
+                        }
+                    },
+                ),
+            ),
+        )
+    },
+    raises=(InvalidRange, InvalidInterval, ProjectNotInferred, InvalidPayload, Forbidden),
+)
+
 
 @blueprint.get("/metrics")
 @project_key
+@documents(METRICS)
 async def get_metrics() -> ResponseReturnValue:
     """Cost, runs, errors, p95 latency and tokens over time, for a project or for all of them.
 
@@ -30,12 +141,15 @@ async def get_metrics() -> ResponseReturnValue:
     window = Window.of(range_, services().clock(), interval)
     async with services().database.connection() as connection:
         metrics = await read_metrics(connection, window, project_id)
-    return ok(_answer(metrics))
+    return reply(_answer(metrics))
 
 
 def _project_asked_for() -> str | None:
-    """None for all projects. Raises `ProjectNotInferred`."""
-    if request.args.get("aggregate", "").casefold() in {"1", "true"}:
+    """None for all projects. Raises `ProjectNotInferred`, and `InvalidPayload` for what is neither yes nor no."""
+    aggregate = AGGREGATE.get(request.args.get("aggregate", "0").casefold())
+    if aggregate is None:
+        raise InvalidPayload("Use aggregate=1, or leave it out.", details=(Detail("aggregate", "must be 1 or true"),))
+    if aggregate:
         return None
     project_id = request.args.get("projectId") or actor().project_id
     if not project_id:
@@ -43,23 +157,23 @@ def _project_asked_for() -> str | None:
     return project_id
 
 
-def _answer(metrics: Metrics) -> dict[str, object]:
-    points = [_point(point) for point in metrics.points]
-    return {
-        "points": points,
-        "costByProvider": {name: as_json(tally.cost_usd) for name, tally in metrics.by_provider.items()},
-        "costByModel": {name: as_json(tally.cost_usd) for name, tally in metrics.by_model.items()},
-        "series": [{name: point[name] for name in ("t", "costUSD", "errorRate", "p95LatencyMs")} for point in points],
-    }
+def _answer(metrics: Metrics) -> MetricsAnswer:
+    points = tuple(map(_point, metrics.points))
+    return MetricsAnswer(
+        points=points,
+        cost_by_provider={name: as_json(tally.cost_usd) for name, tally in metrics.by_provider.items()},
+        cost_by_model={name: as_json(tally.cost_usd) for name, tally in metrics.by_model.items()},
+        series=tuple(SeriesEntry(each.t, each.cost_usd, each.error_rate, each.p95_latency_ms) for each in points),
+    )
 
 
-def _point(point: Point) -> dict[str, object]:
-    return {
-        "t": point.bucket.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "costUSD": as_json(point.tally.cost_usd),
-        "errorRate": point.tally.error_rate,
-        "p95LatencyMs": point.latency.p95_ms,
-        "runs": point.tally.runs,
-        "tokensIn": point.tally.tokens_in,
-        "tokensOut": point.tally.tokens_out,
-    }
+def _point(point: Point) -> MetricsPoint:
+    return MetricsPoint(
+        t=point.bucket.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        cost_usd=as_json(point.tally.cost_usd),
+        error_rate=point.tally.error_rate,
+        p95_latency_ms=point.latency.p95_ms,
+        runs=point.tally.runs,
+        tokens_in=point.tally.tokens_in,
+        tokens_out=point.tally.tokens_out,
+    )

@@ -8,7 +8,7 @@ from quart import Response
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-def reply(payload: Mapping[str, object], status: int = 200) -> Response:
+def reply(payload: Mapping[str, object] | msgspec.Struct, status: int = 200) -> Response:
     """The payload as JSON. Amounts must have gone through `money.as_json`."""
     return Response(_encoder.encode(payload), status, content_type="application/json")
 

@@ -72,6 +72,11 @@ class InvalidKey(RuntallyError):
     message = "This key is wrong, expired or revoked; ask an admin for a new one."
 
 
+class InvalidSignature(RuntallyError):
+    code = "invalid_signature"
+    message = "Sign the raw body with the shared secret, and send the signature in the header x-svc-signature."
+
+
 class Forbidden(RuntallyError):
     code = "forbidden"
     message = "This key may not do that; use a key of that project with the scope it needs."
@@ -97,9 +102,28 @@ class InvalidInterval(RuntallyError):
     message = "Use interval=15m, 1h, 6h or 1d, or leave it out."
 
 
+class InvalidFormat(RuntallyError):
+    code = "invalid_format"
+    message = "Use format=svg, json or shields, or leave it out."
+
+
+class InvalidThresholds(RuntallyError):
+    code = "invalid_thresholds"
+    message = "Correct the window and the thresholds listed in details; nothing was changed."
+
+
 class ProjectNotInferred(RuntallyError):
     code = "project_not_inferred"
     message = "Say which project: add projectId=<project>, or aggregate=1 with an admin key."
+
+
+class RateLimited(RuntallyError):
+    code = "rate_limited"
+    message = "Wait for as many seconds as the header Retry-After says, then send the request again."
+
+    def __init__(self, message: str | None = None, *, retry_after_seconds: int) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class NotConfigured(RuntallyError):
@@ -112,6 +136,11 @@ class StoreUnavailable(RuntallyError):
     message = "The database is out of reach; nothing was stored, so send the same request again."
 
 
+class ReceiverUnavailable(RuntallyError):
+    code = "receiver_unavailable"
+    message = "Nobody takes runs at SERVICE_SYNC_URL; check that it is right, and that the server there runs."
+
+
 class CatalogueUnreadable(RuntallyError):
     code = "catalogue_unreadable"
     message = "The price catalogue cannot be read; run `make setup` again, and look into the log if that is no help."
@@ -120,6 +149,14 @@ class CatalogueUnreadable(RuntallyError):
 class NotFound(RuntallyError):
     code = "not_found"
     message = "There is nothing here; check the path and the id."
+
+
+class UnknownExperiment(NotFound):
+    code = "unknown_experiment"
+    message = (
+        "There is no verdict: check the experiment's id, add project=<project> where several projects have it and "
+        "token=<token> where it is private, and see that it has runs enough."
+    )
 
 
 class SettingsError(RuntallyError):

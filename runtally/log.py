@@ -2,16 +2,25 @@
 
 import logging
 import sys
+import traceback
+from types import TracebackType
+from typing import cast
 
+import msgspec
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
 
+from runtally.errors import RuntallyError
 from runtally.settings import LogFormat
 
 # What may never be logged, whoever passes it; the rule is on keys, because values can't be recognised.
 SECRET_KEYS = frozenset(
     {"authorization", "cookie", "key", "password", "secret", "token", "x-api-key", "database_url", "body", "prompt"}
 )
+# Their messages are ours, or the operating system's. Any other may quote a value that was sent, as drivers' do.
+_HARMLESS = (RuntallyError, OSError)
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -21,36 +30,74 @@ def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return event
 
 
+def without_messages(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """An exception as its class and where it came from, with its message only where that can hold nothing sent."""
+    error = event.pop("exc_info", None)
+    if error is True:
+        error = sys.exc_info()[1]
+    elif isinstance(error, tuple):
+        error = cast(_ExcInfo, error)[1]
+    if isinstance(error, BaseException):
+        event["exception"] = described(error)
+    return event
+
+
+def described(error: BaseException) -> str:
+    """The chain of errors as a traceback tells it, root cause first."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = f"{described(cause)}\n\nand then\n\n" if cause else ""
+    frames = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)))
+    message = f": {error}" if isinstance(error, _HARMLESS) else ""
+    return f"{before}{frames}{type(error).__module__}.{type(error).__qualname__}{message}"
+
+
+def first_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Cut what asyncio logs: it puts the whole task, with its exception's message, into the lines after the first."""
+    record = event.get("_record")
+    if isinstance(record, logging.LogRecord) and record.name == "asyncio":
+        event["event"] = str(event["event"]).partition("\n")[0]
+    return event
+
+
 def set_up(log_format: LogFormat, level: str) -> None:
-    """Send structlog's and the standard library's events to stderr in one format."""
-    shared: list[structlog.typing.Processor] = [
+    """Send structlog's and the standard library's events to stderr in one format.
+
+    Ours take the short way, not that through `logging`: every request writes one.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         redact,
+        without_messages,
     ]
-    final: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if log_format is LogFormat.JSON
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    final = _renderer(log_format)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[*shared, final],
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                final,
-            ],
+            foreign_pre_chain=[first_line, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, final],
         )
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level.upper())
+    root.setLevel(number)
+
+
+def _renderer(log_format: LogFormat) -> Processor:
+    if log_format is LogFormat.JSON:
+        return structlog.processors.JSONRenderer(serializer=_json)
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+    )
+
+
+def _json(event: EventDict, **_options: object) -> str:
+    return msgspec.json.encode(event, enc_hook=str).decode()

@@ -9,9 +9,16 @@ from datetime import datetime
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
+from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
+from runtally.jobs.loop import running
+from runtally.jobs.registry import relay_job
+from runtally.limits.limiter import Limiter
 from runtally.pricing.book import LivePrices
-from runtally.settings import Settings
+from runtally.reporting.push import Pusher
+from runtally.reporting.relay import Relay
+from runtally.reporting.sync import ReportingSync
+from runtally.settings import RelayMode, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,9 @@ class Services:
     database: Database
     prices: LivePrices
     ingest: Ingest
+    reporting: ReportingSync
+    limiter: Limiter
+    verdicts: SharedVerdicts
     clock: Clock
     opened_at: datetime
 
@@ -31,14 +41,44 @@ class Services:
         cls, settings: Settings, database_url: str, clock: Clock = system_clock
     ) -> AsyncIterator["Services"]:
         """Open everything; a database that is away is no error yet, the prices come when it does."""
-        async with Database(database_url) as database:
+        redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
+        async with (
+            Database(database_url) as database,
+            _reporting_database(settings, database) as reporting,
+            Limiter.opened(database, redis_url) as limiter,
+            _relaying(settings, database, clock),
+        ):
             prices = LivePrices(database)
             with suppress(StoreUnavailable):
                 await prices.refresh()
             watching = asyncio.create_task(prices.watch())
             try:
-                yield cls(settings, database, prices, Ingest(database, prices, settings, clock), clock, clock())
+                ingest = Ingest(database, prices, settings, clock)
+                sync = ReportingSync(reporting, settings, clock)
+                verdicts = SharedVerdicts(database, clock)
+                yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())
             finally:
                 watching.cancel()
                 with suppress(asyncio.CancelledError):
                     await watching
+
+
+@asynccontextmanager
+async def _reporting_database(settings: Settings, database: Database) -> AsyncIterator[Database]:
+    if settings.reporting_database_url is None:
+        yield database
+        return
+    async with Database(settings.reporting_database_url) as reporting:
+        yield reporting
+
+
+@asynccontextmanager
+async def _relaying(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[None]:
+    """Push queued runs meanwhile, unless another process does or there is no secret to sign with."""
+    if settings.relay is RelayMode.OFF or not settings.service_sync_sign:
+        yield
+        return
+    async with Pusher(settings) as pusher:
+        relay = Relay(database, pusher, clock, settings.relay_concurrency)
+        async with running([relay_job(relay)]):
+            yield

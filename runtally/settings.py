@@ -34,6 +34,13 @@ class PrivacyMode(StrEnum):
     OFF_METADATA_SCRUB = "off-metadata-scrub"
 
 
+class RelayMode(StrEnum):
+    """Who pushes runs to the reporting table."""
+
+    EMBEDDED = "embedded"
+    OFF = "off"
+
+
 class LogFormat(StrEnum):
     JSON = "json"
     CONSOLE = "console"
@@ -83,9 +90,39 @@ class Settings(BaseSettings):
     service_dev_mode_allow_remote: bool = Field(
         default=False, description="1 lets dev mode listen on an address that is not loopback."
     )
+    service_sync_sign: Secrets = Field(
+        (),
+        description="Signs what the relay pushes to the reporting table; without it nothing is queued or taken there. "
+        "Several, comma-separated, are all accepted, for rotation; the first one signs.",
+    )
+    service_sync_url: str | None = Field(
+        None, description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default."
+    )
+    relay: RelayMode = Field(
+        RelayMode.EMBEDDED, description="`embedded` pushes runs from within `serve`; `off` leaves it to `runtally relay`."
+    )
+    relay_concurrency: int = Field(4, ge=1, le=64, description="Runs that one relay pushes at the same time.")
+    reporting_database_url: str | None = Field(
+        None, description="Postgres 13 or newer for the reporting table and its views; DATABASE_URL by default."
+    )
     secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
+    ingest_project_keys: bool = Field(
+        default=False,
+        description="1 lets project keys with the scope runs:write ingest too; the project then comes from the key.",
+    )
     svc_rate_limit_per_minute: int = Field(
-        1000, ge=1, description="Ingest requests per minute and project, for each server process."
+        1000, ge=1, description="Ingest requests per minute and project, over all server processes."
+    )
+    wrong_key_limit_per_minute: int = Field(
+        20, ge=1, description="Wrong keys per minute and address; after that, requests with a key wait."
+    )
+    rate_limit_redis_url: SecretStr | None = Field(
+        None, description="Redis that counts rate limits, needs the extra `redis`; the database does without it."
+    )
+    metrics_token: Secrets = Field(
+        (),
+        description="Token with which Prometheus reads /metrics; without it that is closed. Several, comma-separated, are "
+        "all accepted, for rotation.",
     )
     max_batch_runs: int = Field(1000, ge=1, description="Most runs in one batch.")
     max_body_bytes: int = Field(
@@ -141,6 +178,10 @@ class _KeptSecrets(PydanticBaseSettingsSource):
             kept = json.loads(path.read_text())
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return {}
+        except json.JSONDecodeError:
+            raise SettingsError(
+                f"{path} is damaged: restore it, or remove it, and `make run` makes new keys."
+            ) from None
         return {name.lower(): value for name, value in kept.items()}
 
 

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -42,7 +43,9 @@ def postgres() -> Iterator[Postgres]:
         with embedded_url(Settings(data_dir=folder, database_url=None)) as url:
             server = Postgres(url)
             server.create(TEMPLATE)
-            upgrade(server.named(TEMPLATE))
+            # A thread of its own: Playwright may have a loop running in this one.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(upgrade, server.named(TEMPLATE)).result()
             yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)

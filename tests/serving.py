@@ -17,6 +17,7 @@ import asyncpg
 import httpx
 from sqlalchemy.engine import make_url
 
+from runtally.db.migrate import History, upgrade
 from runtally.settings import Settings
 
 INGEST_KEY = "ingest-key-of-the-tests"
@@ -38,6 +39,13 @@ class Postgres:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, self._create(name, template)).result()
         return self.named(name)
+
+    def create_migrated(self, name: str, *histories: History) -> str:
+        """A new database with the tables of these histories alone, and its URL."""
+        url = self.create(name)
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(upgrade, url, *histories).result()
+        return url
 
     async def _create(self, name: str, template: str) -> None:
         connection = await asyncpg.connect(self.url)
@@ -64,16 +72,23 @@ def settings_for(database_url: str, **overrides: object) -> Settings:
         "ingest_api_key": INGEST_KEY,
         "secret_key": "secret-key-of-the-tests",
         "svc_rate_limit_per_minute": 100_000,
+        "wrong_key_limit_per_minute": 100_000,
     }
     return Settings.model_validate(values | overrides)
 
 
 @contextmanager
-def running_server(database_url: str, **environment: str) -> Iterator[Server]:
-    """`runtally serve` as a process of its own, on a free port; stopped and waited for afterwards."""
+def running_server(
+    database_url: str, *, workers: int = 1, log: Path | None = None, **environment: str
+) -> Iterator[Server]:
+    """`runtally serve` as a process of its own, on a free port; stopped and waited for afterwards.
+
+    What it logs goes to the file `log`, or to where the tests' own output goes.
+    """
     port = free_port()
+    stderr = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if log else None
     process = subprocess.Popen(  # noqa: S603  # Our own command.
-        [Path(sys.executable).with_name("runtally"), "serve", "--port", str(port)],
+        [Path(sys.executable).with_name("runtally"), "serve", "--port", str(port), "--workers", str(workers)],
         env={
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
@@ -82,11 +97,15 @@ def running_server(database_url: str, **environment: str) -> Iterator[Server]:
             "INGEST_API_KEY": INGEST_KEY,
             "SECRET_KEY": "secret-key-of-the-tests",
             "SVC_RATE_LIMIT_PER_MINUTE": "100000",
+            "WRONG_KEY_LIMIT_PER_MINUTE": "100000",
             "LOG_LEVEL": "WARNING",
             **environment,
         },
         stdout=subprocess.DEVNULL,
+        stderr=stderr,
     )
+    if stderr is not None:
+        os.close(stderr)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_live(url, process)

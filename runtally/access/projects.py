@@ -7,6 +7,7 @@ from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.errors import InvalidName, NotFound
+from runtally.models.experiment import Experiment
 from runtally.models.project import ApiKey, Project
 from runtally.models.run import Run
 
@@ -53,9 +54,10 @@ async def restore(session: AsyncSession, project_id: str) -> Project:
 
 
 async def erase(session: AsyncSession, project_id: str) -> int:
-    """Delete a project with its runs and keys, and answer how many runs that were. There is no way back."""
+    """Delete a project with its runs, experiments and keys, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
     runs = (await session.exec(delete(Run).where(col(Run.project_id) == project_id))).rowcount
+    await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
     await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
     await session.delete(project)
     return runs

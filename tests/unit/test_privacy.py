@@ -33,7 +33,11 @@ def with_content(value: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401  # Any J
     return st.tuples(*map(with_content, value)).map(list) if isinstance(value, list) else st.just(value)
 
 
-@given(st.dictionaries(harmless_keys, harmless, max_size=4).flatmap(lambda value: st.tuples(st.just(value), with_content(value))))
+@given(
+    st.dictionaries(harmless_keys, harmless, max_size=4).flatmap(
+        lambda value: st.tuples(st.just(value), with_content(value))
+    )
+)
 def test_content_goes_and_everything_else_stays(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     clean, sent = case
 

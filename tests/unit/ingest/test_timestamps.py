@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.ingest.timestamps import EARLIEST, MAX_AHEAD, parse_timestamp
+from runtally.fields import EARLIEST, MAX_AHEAD
+from runtally.ingest.timestamps import parse_timestamp
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-moments = st.datetimes(
-    EARLIEST.replace(tzinfo=None), (NOW + MAX_AHEAD).replace(tzinfo=None), timezones=st.just(UTC)
-)
+moments = st.datetimes(EARLIEST.replace(tzinfo=None), (NOW + MAX_AHEAD).replace(tzinfo=None), timezones=st.just(UTC))
 offsets = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 

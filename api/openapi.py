@@ -1,0 +1,211 @@
+"""The OpenAPI 3.1 document, from the operations that the views declare and the types that validate and answer.
+
+Nothing is written down twice: a constraint, an error code, an access rule is here because the code has it.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quart import Quart
+from quart_rate_limiter import QUART_RATE_LIMITER_LIMITS_ATTRIBUTE
+
+from api.access import AccessRule, declared_rule
+from api.errors import Failure, status_of_kind
+from api.guards import GUARDS, SCHEMES
+from api.operation import JSON, Answer, Content, Operation, operation_of
+from api.schemas import Schema, fields_of, schemas_of
+from runtally import __version__
+from runtally.errors import RateLimited, RuntallyError
+from runtally.settings import Settings
+
+INTRODUCTION = """\
+Runtally stores what LLM calls cost, how long they took and how they ended; never what was said.
+
+Fields are only ever added, so ignore those that you do not know. Every answer carries `X-Request-Id`; send one to have
+it kept. Whatever goes wrong is answered in one shape: switch on `error.code`, show `error.message`. After 429, and 503
+with `Retry-After`, send the same request again: a run with a `runId` is never stored twice."""
+
+TAGS = {
+    "Runs": "Send runs in.",
+    "Metrics": "Read what came of them.",
+    "Experiments": "Show whether an experiment holds its thresholds.",
+    "Sync": "Copy live runs into the reporting table.",
+    "Health": "Ask the service how it does.",
+    "Reference": "This document.",
+}
+
+# These can befall every operation: bugs of ours, and nothing else.
+_ALWAYS = (RuntallyError,)
+_REQUEST_ID = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
+_LIMIT_HEADERS = {
+    "RateLimit-Limit": "Requests per minute, for the project.",
+    "RateLimit-Remaining": "How many of them are left now.",
+    "RateLimit-Reset": "Seconds until all of them are left again.",
+}
+_ERROR_HEADERS = {
+    401: {"WWW-Authenticate": "How to send a key, where one is wanted."},
+    429: {"Retry-After": "Seconds until the next request will be taken.", **_LIMIT_HEADERS},
+    503: {"Retry-After": "Seconds after which to try again, if waiting helps."},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path, with its view's declarations."""
+
+    path: str
+    method: str
+    view: Callable[..., object]
+    operation: Operation
+    rule: AccessRule
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(getattr(self.view, QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, ()))
+
+    @property
+    def raises(self) -> Iterable[type[RuntallyError]]:
+        limits = (RateLimited,) if self.is_limited else ()
+        return dict.fromkeys((*GUARDS[self.rule.name].raises, *limits, *self.operation.raises, *_ALWAYS))
+
+
+def routes_of(app: Quart) -> Iterator[Route]:
+    """The documented routes, in the order of their paths."""
+    for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
+        view = app.view_functions[rule.endpoint]
+        operation, access_rule = operation_of(view), declared_rule(view)
+        if operation is None or access_rule is None:
+            continue
+        for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+            yield Route(
+                re.sub(r"<(?:[^:<>]*:)?([^<>]+)>", r"{\1}", rule.rule), method.lower(), view, operation, access_rule
+            )
+
+
+def document(routes: Iterable[Route], settings: Settings) -> Schema:
+    """The whole document, for a server with these settings."""
+    types = _Types()
+    paths: dict[str, Schema] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method] = _operation(route, types)
+    used = {operation["tags"][0] for methods in paths.values() for operation in methods.values()}
+    components = types.components()
+    components["Batch"]["properties"]["runs"]["maxItems"] = settings.max_batch_runs
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Runtally",
+            "version": __version__,
+            "description": INTRODUCTION,
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/", "description": "This server"}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": SCHEMES,
+            "headers": {
+                "X-Request-Id": {
+                    "description": "The request's id, as the server's log has it; one that was sent is kept.",
+                    "required": True,
+                    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+                }
+            },
+        },
+    }
+
+
+class _Types:
+    """Collects the types of all operations, so that each is described once."""
+
+    def __init__(self) -> None:
+        self._types: list[Any] = [Failure]
+
+    def schema(self, types: tuple[Any, ...]) -> Schema:
+        self._types += types
+        schemas, _ = schemas_of(types)
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+    def components(self) -> dict[str, Schema]:
+        return dict(sorted(schemas_of(self._types)[1].items()))
+
+
+def _operation(route: Route, types: _Types) -> Schema:
+    operation = route.operation
+    summary, _, description = (inspect.getdoc(route.view) or "").partition("\n")
+    described: Schema = {
+        "operationId": route.view.__name__,
+        "tags": [operation.tag],
+        "summary": summary.rstrip("."),
+        "description": description.strip() or summary,
+        "security": [{scheme: []} for scheme in GUARDS[route.rule.name].schemes],
+    }
+    parameters = list(_parameters(operation))
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body:
+        described["requestBody"] = {"required": True, "content": _content(operation.body, types)}
+    described["responses"] = {str(status): answer for status, answer in sorted(_responses(route, types))}
+    return described
+
+
+def _parameters(operation: Operation) -> Iterator[Schema]:
+    for place, struct in (("path", operation.path), ("query", operation.query), ("header", operation.headers)):
+        for name, schema, required in fields_of(struct) if struct else ():
+            yield {
+                "name": name,
+                "in": place,
+                "required": required,
+                "description": schema.pop("description", ""),
+                "schema": schema,
+            }
+
+
+def _content(content: Content, types: _Types) -> Schema:
+    media: Schema = {"schema": types.schema(content.types)}
+    if content.examples:
+        media["examples"] = {title: {"value": value} for title, value in content.examples.items()}
+    return {content.media_type: media}
+
+
+def _responses(route: Route, types: _Types) -> Iterator[tuple[int, Schema]]:
+    answers = route.operation.answers
+    limits = _LIMIT_HEADERS if route.is_limited else {}
+    for status, answer in answers.items():
+        contents = [_content(content, types) for content in answer.contents]
+        yield (
+            status,
+            _response(answer, {kind: media for content in contents for kind, media in content.items()}, limits),
+        )
+    by_status: dict[int, list[type[RuntallyError]]] = {}
+    for error in route.raises:
+        by_status.setdefault(status_of_kind(error), []).append(error)
+    for status, errors in by_status.items():
+        if status not in answers:
+            meaning = " ".join(dict.fromkeys(error.message for error in errors))
+            yield status, _response(Answer(meaning), _failures(errors), _ERROR_HEADERS.get(status, {}))
+
+
+def _response(answer: Answer, content: Mapping[str, Any], headers: Mapping[str, str]) -> Schema:
+    described = {
+        name: {"description": meaning, "schema": {"type": "string"}}
+        for name, meaning in {**headers, **answer.headers}.items()
+    }
+    response: Schema = {"description": answer.meaning, "headers": {**_REQUEST_ID, **described}}
+    if content:
+        response["content"] = dict(content)
+    return response
+
+
+def _failures(errors: Iterable[type[RuntallyError]]) -> Schema:
+    """The error shape, with the codes that this status can have here."""
+    codes = {"properties": {"error": {"properties": {"code": {"enum": [error.code for error in errors]}}}}}
+    examples = {
+        error.code: {"value": {"ok": False, "error": {"code": error.code, "message": error.message}}}
+        for error in errors
+    }
+    return {JSON: {"schema": {"$ref": "#/components/schemas/Failure", **codes}, "examples": examples}}

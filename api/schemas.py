@@ -1,0 +1,74 @@
+"""Types to JSON Schema, as OpenAPI 3.1 has it: what msgspec says of them, made pleasant to read. Pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from runtally.ingest.wire import MEANING, Batch, SingleRun, WireRun
+
+REFERENCE = "#/components/schemas/"
+Schema = dict[str, Any]
+
+_NULL = {"type": "null"}
+# Inside, `WireRun` tells the run as sent from the run as stored; outside there is but one.
+_PREFIX = "Wire"
+_EXPLAINED = {struct.__name__ for struct in (WireRun, SingleRun, Batch)}
+
+
+def schemas_of(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
+    """The schema of each type, and the named schemas that these refer to."""
+    schemas, named = msgspec.json.schema_components(types, ref_template=REFERENCE + "{name}")
+    components = {
+        name.removeprefix(_PREFIX): _explained(_tidy(schema)) if name in _EXPLAINED else _tidy(schema)
+        for name, schema in named.items()
+    }
+    return [_tidy(schema) for schema in schemas], components
+
+
+def fields_of(struct: type[msgspec.Struct]) -> Iterable[tuple[str, Schema, bool]]:
+    """Name, schema and whether it is required, of each field of a struct of parameters."""
+    for field in msgspec.structs.fields(struct):
+        (schema,), named = schemas_of([field.type])
+        schema = _without_null(schema)
+        if "$ref" in schema:
+            schema = named[schema["$ref"].removeprefix(REFERENCE)] | schema
+            del schema["$ref"], schema["title"]
+        if field.default not in {msgspec.NODEFAULT, msgspec.UNSET, None}:
+            schema["default"] = msgspec.to_builtins(field.default)
+        yield field.encode_name, schema, field.required
+
+
+def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
+    """Without defaults that say no more than "may be left out", and `null` as one of two types where that is all."""
+    if isinstance(node, list):
+        return [_tidy(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    tidy = {key: _tidy(value) for key, value in node.items() if (key, value) != ("default", None)}
+    for key in tidy.keys() & {"$ref", "title"}:
+        if isinstance(tidy[key], str):
+            tidy[key] = tidy[key].replace(REFERENCE + _PREFIX, REFERENCE).removeprefix(_PREFIX)
+    match tidy.get("anyOf"):
+        case [{"type": str(kind), **rest}, null] if null == _NULL:
+            del tidy["anyOf"]
+            return {"type": [kind, "null"], **rest, **tidy}
+    if "enum" in tidy and all(isinstance(value, str) for value in tidy["enum"]):
+        return {"type": "string", **tidy}
+    return tidy
+
+
+def _without_null(schema: Schema) -> Schema:
+    """A parameter that is left out is how a query says null."""
+    match schema:
+        case {"type": [kind, "null"], **rest}:
+            return {"type": kind, **rest}
+        case {"anyOf": [only, null], **rest} if null == _NULL:
+            return {**only, **rest}
+    return schema
+
+
+def _explained(schema: Schema) -> Schema:
+    """With what each field is for; what it must be is in its schema already."""
+    fields = {name: {**field, "description": MEANING[name]} for name, field in schema["properties"].items()}
+    return {**schema, "properties": fields}

@@ -1,0 +1,98 @@
+"""What a process counts about itself, for Prometheus.
+
+With several workers a scrape reaches any one of them, so they keep their counts in files that each of them can add up:
+`sharing()` must have been entered by their parent, because the library decides when it is imported.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+
+_SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+# Ingest takes milliseconds, a month of metrics of a large project seconds.
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+_registry = CollectorRegistry()
+
+REQUESTS = Histogram(
+    "runtally_http_request_seconds",
+    "Time from the first byte of a request to the last of its answer; its count is the number of requests.",
+    ["method", "route", "status"],
+    buckets=_SECONDS,
+    registry=_registry,
+)
+CONNECTIONS_IN_USE = Gauge(
+    "runtally_database_connections_in_use",
+    "Connections of the pools that a request or job holds now, over all workers.",
+    multiprocess_mode="livesum",
+    registry=_registry,
+)
+CONNECTIONS_LIMIT = Gauge(
+    "runtally_database_connections_limit",
+    "Connections that the pools may open, over all workers.",
+    multiprocess_mode="livesum",
+    registry=_registry,
+)
+_RUNS = Counter("runtally_runs", "Runs received, by what became of them.", ["outcome"], registry=_registry)
+_UNPRICED = Counter("runtally_runs_unpriced", "Runs received that no price is known for.", registry=_registry)
+# A series that is there from the start can be alerted on before it first grows.
+_STORED, _DUPLICATE, _REJECTED = map(_RUNS.labels, ("stored", "duplicate", "rejected"))
+
+
+def count_runs(*, stored: int = 0, duplicate: int = 0, rejected: int = 0, unpriced: int = 0) -> None:
+    """Count what became of the runs of a request."""
+    for counter, runs in ((_STORED, stored), (_DUPLICATE, duplicate), (_REJECTED, rejected), (_UNPRICED, unpriced)):
+        if runs:
+            counter.inc(runs)
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """While this is entered, processes started from here share their counts; they begin at nothing."""
+    with tempfile.TemporaryDirectory(prefix="runtally-telemetry-") as folder:
+        os.environ[_SHARED_FOLDER] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_SHARED_FOLDER]
+
+
+def exposition(accept: str, now: Iterable[Metric]) -> tuple[bytes, str]:
+    """All counts, and what is known only now, in the format that a scraper accepts; and that format's content type."""
+    encode, content_type = choose_encoder(accept)
+    registry = CollectorRegistry()
+    shared = os.environ.get(_SHARED_FOLDER)
+    if shared:
+        _forget_dead_workers(Path(shared))
+        MultiProcessCollector(registry, shared)  # type: ignore[no-untyped-call]  # The library's, untyped.
+    else:
+        registry.register(_registry)
+        ProcessCollector(registry=registry)
+    registry.register(_Once(now))
+    return encode(registry), content_type
+
+
+class _Once(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = tuple(metrics)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _forget_dead_workers(folder: Path) -> None:
+    """A worker that was killed holds no connection any more; what it counted stays counted."""
+    for path in folder.glob("gauge_live*_*.db"):
+        pid = int(path.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]  # The library's, untyped.
