@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,11 +12,14 @@ from runtally.db.database import Connection
 from runtally.db.migrate import is_current
 from runtally.db.queries import select_server
 from runtally.pricing.queries import select_offers
+from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import Settings
 
 OLDEST_POSTGRES = 13
 # A run from a clock that is further ahead lands in a bucket that does not exist yet.
 CLOCK_TOLERANCE = timedelta(seconds=2)
+# A relay that runs gets to a run within seconds, unless very many came at once.
+LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
 LITTLE_SPACE = 2 * GIB
 NO_SPACE = GIB // 10
@@ -42,6 +45,9 @@ def examine_settings(settings: Settings) -> Iterator[Finding]:
     yield Finding("settings", State.OK, "each setting has a value that it may have")
     yield _secret("INGEST_API_KEY", is_set=bool(settings.ingest_api_key), without="ingest answers 503")
     yield _secret("SECRET_KEY", is_set=settings.secret_key is not None, without="nobody can sign in")
+    yield _secret(
+        "SERVICE_SYNC_SIGN", is_set=bool(settings.service_sync_sign), without="runs do not reach the reporting table"
+    )
     if settings.service_dev_mode:
         yield Finding(
             "dev mode", State.WARN, "everybody who reaches the pages is admin; unset SERVICE_DEV_MODE to end it"
@@ -68,7 +74,7 @@ async def examine_database(connection: Connection, clock: Clock) -> list[Finding
             Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
         ]
     findings.append(Finding("migrations", State.OK, "tables are those of this version"))
-    return [*findings, _prices(len(await select_offers(connection)))]
+    return [*findings, _prices(len(await select_offers(connection))), _relay(await relay_status(connection), after)]
 
 
 def _secret(name: str, *, is_set: bool, without: str) -> Finding:
@@ -95,3 +101,15 @@ def _prices(entries: int) -> Finding:
     if not entries:
         return Finding("prices", State.WARN, "there are none, so costs are unknown; run `runtally prices sync`")
     return Finding("prices", State.OK, f"{entries:,} price entries")
+
+
+def _relay(status: RelayStatus, now: datetime) -> Finding:
+    if status.parked:
+        todo = "see why in the log of the receiver, then run `runtally relay --retry-parked`"
+        return Finding("relay", State.WARN, f"{status.parked:,} runs are parked after failing too often; {todo}")
+    if status.oldest_at and now - status.oldest_at > LONG_WAIT:
+        todo = "let `serve` or `runtally relay` run, with SERVICE_SYNC_SIGN"
+        return Finding(
+            "relay", State.WARN, f"{status.waiting:,} runs wait, the first since {status.oldest_at:%F %R}; {todo}"
+        )
+    return Finding("relay", State.OK, f"{status.waiting:,} runs wait for the reporting table")

@@ -96,10 +96,12 @@ class Settings(BaseSettings):
         "Several, comma-separated, are all accepted, for rotation; the first one signs.",
     )
     service_sync_url: str | None = Field(
-        None, description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default."
+        None,
+        description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default.",
     )
     relay: RelayMode = Field(
-        RelayMode.EMBEDDED, description="`embedded` pushes runs from within `serve`; `off` leaves it to `runtally relay`."
+        RelayMode.EMBEDDED,
+        description="`embedded` pushes runs from within `serve`; `off` leaves it to `runtally relay`.",
     )
     relay_concurrency: int = Field(4, ge=1, le=64, description="Runs that one relay pushes at the same time.")
     reporting_database_url: str | None = Field(

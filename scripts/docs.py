@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from sqlalchemy.dialects import postgresql
 
+from runtally.models.reporting import DAILY_VIEWS, ReportingRun
 from runtally.settings import Settings
 from webapp.cli import main as runtally
 
 ROOT = Path(__file__).resolve().parents[1]
 START, END = "<!-- settings: written by `make docs` -->", "<!-- end of settings -->"
+COLUMNS_START, COLUMNS_END = "<!-- columns: written by `make docs` -->", "<!-- end of columns -->"
 
 
 def main() -> None:
@@ -29,13 +32,17 @@ def main() -> None:
 
 def generated() -> dict[Path, str]:
     """Each generated file with the text that it should have."""
-    readme = (ROOT / "README.md").read_text()
-    before, _, rest = readme.partition(START)
-    after = rest.partition(END)[2]
+    readme, reporting = ROOT / "README.md", ROOT / "docs" / "reporting.md"
     return {
-        ROOT / "README.md": f"{before}{START}\n\n{settings_table()}\n\n{END}{after}",
+        readme: _between(readme.read_text(), START, END, settings_table()),
+        reporting: _between(reporting.read_text(), COLUMNS_START, COLUMNS_END, reporting_columns()),
         ROOT / "docs" / "cli.md": command_line(),
     }
+
+
+def _between(text: str, start: str, end: str, generated: str) -> str:
+    before, _, rest = text.partition(start)
+    return f"{before}{start}\n\n{generated}\n\n{end}{rest.partition(end)[2]}"
 
 
 def settings_table() -> str:
@@ -54,6 +61,24 @@ def _default(value: object) -> str:
     if isinstance(value, int | str):
         return f"`{value}`"
     return ""
+
+
+def reporting_columns() -> str:
+    """The reporting table and its views, column by column."""
+    table = [
+        "### reporting_runs\n",
+        "| column | type | empty? | meaning |",
+        "|---|---|---|---|",
+        *(
+            f"| `{column.name}` | {str(column.type.compile(dialect=postgresql.dialect())).lower()} "
+            f"| {'yes' if column.nullable else ''} | {column.comment} |"
+            for column in ReportingRun.__table__.columns
+        ),
+    ]
+    for view in DAILY_VIEWS:
+        table += [f"\n### {view.name}\n", f"{view.comment}\n", "| column | meaning |", "|---|---|"]
+        table += [f"| `{name}` | {meaning} |" for name, meaning in view.columns.items()]
+    return "\n".join(table)
 
 
 def command_line() -> str:

@@ -171,8 +171,10 @@ def _constraints(schema: Node) -> Iterator[str]:
         yield f"at least {low}"
     if schema.get("maxLength"):
         yield f"at most {schema['maxLength']} characters"
-    if schema.get("minItems") or schema.get("maxItems"):
-        yield f"{schema.get('minItems', 0)} to {schema.get('maxItems', 'any number of')} items"
+    if "maxItems" in schema:
+        yield f"{schema.get('minItems', 0)} to {schema['maxItems']} items"
+    elif schema.get("minItems"):
+        yield f"at least {schema['minItems']} item"
     if "default" in schema:
         yield f"default {json.dumps(schema['default']).strip(chr(34))}"
 

@@ -21,6 +21,7 @@ PAGES = {
     "errors": f"/projects/{PROJECT}?metric=errors&range=30d",
     "long": path_of(LONG),
     "sign in": "/sign-in",
+    "reference": "/docs",
     "not found": "/none-such",
 }
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

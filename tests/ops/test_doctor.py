@@ -58,7 +58,9 @@ def test_a_database_without_prices_is_a_warning(empty_database_url: str) -> None
         "database": "ok",
         "clock": "ok",
         "migrations": "ok",
+        "SERVICE_SYNC_SIGN": "warn",
         "prices": "warn",
+        "relay": "ok",
     }
 
 

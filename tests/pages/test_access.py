@@ -89,6 +89,7 @@ async def test_the_overview_of_a_project_key_has_its_project_alone(
 
     links = [link["href"] or "" for link in Outline(html).all("a")]
     assert [href for href in links if href.startswith("/projects/")] == [f"/projects/{project_id}"]
+    assert "Your project Last 7 days" in text_of(html)
     assert "Runs 2" in text_of(html)
     assert f"{project_id}-other" not in html
     assert f"/charts/cost.json?project={project_id}" in html

@@ -15,7 +15,7 @@ from webapp import formats
 from webapp.first_run import first_run_command
 from webapp.formats import Change
 from webapp.links import View
-from webapp.pages.panel import Panel, panel_of
+from webapp.pages.panel import Panel, overview_name, panel_of
 from webapp.rendering import Page, nothing_new, render
 from webapp.security import signed_in
 
@@ -48,13 +48,14 @@ class OverviewPage(Page):
     template: ClassVar[str] = "overview/index.html"
     fragment: ClassVar[str] = "overview/_overview.html"
 
+    heading: str
     panel: Panel
     rows: tuple[Row, ...]
     archived_cost: str | None
 
     @property
     def document_title(self) -> str:
-        return f"{self.panel.title} · All projects"
+        return f"{self.panel.title} · {self.heading}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ async def _overview_page(connection: Connection) -> OverviewPage:
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
     found = await read.overview(connection, view.range, now, of_project)
     return OverviewPage(
+        heading=overview_name(of_project),
         panel=panel_of(found.report, view, now, of_project),
         rows=_rows(found, view),
         archived_cost=formats.money(found.archived.cost_usd) if found.archived.runs else None,

@@ -112,6 +112,11 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None) 
     )
 
 
+def overview_name(of_project: str | None) -> str:
+    """What the overview is called for who sees this project alone, or with None all of them."""
+    return "All projects" if of_project is None else "Your project"
+
+
 def _chart(report: Report, metric: Metric, by: Split) -> Chart:
     match metric:
         case Metric.COST:

@@ -11,7 +11,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.metrics.read import project_report
 from runtally.metrics.report import KnownProject
 from webapp.links import View
-from webapp.pages.panel import Panel, panel_of
+from webapp.pages.panel import Panel, overview_name, panel_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
@@ -27,6 +27,7 @@ class ProjectPage(Page):
 
     project: KnownProject
     panel: Panel
+    overview_name: str
     overview_url: str
 
     @property
@@ -42,6 +43,10 @@ async def project(project_id: str) -> ResponseReturnValue:
     view, now = View.parse(request.args, project_id), services().clock()
     async with services().database.connection() as connection:
         found = await project_report(connection, view.range, now, project_id)
-    return await render(
-        ProjectPage(found.project, panel_of(found.report, view, now, project_id), view.but(project_id=None).url)
+    page = ProjectPage(
+        project=found.project,
+        panel=panel_of(found.report, view, now, project_id),
+        overview_name=overview_name(actor().project_id),
+        overview_url=view.but(project_id=None).url,
     )
+    return await render(page)

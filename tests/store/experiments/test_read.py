@@ -201,7 +201,7 @@ async def test_a_private_experiment_is_none_at_all_without_its_token(
     await insert_runs(connection, [run(project_id, experiment_id)])
     await set_rule(connection, project_id, experiment_id, badge_token="right")
 
-    for token in (None, "", "wrong", "righ", "right ", "\0", "\ud800", hashlib.sha256(b"right").hexdigest()):
+    for token in (None, "", "wrong", "rig", "right ", "\0", "\ud800", hashlib.sha256(b"right").hexdigest()):
         assert await outcome_of(connection, Question(experiment_id, project_id, token)) is None
     assert await outcome_of(connection, Question(experiment_id, project_id, "right")) is Outcome.PASS
     assert await outcome_of(connection, Question(experiment_id, None, "right")) is Outcome.PASS

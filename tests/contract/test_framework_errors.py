@@ -1,0 +1,120 @@
+"""Errors that the framework finds are told in the contract's shape as well; under /api nothing is ever HTML."""
+
+import socket
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from runtally.settings import Settings
+from tests.assertions import assert_error
+from tests.serving import Server
+
+API_PATHS = ("/api/ingest", "/api/metrics", "/api/health", "/api/health/live", "/api/openapi.json", "/metrics")
+CANARY = "canary-41aa"
+
+
+def exchange(server: Server, target: bytes, *, method: bytes = b"GET", head: bytes = b"") -> httpx.Response:
+    """A request with a target that no client library would send."""
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
+        connection.sendall(method + b" " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + head + b"\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    start, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = start.decode("latin1").split("\r\n")
+    headers = [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+@pytest.mark.parametrize("path", [f"{path}/" for path in API_PATHS if path != "/metrics"] + ["/api/", "/api//health"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_path_that_is_almost_right_is_404_and_no_redirect(
+    stranger: httpx.AsyncClient, method: str, path: str
+) -> None:
+    assert_error(await stranger.request(method, path), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", API_PATHS)
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
+async def test_a_method_that_a_path_has_not_is_405_with_those_it_has(
+    stranger: httpx.AsyncClient, method: str, path: str
+) -> None:
+    response = await stranger.request(method, path)
+
+    assert_error(response, 405, "method_not_allowed")
+    assert set(response.headers["allow"].split(", ")) == ({"POST"} if path == "/api/ingest" else {"GET", "HEAD"})
+
+
+@pytest.mark.parametrize("path", ["/api/health", "/api/health/live", "/api/openapi.json"])
+async def test_head_is_get_without_the_body(stranger: httpx.AsyncClient, path: str) -> None:
+    head, get = await stranger.head(path), await stranger.get(path)
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+async def test_head_where_there_is_no_get_is_405(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.head("/api/ingest")
+
+    assert (response.status_code, response.content) == (405, b"")
+    assert response.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    "target", [b"/api/%", b"/api/%zz", b"/api/%ff%fe", b"/api/a%00b", b"/api/%2e%2e/x", b"/api/" + b"a" * 30_000]
+)
+def test_a_path_that_is_malformed_or_long_is_404(server: Server, target: bytes) -> None:
+    assert_error(exchange(server, target), 404, "not_found")
+
+
+def test_a_malformed_query_is_a_wrong_value(dev_server: Server) -> None:
+    assert_error(exchange(dev_server, b"/api/metrics?range=%ff%zz"), 400, "invalid_range")
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"a" * 100_000, b"%00", b"'; --"])
+def test_a_key_of_strange_or_many_bytes_is_a_wrong_key(server: Server, value: bytes) -> None:
+    for method, target in ((b"POST", b"/api/ingest"), (b"GET", b"/api/metrics")):
+        head = b"Authorization: Bearer " + value + b"\r\nContent-Length: 0\r\n"
+
+        assert_error(exchange(server, target, method=method, head=head), 401, "invalid_key")
+
+
+def test_many_and_large_headers_do_no_harm(server: Server) -> None:
+    many = b"".join(b"X-%d: y\r\n" % number for number in range(1000)) + b"X: " + b"a" * 100_000 + b"\r\n"
+
+    assert exchange(server, b"/api/health", head=many).status_code == 200
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(server: Server) -> None:
+    too_large = Settings.model_fields["max_body_bytes"].default + 1
+    key = f"Authorization: Bearer {server.ingest_key}\r\nContent-Type: application/json\r\n"
+
+    response = exchange(server, b"/api/ingest", method=b"POST", head=f"{key}Content-Length: {too_large}\r\n".encode())
+
+    assert_error(response, 413, "body_too_large")
+
+
+@pytest.mark.parametrize("type_", ["text/plain", "multipart/form-data; boundary=x", CANARY, ""])
+async def test_a_body_of_another_type_is_415(client: httpx.AsyncClient, type_: str) -> None:
+    response = await client.post("/api/ingest", content=b"{}", headers={"Content-Type": type_})
+
+    assert_error(response, 415, "unsupported_media_type", never=[CANARY])
+
+
+async def test_an_aggregate_that_is_neither_yes_nor_no_is_refused(
+    stranger: httpx.AsyncClient, metrics_key: str
+) -> None:
+    for value in ("yes", "", "2"):
+        response = await stranger.get(
+            "/api/metrics", params={"aggregate": value}, headers={"Authorization": f"Bearer {metrics_key}"}
+        )
+
+        assert_error(response, 422, "invalid_payload", paths=["aggregate"])
+
+
+@pytest.mark.parametrize("value", ["0", "false", "False"])
+async def test_an_aggregate_of_no_is_as_good_as_none(stranger: httpx.AsyncClient, metrics_key: str, value: str) -> None:
+    response = await stranger.get(
+        "/api/metrics", params={"aggregate": value}, headers={"Authorization": f"Bearer {metrics_key}"}
+    )
+
+    assert response.status_code == 200

@@ -1,0 +1,75 @@
+"""Log lines: what is left out of them."""
+
+import logging
+import sys
+
+import pytest
+from structlog.typing import EventDict
+
+from runtally import log
+from runtally.errors import NotFound
+
+CANARY = "canary-c0de"
+
+
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    """The error after it was raised, with a traceback."""
+    try:
+        raise error from cause
+    except type(error) as caught:
+        return caught
+
+
+def test_values_under_secret_names_are_redacted() -> None:
+    event: EventDict = {"event": "x", "authorization": CANARY, "prompt": CANARY, "status": 200}
+
+    assert log.redact(None, "info", event) == {
+        "event": "x",
+        "authorization": "[redacted]",
+        "prompt": "[redacted]",
+        "status": 200,
+    }
+
+
+def test_an_exception_is_its_class_and_its_frames_without_what_it_says() -> None:
+    event = log.without_messages(None, "error", {"event": "x", "exc_info": raised(ValueError(CANARY))})
+
+    assert "exc_info" not in event
+    assert event["exception"].endswith("builtins.ValueError")
+    assert "in raised" in event["exception"]
+    assert CANARY not in event["exception"]
+
+
+def test_causes_come_first_and_keep_silent_as_well() -> None:
+    text = log.described(raised(ValueError(CANARY), raised(KeyError(CANARY))))
+
+    assert text.index("builtins.KeyError") < text.index("builtins.ValueError")
+    assert CANARY not in text
+
+
+@pytest.mark.parametrize("error", [NotFound("No such thing."), ConnectionRefusedError(111, "Connection refused")])
+def test_messages_of_ours_and_of_the_system_are_told(error: Exception) -> None:
+    assert log.described(raised(error)).endswith(str(error))
+
+
+def test_the_exception_being_handled_is_meant_by_true() -> None:
+    try:
+        int(CANARY)
+    except ValueError:
+        told = [log.without_messages(None, "error", {"exc_info": info}) for info in (True, sys.exc_info())]
+
+    assert told[0] == told[1]
+    assert told[0]["exception"].endswith("ValueError")
+
+
+def test_a_false_exc_info_tells_nothing() -> None:
+    assert log.without_messages(None, "error", {"event": "x", "exc_info": False}) == {"event": "x"}
+
+
+@pytest.mark.parametrize(("logger", "kept"), [("asyncio", "Task failed"), ("other", f"Task failed\n{CANARY}")])
+def test_what_asyncio_says_is_cut_after_its_first_line(logger: str, kept: str) -> None:
+    record = logging.LogRecord(logger, logging.ERROR, "", 0, "", (), None)
+
+    event = log.first_line(None, "error", {"event": f"Task failed\n{CANARY}", "_record": record})
+
+    assert event["event"] == kept

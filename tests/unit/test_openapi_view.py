@@ -1,0 +1,64 @@
+"""An OpenAPI document in words."""
+
+from typing import Any
+
+import pytest
+
+from webapp.openapi_view import Span, constraint_of, kind_of, prose, spans
+
+
+def words(schema: dict[str, Any]) -> str:
+    return "".join(span.text for span in kind_of(schema))
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "string"}, "string"),
+        ({"type": ["number", "null"], "minimum": 0}, "number or null"),
+        ({"type": "array", "items": {"type": "integer"}}, "array of integer"),
+        ({"type": "object", "additionalProperties": {"type": "number"}}, "map of string to number"),
+        ({"type": "object"}, "object"),
+        ({"anyOf": [{"$ref": "#/components/schemas/Run"}, {"type": "null"}]}, "Run or null"),
+        ({"enum": [True]}, "boolean"),
+        ({"enum": [1]}, "anything"),
+        ({}, "anything"),
+    ],
+)
+def test_a_type_is_said_in_words(schema: dict[str, Any], said: str) -> None:
+    assert words(schema) == said
+
+
+def test_a_named_type_links_to_where_it_is_described() -> None:
+    assert kind_of({"$ref": "#/components/schemas/Run"}) == (Span("Run", anchor="type-Run"),)
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({}, ""),
+        ({"minimum": 0}, "at least 0"),
+        ({"minimum": 0, "maximum": 9}, "0 to 9"),
+        ({"maxLength": 160}, "at most 160 characters"),
+        ({"minItems": 1, "maxItems": 1000}, "1 to 1000 items"),
+        ({"minItems": 1}, "at least 1 item"),
+        ({"enum": ["a", "b"], "default": "a"}, "one of a, b, default a"),
+        ({"enum": [True]}, "one of true"),
+    ],
+)
+def test_constraints_are_said_in_words(schema: dict[str, Any], said: str) -> None:
+    assert constraint_of(schema) == said
+
+
+def test_what_stands_between_backticks_is_code() -> None:
+    assert spans("Send `a` and `b`.") == (
+        Span("Send "),
+        Span("a", is_code=True),
+        Span(" and "),
+        Span("b", is_code=True),
+        Span("."),
+    )
+
+
+def test_prose_is_paragraphs_without_the_line_breaks_of_the_source() -> None:
+    assert prose("One\ntwo.\n\nThree.\n") == ((Span("One two."),), (Span("Three."),))
