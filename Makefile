@@ -31,7 +31,7 @@ demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 	@exec $(BIN)/runtally demo
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet

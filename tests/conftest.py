@@ -42,6 +42,7 @@ def postgres() -> Iterator[Postgres]:
     try:
         with embedded_url(Settings(data_dir=folder, database_url=None)) as url:
             server = Postgres(url)
+            server.forget_durability()
             server.create(TEMPLATE)
             # A thread of its own: Playwright may have a loop running in this one.
             with ThreadPoolExecutor(1) as thread:
@@ -58,9 +59,11 @@ def database_url(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def empty_database_url(postgres: Postgres) -> str:
+def empty_database_url(postgres: Postgres) -> Iterator[str]:
     """A database of the test's own, for what looks at all projects at once."""
-    return postgres.create(f"own_{uuid.uuid4().hex}", TEMPLATE)
+    name = f"own_{uuid.uuid4().hex}"
+    yield postgres.create(name, TEMPLATE)
+    postgres.drop(name)
 
 
 @pytest.fixture(scope="session")
