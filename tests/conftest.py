@@ -30,6 +30,10 @@ TEMPLATE = "template_of_the_tests"
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order."""
+    for item in items:
+        # Schemathesis gives all operations one id, of which pytest-xdist would run a single test.
+        if item.parent and not item.nodeid.endswith(item.name):
+            item._id = item.parent.id.child(item.name)  # noqa: SLF001  # pytest offers no other way.
     items.sort(key=lambda item: "tests/browser/" in item.nodeid)
 
 

@@ -170,7 +170,7 @@ async def test_a_project_that_is_no_short_string_is_refused(client: httpx.AsyncC
     assert_error(response, 422, "invalid_payload", paths=["projectId"])
 
 
-BAD_FIELDS: list[tuple[str, object]] = [
+BAD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
     ("provider", None),
     ("provider", ""),
     ("provider", "   "),
@@ -236,7 +236,7 @@ async def test_a_field_that_breaks_its_constraint_is_named(
     assert await stored(database, project_id) == []
 
 
-GOOD_FIELDS: list[tuple[str, object]] = [
+GOOD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
     ("provider", "x" * 256),
     ("inputTokens", 0),
     ("inputTokens", 2**53 - 1),
@@ -251,7 +251,9 @@ GOOD_FIELDS: list[tuple[str, object]] = [
     ("metadata", {"a": {"b": {"c": {"d": {}}}}}),
     ("metadata", {"blob": "x" * (16 * 1024 - len('{"blob":""}'))}),
     ("metadata", {"note": "\\u0000 is only text here"}),
-    pytest.param("timestamp", (datetime.now(UTC) + timedelta(minutes=1439)).isoformat(), id="timestamp-in-almost-a-day"),
+    pytest.param(
+        "timestamp", (datetime.now(UTC) + timedelta(minutes=1439)).isoformat(), id="timestamp-in-almost-a-day"
+    ),
     ("timestamp", "2020-01-01T00:00:00Z"),
     ("runId", "a/b c?d=e&f#ü"),
 ]
