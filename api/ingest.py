@@ -19,6 +19,7 @@ from runtally.errors import (
     InvalidJson,
     InvalidPayload,
     MissingProjectId,
+    StoreBusy,
     UnsupportedMediaType,
 )
 from runtally.fields import camel
@@ -108,7 +109,15 @@ INGEST = Operation(
             ),
         )
     },
-    raises=(InvalidJson, MissingProjectId, BodyTooLarge, UnsupportedMediaType, InvalidPayload, BatchTooLarge),
+    raises=(
+        InvalidJson,
+        MissingProjectId,
+        BodyTooLarge,
+        UnsupportedMediaType,
+        InvalidPayload,
+        BatchTooLarge,
+        StoreBusy,
+    ),
 )
 
 

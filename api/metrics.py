@@ -29,7 +29,10 @@ UsDollars = Annotated[
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[str, Meta(description="Start of the bucket, UTC.", extra_json_schema={"format": "date-time"})]
 ErrorRate = Annotated[float, Meta(ge=0, le=1, description="Share of the runs that ended in an error or a timeout.")]
-P95 = Annotated[int, Meta(ge=0, description="95th percentile by nearest rank; 0 without runs that report a latency.")]
+P95 = Annotated[
+    float,
+    Meta(ge=0, description="95th percentile by nearest rank, within 1 %; 0 without runs that report a latency."),
+]
 
 
 class MetricsQuery(msgspec.Struct, frozen=True, rename=camel):

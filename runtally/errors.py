@@ -136,6 +136,11 @@ class StoreUnavailable(RuntallyError):
     message = "The database is out of reach; nothing was stored, so send the same request again."
 
 
+class StoreBusy(StoreUnavailable):
+    code = "overloaded"
+    message = "More runs arrive than can be stored; nothing of this request was, so send it again after a pause."
+
+
 class ReceiverUnavailable(RuntallyError):
     code = "receiver_unavailable"
     message = "Nobody takes runs at SERVICE_SYNC_URL; check that it is right, and that the server there runs."

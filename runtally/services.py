@@ -11,8 +11,9 @@ from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
+from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
-from runtally.jobs.registry import relay_job
+from runtally.jobs.registry import prune_job, relay_job
 from runtally.limits.limiter import Limiter
 from runtally.pricing.book import LivePrices
 from runtally.reporting.push import Pusher
@@ -47,13 +48,16 @@ class Services:
             _reporting_database(settings, database) as reporting,
             Limiter.opened(database, redis_url) as limiter,
             _relaying(settings, database, clock),
+            running([prune_job(database, clock)]),
+            # Without a secret no relay could push them, and the queue would only grow.
+            Writer.opened(database, queued=bool(settings.service_sync_sign)) as writer,
         ):
             prices = LivePrices(database)
             with suppress(StoreUnavailable):
                 await prices.refresh()
             watching = asyncio.create_task(prices.watch())
             try:
-                ingest = Ingest(database, prices, settings, clock)
+                ingest = Ingest(writer, prices, settings, clock)
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
                 yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())

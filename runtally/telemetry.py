@@ -41,6 +41,12 @@ CONNECTIONS_LIMIT = Gauge(
     multiprocess_mode="livesum",
     registry=_registry,
 )
+WAITING_RUNS = Gauge(
+    "runtally_runs_waiting",
+    "Runs that were taken in and wait to be committed, over all workers.",
+    multiprocess_mode="livesum",
+    registry=_registry,
+)
 _RUNS = Counter("runtally_runs", "Runs received, by what became of them.", ["outcome"], registry=_registry)
 _UNPRICED = Counter("runtally_runs_unpriced", "Runs received that no price is known for.", registry=_registry)
 # A series that is there from the start can be alerted on before it first grows.

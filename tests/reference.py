@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -20,8 +20,16 @@ class Recount:
     cost_usd: Decimal
     tokens_in: int
     tokens_out: int
-    p50_ms: int
-    p95_ms: int
+    p50_ms: float
+    p95_ms: float
+
+    def is_about(self, exact: "Recount") -> bool:
+        """Whether the sums are those, and the percentiles within 1 %."""
+        same = replace(self, p50_ms=exact.p50_ms, p95_ms=exact.p95_ms) == exact
+        return same and all(
+            abs(found - true) <= true / 100
+            for found, true in ((self.p50_ms, exact.p50_ms), (self.p95_ms, exact.p95_ms))
+        )
 
 
 def recount(runs: Iterable[StoredRun]) -> Recount:

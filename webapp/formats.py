@@ -71,10 +71,10 @@ def tokens(number: int) -> str:
     return f"{_plain(shown)}{suffix}"
 
 
-def duration(milliseconds: int) -> str:
+def duration(milliseconds: float) -> str:
     """840 ms, 5.1 s, 2 min 5 s, 1 h 2 min: two units at most."""
     if milliseconds < _SECOND_MS:
-        return f"{milliseconds} ms"
+        return f"{round(milliseconds)} ms"
     tenths = _rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
     if tenths < _MINUTE_S:
         return f"{_plain(tenths)} s"

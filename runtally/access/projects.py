@@ -6,10 +6,10 @@ from datetime import datetime
 from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.access.erasure_queries import erase_runs
 from runtally.errors import InvalidName, NotFound
 from runtally.models.experiment import Experiment
 from runtally.models.project import ApiKey, Project
-from runtally.models.run import Run
 
 MAX_NAME = 128
 
@@ -56,7 +56,7 @@ async def restore(session: AsyncSession, project_id: str) -> Project:
 async def erase(session: AsyncSession, project_id: str) -> int:
     """Delete a project with its runs, experiments and keys, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
-    runs = (await session.exec(delete(Run).where(col(Run.project_id) == project_id))).rowcount
+    runs = await erase_runs(session, project_id)
     await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
     await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
     await session.delete(project)

@@ -6,11 +6,10 @@ from enum import StrEnum
 
 from runtally.audit import Actor
 from runtally.clock import Clock
-from runtally.db.database import Database
 from runtally.errors import Detail, Forbidden, InvalidPayload, MissingProjectId
 from runtally.ingest.decode import BadRun, IngestRequest, SentRequest, decode
 from runtally.ingest.normalize import NormalRun, normalize
-from runtally.ingest.queries import insert_runs
+from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import settle
@@ -55,21 +54,19 @@ class Receipt:
 class Ingest:
     """Takes requests in; one per process."""
 
-    def __init__(self, database: Database, prices: LivePrices, settings: Settings, clock: Clock) -> None:
-        self._database = database
+    def __init__(self, writer: Writer, prices: LivePrices, settings: Settings, clock: Clock) -> None:
+        self._writer = writer
         self._prices = prices
         self._clock = clock
         self._rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
         self._direct_providers = frozenset(name.casefold() for name in settings.direct_cost_providers)
         self._max_runs = settings.max_batch_runs
-        # Without a secret no relay could push them, and the queue would only grow.
-        self._queued = bool(settings.service_sync_sign)
 
     async def accept(self, sent: SentRequest, *, by: Actor, on_error: OnError = OnError.REFUSE) -> Receipt:
         """Store the runs of a request; when this returns they are committed.
 
-        Raises `InvalidJson`, `MissingProjectId`, `Forbidden`, `BatchTooLarge`, `InvalidPayload` and `StoreUnavailable`;
-        nothing is stored then.
+        Raises `InvalidJson`, `MissingProjectId`, `Forbidden`, `BatchTooLarge`, `InvalidPayload`, `StoreUnavailable` and
+        `StoreBusy`; nothing is stored then.
         """
         request = decode(sent, _project_of(sent, by), self._max_runs)
         accepted, rejected = self._normalized(request)
@@ -77,7 +74,7 @@ class Ingest:
         if rejected and (on_error is OnError.REFUSE or not request.is_batch):
             raise InvalidPayload(details=_located(rejected, is_batch=request.is_batch))
         runs = [self._priced(normal) for normal in accepted]
-        stored = await self._store(runs)
+        stored = await self._writer.store(runs)
         unpriced = sum(run.cost_usd is None for run in runs)
         count_runs(stored=stored, duplicate=len(runs) - stored, unpriced=unpriced)
         return Receipt(
@@ -117,13 +114,6 @@ class Ingest:
         run.cost_usd, run.cost_source = cost.total_usd, cost.source
         run.cost_estimated, run.price_entry_id = cost.estimated, cost.entry_id
         return run
-
-    async def _store(self, runs: Sequence[StoredRun]) -> int:
-        """How many of them were new."""
-        if not runs:
-            return 0
-        async with self._database.connection() as connection:
-            return len(await insert_runs(connection, runs, queued=self._queued))
 
 
 def _project_of(sent: SentRequest, by: Actor) -> str:

@@ -6,9 +6,13 @@ from runtally.db.bulk import BulkInsert
 from runtally.db.database import Connection
 from runtally.db.outbox import queueing
 from runtally.models.run import Run, StoredRun
+from runtally.rollups.rolling import READ, rolling
 
-_RUNS = BulkInsert.into(Run, on_conflict="(project_id, id) DO NOTHING", returning="project_id, id, version, created_at")
+_RUNS = BulkInsert.into(
+    Run, on_conflict="(project_id, id) DO NOTHING", returning=", ".join((*READ, "id", "version", "created_at"))
+)
 _QUEUED = f"${len(_RUNS.columns) + 1}::boolean"
+_NOW = f"({_RUNS.parameter('created_at')})[1]"
 
 # A project and an experiment are made by their first run, in the same transaction: no run is ever without them.
 INSERT_RUNS = f"""
@@ -34,7 +38,8 @@ stored AS (
 {_RUNS.sql}
 ),
 queued AS ({queueing("stored", now="created_at", when=_QUEUED)}
-)
+),
+{rolling("stored", now=_NOW)}
 SELECT project_id,
        id
   FROM stored
@@ -46,8 +51,9 @@ async def insert_runs(
 ) -> frozenset[tuple[str, str]]:
     """Stores the runs that are not there yet and answers which ones these were, by project and id.
 
-    They are queued for the relay, unless `queued` says that there is none. Atomic, and durable when it returns. Rows go in by key order, so that two requests with the same runs wait for each
-    other instead of deadlocking.
+    They are queued for the relay, unless `queued` says that there is none, and counted in the rollups. Atomic, and durable
+    when it returns. Rows go in by key order, so that two requests with the same runs wait for each other instead of
+    deadlocking.
     """
     ordered = sorted(runs, key=lambda run: (run.project_id, run.id))
     rows = await connection.fetch(INSERT_RUNS, *_RUNS.arrays(ordered), queued)

@@ -7,68 +7,80 @@ import asyncpg
 
 from runtally.db.database import Connection
 from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectCell
-from runtally.metrics.values import Cell, Latency, Tally
+from runtally.metrics.sketch import Sketch
+from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
+from runtally.models.rollup import EVERYTHING, GRAINS
+from runtally.rollups.rolling import LATENCY, SUMS, sums
 
-# Parameters: the project (NULL: all), start, end, seconds of a bucket.
-SELECT_CELLS = """
-  SELECT floor(extract(epoch FROM occurred_at - $2::timestamptz) / $4::int)::int AS bucket,
-         provider,
-         model,
-         count(*) AS runs,
-         count(*) FILTER (WHERE status <> 'success') AS failed,
-         count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
-         coalesce(sum(cost_usd), 0) AS cost_usd,
-         coalesce(sum(input_tokens), 0)::numeric AS tokens_in,
-         coalesce(sum(output_tokens), 0)::numeric AS tokens_out
-    FROM runs
-   WHERE ($1::text IS NULL OR project_id = $1)
-     AND occurred_at >= $2
-     AND occurred_at < $3
+# Parameters of all that read a window: the scope, which is a project or everything; the stored buckets that cover it, as
+# arrays of grains, starts and ends; start and end of the rest, which is read from the runs; the window's start, and the
+# seconds of its buckets. An empty rest is not even looked for.
+_STORED = """unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN {table}
+           ON {table}.project_id = {project}
+          AND {table}.grain = parts.grain
+          AND {table}.bucket >= parts.since
+          AND {table}.bucket < parts.until"""
+# By way of the projects, because there is no index over the time alone.
+_REST = f"""projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '{EVERYTHING}' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6"""
+_NUMBER = "floor(date_part('epoch', {moment} - $7::timestamptz) / $8::int)::int"
+_SUMS_OF_STORED = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
+
+SELECT_CELLS = f"""
+  SELECT number, provider, model, {_SUMS_OF_STORED}
+    FROM (SELECT {_NUMBER.format(moment="bucket")} AS number, provider, model, {", ".join(SUMS)}
+            FROM {_STORED.format(table="rollups", project="$1")}
+       UNION ALL
+          SELECT {_NUMBER.format(moment="occurred_at")}, provider, model, {sums()}
+            FROM {_REST}
+        GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3
-"""
+"""  # noqa: S608  # Names and expressions of the declaration.
 
-# Percentiles can't be added up, so the whole window is a group of its own: the one whose bucket is NULL.
-SELECT_LATENCIES = """
-  SELECT bucket,
-         percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ms) AS p50_ms,
-         percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms) AS p95_ms
-    FROM (SELECT floor(extract(epoch FROM occurred_at - $2::timestamptz) / $4::int)::int AS bucket,
-                 latency_ms
-            FROM runs
-           WHERE ($1::text IS NULL OR project_id = $1)
-             AND occurred_at >= $2
-             AND occurred_at < $3
-             AND latency_ms IS NOT NULL) AS latencies
-GROUP BY GROUPING SETS ((bucket), ())
-"""
+SELECT_SKETCHES = f"""
+  SELECT {_NUMBER.format(moment="bucket")} AS number, latencies, counts
+    FROM {_STORED.format(table="latency_sketches", project="$1")}
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT {_NUMBER.format(moment="occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
+            FROM {_REST}
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+"""  # noqa: S608  # Names and expressions of the declaration.
 
-SELECT_PROJECT_CELLS = """
-  SELECT project_id,
-         floor(extract(epoch FROM occurred_at - $2::timestamptz) / $4::int)::int AS bucket,
-         count(*) AS runs,
-         count(*) FILTER (WHERE status <> 'success') AS failed,
-         count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
-         coalesce(sum(cost_usd), 0) AS cost_usd,
-         coalesce(sum(input_tokens), 0)::numeric AS tokens_in,
-         coalesce(sum(output_tokens), 0)::numeric AS tokens_out
-    FROM runs
-   WHERE ($1::text IS NULL OR project_id = $1)
-     AND occurred_at >= $2
-     AND occurred_at < $3
+SELECT_PROJECT_CELLS = f"""
+  SELECT project_id, number, {_SUMS_OF_STORED}
+    FROM (SELECT projects.id AS project_id, {_NUMBER.format(moment="bucket")} AS number, {", ".join(SUMS)}
+            FROM projects
+                 CROSS JOIN {_STORED.format(table="rollups", project="projects.id")}
+           WHERE $1 = '{EVERYTHING}'
+              OR projects.id = $1
+       UNION ALL
+          SELECT project_id, {_NUMBER.format(moment="occurred_at")}, {sums()}
+            FROM {_REST}
+        GROUP BY 1, 2) AS cells
 GROUP BY 1, 2
-"""
+"""  # noqa: S608  # Names and expressions of the declaration.
 
 # Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at.
-SELECT_COSTS_OF_ALL_TIME = """
+SELECT_COSTS_OF_ALL_TIME = f"""
   SELECT provider,
          model,
-         coalesce(sum(cost_usd), 0) AS everywhere_usd,
-         coalesce(sum(cost_usd) FILTER (WHERE $1::text IS NULL OR project_id = $1), 0) AS here_usd
-    FROM runs
+         coalesce(sum(cost_usd) FILTER (WHERE project_id = '{EVERYTHING}'), 0) AS everywhere_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE project_id = $1), 0) AS here_usd
+    FROM rollups
+   WHERE project_id IN ('{EVERYTHING}', $1)
+     AND grain = {GRAINS[-1].minutes}
 GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
-"""
+"""  # noqa: S608  # Constants of the declaration.
 
 # First and last run are one short index look-up each for every project; there is no index over the time alone.
 SELECT_PROJECTS = """
@@ -96,20 +108,20 @@ ORDER BY projects.name, projects.id
 async def select_cells(connection: Connection, window: Window, project_id: str | None) -> tuple[Cell, ...]:
     rows = await connection.fetch(SELECT_CELLS, *_parameters(window, project_id))
     start_of = _starts(window)
-    return tuple(Cell(start_of(row["bucket"]), row["provider"], row["model"], _tally(row)) for row in rows)
+    return tuple(Cell(start_of(row["number"]), row["provider"], row["model"], _tally(row)) for row in rows)
 
 
-async def select_latencies(
+async def select_sketches(
     connection: Connection, window: Window, project_id: str | None
-) -> dict[datetime | None, Latency]:
-    """Latency of each bucket that has any, and of the whole window under None."""
-    rows = await connection.fetch(SELECT_LATENCIES, *_parameters(window, project_id))
+) -> dict[datetime, list[Sketch]]:
+    """The latency sketches of each bucket that has any."""
+    rows = await connection.fetch(SELECT_SKETCHES, *_parameters(window, project_id))
     start_of = _starts(window)
-    return {
-        None if row["bucket"] is None else start_of(row["bucket"]): Latency(row["p50_ms"], row["p95_ms"])
-        for row in rows
-        if row["p95_ms"] is not None
-    }
+    sketches: dict[datetime, list[Sketch]] = {}
+    for number, latencies, counts in rows:
+        if latencies:
+            sketches.setdefault(start_of(number), []).append((latencies, counts))
+    return sketches
 
 
 async def select_project_cells(
@@ -117,12 +129,12 @@ async def select_project_cells(
 ) -> tuple[ProjectCell, ...]:
     rows = await connection.fetch(SELECT_PROJECT_CELLS, *_parameters(window, project_id))
     start_of = _starts(window)
-    return tuple(ProjectCell(row["project_id"], start_of(row["bucket"]), _tally(row)) for row in rows)
+    return tuple(ProjectCell(row["project_id"], start_of(row["number"]), _tally(row)) for row in rows)
 
 
 async def select_costs_of_all_time(connection: Connection, project_id: str | None) -> tuple[CostOfAllTime, ...]:
     """Per provider's model, most expensive everywhere first."""
-    rows = await connection.fetch(SELECT_COSTS_OF_ALL_TIME, project_id)
+    rows = await connection.fetch(SELECT_COSTS_OF_ALL_TIME, _scope(project_id))
     return tuple(CostOfAllTime(**row) for row in rows)
 
 
@@ -132,9 +144,23 @@ async def select_projects(connection: Connection, project_id: str | None) -> tup
     return tuple(KnownProject(**row) for row in rows)
 
 
-def _parameters(window: Window, project_id: str | None) -> tuple[str | None, datetime, datetime, int]:
-    # A window to compare with ends where the present one's present is, not at the end of its last bucket.
-    return project_id, window.start, window.until, int(window.interval.total_seconds())
+def _scope(project_id: str | None) -> str:
+    return EVERYTHING if project_id is None else project_id
+
+
+def _parameters(window: Window, project_id: str | None) -> tuple[object, ...]:
+    parts, rest_since = window.stored_parts()
+    grains = [part.grain.minutes for part in parts]
+    return (
+        _scope(project_id),
+        grains,
+        [part.since for part in parts],
+        [part.until for part in parts],
+        rest_since,
+        window.until,
+        window.start,
+        int(window.interval.total_seconds()),
+    )
 
 
 def _starts(window: Window) -> Callable[[int], datetime]:
@@ -145,10 +171,10 @@ def _starts(window: Window) -> Callable[[int], datetime]:
 
 def _tally(row: asyncpg.Record) -> Tally:
     return Tally(
-        runs=row["runs"],
-        failed=row["failed"],
-        unpriced=row["unpriced"],
+        runs=int(row["runs"]),
+        failed=int(row["errors"] + row["timeouts"]),
+        unpriced=int(row["unpriced"]),
         cost_usd=row["cost_usd"],
-        tokens_in=int(row["tokens_in"]),
-        tokens_out=int(row["tokens_out"]),
+        tokens_in=int(row["input_tokens"]),
+        tokens_out=int(row["output_tokens"]),
     )

@@ -1,6 +1,6 @@
-"""Metrics for a window, and what pages say of it. Every number is exact: computed from the runs themselves."""
+"""Metrics for a window, and what pages say of it. Sums are exact; percentiles are within 1 %."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -8,14 +8,18 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import queries
 from runtally.metrics.report import Overview, ProjectCell, ProjectReport, ProjectSummary, Ranking, Report, Span
-from runtally.metrics.values import Metrics, Tally
+from runtally.metrics.sketch import Sketch, merged, percentile
+from runtally.metrics.values import Latency, Metrics, Tally
 from runtally.metrics.window import Range, Window
 
 
 async def read_metrics(connection: Connection, window: Window, project_id: str | None) -> Metrics:
     """The metrics of a project, or of all projects with `project_id` None; every bucket of the window is there."""
     cells = await queries.select_cells(connection, window, project_id)
-    return Metrics.of(window, cells, await queries.select_latencies(connection, window, project_id))
+    sketches = await queries.select_sketches(connection, window, project_id)
+    whole = [part for parts in sketches.values() for part in parts]
+    latencies: dict[datetime | None, Latency] = {bucket: _latency(parts) for bucket, parts in sketches.items()}
+    return Metrics.of(window, cells, latencies | {None: _latency(whole)})
 
 
 async def read_sums(connection: Connection, window: Window, project_id: str | None) -> Metrics:
@@ -82,6 +86,13 @@ async def _report(connection: Connection, range_: Range, now: datetime, project_
         providers=providers,
         span=span,
     )
+
+
+def _latency(sketches: Sequence[Sketch]) -> Latency:
+    if not sketches:
+        return Latency()
+    whole = sketches[0] if len(sketches) == 1 else merged(sketches)
+    return Latency(percentile(whole, 50), percentile(whole, 95))
 
 
 def _by_project(cells: Iterable[ProjectCell]) -> dict[str, dict[datetime, Tally]]:

@@ -52,10 +52,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Nearest-rank percentiles in milliseconds over the runs that report a latency; 0 without any."""
+    """Nearest-rank percentiles in milliseconds, within 1 %, over the runs that report a latency; 0 without any."""
 
-    p50_ms: int = 0
-    p95_ms: int = 0
+    p50_ms: float = 0
+    p95_ms: float = 0
 
 
 @dataclass(frozen=True, slots=True)

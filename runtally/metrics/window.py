@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from runtally.errors import InvalidInterval, InvalidRange
+from runtally.models.rollup import GRAINS, Grain
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,6 +62,19 @@ def parse_interval(text: str | None) -> timedelta | None:
         raise InvalidInterval from None
 
 
+# Clocks of several machines, and a page that takes a moment: short buckets are given up a day before they go.
+MARGIN = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of time that is read from stored buckets of one length."""
+
+    grain: Grain
+    since: datetime
+    until: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A whole number of UTC-aligned buckets, the last of which holds the present."""
@@ -71,12 +85,14 @@ class Window:
     """End of the last bucket, exclusive."""
     until: datetime
     """Runs count up to here: the end, but the same moment of the period for a past window that is compared with."""
+    now: datetime
+    """When it is looked at."""
 
     @classmethod
     def of(cls, range_: Range, now: datetime, interval: timedelta | None = None) -> Self:
         step = interval or range_.interval
         end = now - (now - EPOCH) % step + step
-        return cls(range_, step, end, end)
+        return cls(range_, step, end, end, now)
 
     @property
     def start(self) -> datetime:
@@ -94,4 +110,18 @@ class Window:
     def previous(self, now: datetime) -> "Window":
         """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""
         back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
-        return Window(self.range, self.interval, self.end - back, now - back)
+        return Window(self.range, self.interval, self.end - back, now - back, now)
+
+    def stored_parts(self) -> tuple[tuple[Part, ...], datetime]:
+        """Stored buckets that cover the window, as few as there can be, and from when on only the runs tell."""
+        parts, since = [], self.start
+        for grain in reversed(GRAINS):
+            until = self.until - (self.until - EPOCH) % grain.length
+            if self._can_be_read_from(grain) and since < until:
+                parts.append(Part(grain, since, until))
+                since = until
+        return tuple(parts), since
+
+    def _can_be_read_from(self, grain: Grain) -> bool:
+        is_kept = grain.kept is None or self.start >= self.now - grain.kept + MARGIN
+        return is_kept and not self.interval % grain.length and not (self.start - EPOCH) % grain.length

@@ -7,6 +7,7 @@ import runtally.models.limit
 import runtally.models.price
 import runtally.models.project
 import runtally.models.reporting
+import runtally.models.rollup
 import runtally.models.run  # noqa: F401  # Each import registers its tables.
 
 metadata = SQLModel.metadata

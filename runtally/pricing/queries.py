@@ -15,6 +15,7 @@ from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import Cost, Price, Usage
 from runtally.pricing.match import Offer
+from runtally.rollups.rolling import READ, rolling
 
 SELECT_OFFERS = """
   SELECT id,
@@ -233,6 +234,9 @@ ORDER BY id
    LIMIT $4
 """
 
+# What the runs were before: without a cost.
+_WITHOUT_COST = [{"cost_usd": "NULL", "cost_estimated": "NULL"}.get(name, name) for name in READ]
+
 UPDATE_COSTS = f"""
 WITH changed AS (
      UPDATE runs
@@ -246,13 +250,21 @@ WITH changed AS (
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.cost_usd IS NULL
-  RETURNING runs.project_id, runs.id, runs.version
+  RETURNING runs.id, runs.version, {", ".join(f"runs.{name}" for name in READ)}
 ),
 queued AS ({queueing("(SELECT * FROM changed ORDER BY id) AS changed", now="$7::timestamptz", when="$8::boolean")}
-)
+),
+weighed AS (
+     SELECT {", ".join(READ)}, 1 AS weight
+       FROM changed
+  UNION ALL
+     SELECT {", ".join(_WITHOUT_COST)}, -1
+       FROM changed
+),
+{rolling("weighed", now="$7::timestamptz", weight="weight")}
 SELECT count(*)
   FROM changed
-"""  # noqa: S608  # No value is in it: queueing names tables and placeholders.
+"""  # noqa: S608  # No value is in it: names and placeholders of the declaration.
 
 
 @dataclass(frozen=True, slots=True)

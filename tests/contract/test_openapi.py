@@ -127,7 +127,7 @@ def test_errors_are_told_by_status_and_code() -> None:
     assert codes("415") == {"unsupported_media_type"}
     assert codes("422") == {"invalid_payload", "batch_too_large"}
     assert codes("429") == {"rate_limited"}
-    assert codes("503") == {"not_configured", "store_unavailable"}
+    assert codes("503") == {"not_configured", "store_unavailable", "overloaded"}
     assert {"Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(
         responses["429"]["headers"]
     )

@@ -16,7 +16,7 @@ def statements() -> Iterator[tuple[str, str]]:
     for module in pkgutil.walk_packages(runtally.__path__, "runtally."):
         if module.name.endswith("queries"):
             for name, value in vars(importlib.import_module(module.name)).items():
-                if name.isupper() and isinstance(value, str) and value.strip().startswith(VERBS):
+                if name.isupper() and name[0] != "_" and isinstance(value, str) and value.strip().startswith(VERBS):
                     yield f"{module.name}.{name}", value
 
 

@@ -5,10 +5,12 @@ import asyncio
 import click
 from alembic.util import CommandError
 
+from runtally.clock import system_clock
 from runtally.db import migrate as migrations
 from runtally.db.database import Database
 from runtally.db.embedded import database_url
 from runtally.errors import RuntallyError
+from runtally.rollups import upkeep
 from runtally.settings import load_settings
 from webapp.cli.logs import set_up_logs
 
@@ -41,7 +43,14 @@ def bring_up_to_date(url: str, history: migrations.History = migrations.MAIN) ->
         raise RuntallyError(
             f"The database was migrated by another version of Runtally; use that one. ({error}.)"
         ) from error
+    if history == migrations.MAIN:
+        asyncio.run(_fill_rollups(url))
     return True
+
+
+async def _fill_rollups(url: str) -> None:
+    async with Database(url) as database:
+        await upkeep.rebuild_if_missing(database, system_clock())
 
 
 async def _version(url: str, history: migrations.History) -> str | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics.read import read_metrics
-from runtally.metrics.values import Latency, Point, Tally
+from runtally.metrics.values import Latency, Tally
 from runtally.metrics.window import Range, Window
 from runtally.models.run import Status, StoredRun
 from tests.reference import Recount, by_bucket, cost_by, recount
@@ -51,10 +51,6 @@ def as_recount(tally: Tally, latency: Latency) -> Recount:
     )
 
 
-def as_recounts(points: tuple[Point, ...]) -> list[Recount]:
-    return [as_recount(point.tally, point.latency) for point in points]
-
-
 async def store(connection: Connection, sent: list[StoredRun]) -> str:
     project_id = f"recount-{uuid.uuid4().hex}"
     for run in sent:
@@ -80,8 +76,11 @@ async def test_metrics_equal_a_recount_from_the_runs(
         await transaction.rollback()
 
     inside = [run for run in sent if window.start <= run.occurred_at < window.end]
-    assert as_recounts(metrics.points) == by_bucket(inside, window.start, window.interval, len(window.buckets))
-    assert as_recount(metrics.total, metrics.latency) == recount(inside)
+    exact = by_bucket(inside, window.start, window.interval, len(window.buckets))
+    assert [point.bucket for point in metrics.points] == window.buckets
+    for point, bucket in zip(metrics.points, exact, strict=True):
+        assert as_recount(point.tally, point.latency).is_about(bucket)
+    assert as_recount(metrics.total, metrics.latency).is_about(recount(inside))
     assert {name: tally.cost_usd for name, tally in metrics.by_provider.items()} == cost_by(inside, "provider")
     assert {name: tally.cost_usd for name, tally in metrics.by_model.items()} == cost_by(inside, "model")
     total = sum((point.tally.cost_usd for point in metrics.points), Decimal(0))

@@ -1,0 +1,36 @@
+"""SQL of projects beyond what the models say."""
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.rollups.rolling import GRAIN_ROWS, READ, rolling
+
+ERASE_RUNS = f"""
+WITH erased AS (
+     DELETE FROM runs
+      WHERE project_id = $1
+  RETURNING {", ".join(READ)}
+),
+{rolling("erased", now="now()", weight="-1")}
+SELECT count(*)
+  FROM erased
+"""  # noqa: S608  # Names of the declaration.
+
+# What is left of the project's rollups: nothing but zeros, unless runs arrive meanwhile, and buckets nobody reads any more.
+_ERASE_EMPTY = """
+DELETE FROM {table}
+      USING {grains}
+      WHERE project_id = $1
+        AND grain = minutes
+        AND ({is_empty} OR bucket < now() - kept)
+"""
+DELETE_ERASED_CELLS = _ERASE_EMPTY.format(table="rollups", grains=GRAIN_ROWS, is_empty="runs = 0")
+DELETE_ERASED_SKETCHES = _ERASE_EMPTY.format(table="latency_sketches", grains=GRAIN_ROWS, is_empty="latencies = '{}'")
+
+
+async def erase_runs(session: AsyncSession, project_id: str) -> int:
+    """Delete all runs of a project and take them out of the rollups; how many these were."""
+    connection = await session.connection()
+    erased = (await connection.exec_driver_sql(ERASE_RUNS, (project_id,))).scalar_one()
+    for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_CELLS):
+        await connection.exec_driver_sql(statement, (project_id,))
+    return int(erased)

@@ -1,0 +1,152 @@
+"""Group commit: what arrives while one flush is under way goes together in the next, so that the busier, the larger.
+
+There is no timer: a lone request is flushed at once. One flush at a time is under way in a process, which leaves the
+processor to decoding meanwhile.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Self
+
+from runtally.db.database import Database
+from runtally.errors import StoreBusy, StoreUnavailable
+from runtally.ingest.queries import insert_runs
+from runtally.models.run import StoredRun
+from runtally.telemetry import WAITING_RUNS
+
+# Large enough that the costs of a statement do not count, small enough that nobody waits long behind it.
+FLUSHED_AT_ONCE = 2_000
+# Some seconds of work. Who comes when so many wait is told to come again: memory stays bounded, and answers quick.
+MAX_WAITING = 50_000
+# One project may not take all of that from the others.
+MAX_WAITING_OF_PROJECT = MAX_WAITING // 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """Runs of one request, which are committed together; the answer is how many of them were new."""
+
+    project_id: str
+    runs: Sequence[StoredRun]
+    answer: asyncio.Future[int]
+
+
+class Writer:
+    """Stores runs; one per process."""
+
+    def __init__(self, database: Database, *, queued: bool) -> None:
+        self._database = database
+        self._queued = queued
+        # Each project has a queue of its own, and they take turns.
+        self._waiting: dict[str, deque[_Request]] = {}
+        self._waiting_of: dict[str, int] = {}
+        self._runs_waiting = 0
+        self._flushing: asyncio.Task[None] | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, database: Database, *, queued: bool) -> AsyncIterator[Self]:
+        """At its end everything that was taken is stored. `queued` says whether runs are queued for the relay."""
+        writer = cls(database, queued=queued)
+        try:
+            yield writer
+        finally:
+            if writer._flushing is not None:
+                await writer._flushing
+
+    async def store(self, runs: Sequence[StoredRun]) -> int:
+        """How many of a project's runs were new; when this returns they are committed, all of them or none.
+
+        Raises `StoreUnavailable`, and `StoreBusy` without having tried when too many runs wait already.
+        """
+        if not runs:
+            return 0
+        project_id = runs[0].project_id
+        self._refuse_if_full(project_id, len(runs))
+        request = _Request(project_id, runs, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(project_id, deque()).append(request)
+        self._count(project_id, len(runs))
+        if self._flushing is None:
+            self._flushing = asyncio.create_task(self._flush())
+        return await request.answer
+
+    def _refuse_if_full(self, project_id: str, runs: int) -> None:
+        of_project = self._waiting_of.get(project_id, 0)
+        if self._runs_waiting and self._runs_waiting + runs > MAX_WAITING:
+            raise StoreBusy
+        if of_project and of_project + runs > MAX_WAITING_OF_PROJECT:
+            raise StoreBusy
+
+    def _count(self, project_id: str, runs: int) -> None:
+        self._runs_waiting += runs
+        WAITING_RUNS.inc(runs)
+        left = self._waiting_of.get(project_id, 0) + runs
+        if left:
+            self._waiting_of[project_id] = left
+        else:
+            del self._waiting_of[project_id]
+
+    async def _flush(self) -> None:
+        try:
+            while requests := self._next():
+                await self._store(requests)
+        finally:
+            self._flushing = None
+
+    def _next(self) -> list[_Request]:
+        """One request of each project in turn, until there are enough runs; always at least one if any waits."""
+        taken: list[_Request] = []
+        runs = 0
+        while self._waiting and runs < FLUSHED_AT_ONCE:
+            project_id, requests = next(iter(self._waiting.items()))
+            request = requests.popleft()
+            # To the end of the line.
+            del self._waiting[project_id]
+            if requests:
+                self._waiting[project_id] = requests
+            taken.append(request)
+            runs += len(request.runs)
+            self._count(project_id, -len(request.runs))
+        return taken
+
+    async def _store(self, requests: Sequence[_Request]) -> None:
+        try:
+            new = await self._insert(requests)
+        except StoreUnavailable:
+            for request in requests:
+                _refuse(request, StoreUnavailable())
+        except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the request that waits for the answer.
+            if len(requests) == 1:
+                _refuse(requests[0], error)
+                return
+            # One bad row must not fail its neighbours: each is tried on its own.
+            for request in requests:
+                await self._store([request])
+        else:
+            _answer(requests, new)
+
+    async def _insert(self, requests: Sequence[_Request]) -> set[tuple[str, str]]:
+        runs = [run for request in requests for run in request.runs]
+        async with self._database.connection() as connection:
+            return set(await insert_runs(connection, runs, queued=self._queued))
+
+
+def _answer(requests: Sequence[_Request], new: set[tuple[str, str]]) -> None:
+    """Of several runs with the same id, the first is the new one."""
+    for request in requests:
+        stored = 0
+        for run in request.runs:
+            key = run.project_id, run.id
+            if key in new:
+                new.remove(key)
+                stored += 1
+        if not request.answer.done():
+            request.answer.set_result(stored)
+
+
+def _refuse(request: _Request, error: Exception) -> None:
+    if not request.answer.done():
+        request.answer.set_exception(error)

@@ -1,0 +1,39 @@
+"""Percentiles from latency sketches. Pure.
+
+As long as a bucket has few different latencies its percentiles are exact. Beyond that latencies stand for the middle of
+their bin, which is never more than 1 % off; it then makes no difference that others of the same bin are still exact.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import ceil
+
+from runtally.models.rollup import LATENCY_BASE, LONGEST_EXACT_MS
+
+Sketch = tuple[Sequence[int], Sequence[int]]
+"""Latencies as they are stored, ascending, and the runs with each."""
+
+
+def milliseconds_of(latency: int) -> float:
+    """The latency that is stored so."""
+    number = latency - 2 * LONGEST_EXACT_MS
+    if number >= 0:
+        return float(round((LATENCY_BASE**number + LATENCY_BASE ** (number + 1)) / 2))
+    return latency / 2 if latency % 2 else latency // 2
+
+
+def percentile(sketch: Sketch, percent: int) -> float:
+    """Nearest rank, in milliseconds; the sketch must not be empty."""
+    latencies, counts = sketch
+    reached = list(accumulate(counts))
+    return milliseconds_of(latencies[bisect_left(reached, ceil(reached[-1] * percent / 100))])
+
+
+def merged(sketches: Iterable[Sketch]) -> Sketch:
+    runs: dict[int, int] = {}
+    for latencies, counts in sketches:
+        for latency, count in zip(latencies, counts, strict=True):
+            runs[latency] = runs.get(latency, 0) + count
+    ordered = sorted(runs)
+    return ordered, [runs[latency] for latency in ordered]

@@ -1,0 +1,83 @@
+"""Sums of runs by project and time, kept in the same transaction as the runs, so that they are exact at every moment."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from sqlalchemy import BigInteger, Integer, Numeric, SmallInteger
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import SQLModel
+
+from runtally.models.base import Timestamp, column
+
+EVERYTHING = ""
+"""In place of a project: all of them together. No project has this id."""
+
+LATENCY_BASE = 1.02
+"""From one bin of a latency sketch to the next. Whatever is in a bin is within 1 % of its middle (DDSketch)."""
+EXACT_LATENCIES = 128
+"""So many different latencies of a bucket are kept as they are; only more are put into bins."""
+LONGEST_EXACT_MS = 500_000_000
+"""Days; what takes longer is in a bin from the start, so that keys fit into four bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """A length of buckets, and how long such buckets are needed."""
+
+    minutes: int
+    kept: timedelta | None
+    """Since the end of the bucket; None: for ever. Older times are read in longer buckets."""
+
+    @property
+    def length(self) -> timedelta:
+        return timedelta(minutes=self.minutes)
+
+
+# Each default interval of the metrics is one of these, so that a window is read as it is stored. What goes is pruned only
+# where many projects have few runs each would it be many rows: there a row of a short bucket holds a single run.
+GRAINS = (
+    Grain(15, timedelta(days=4)),
+    Grain(60, timedelta(days=35)),
+    Grain(360, None),
+)
+
+
+class Rollup(SQLModel, table=True):
+    """The runs of one provider's model in one bucket. Every column that is no part of the key is a sum."""
+
+    __tablename__ = "rollups"
+
+    project_id: str = column("Project of the runs; empty for all projects together.", key=True)
+    grain: int = column("Length of the bucket in minutes.", SmallInteger, key=True)
+    bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
+    provider: str = column("Provider of the runs.", key=True)
+    model: str = column("Model of the runs.", key=True)
+    runs: int = column("Runs.", BigInteger)
+    errors: int = column("Runs that ended in an error.", BigInteger)
+    timeouts: int = column("Runs that ended in a timeout.", BigInteger)
+    unpriced: int = column("Runs whose cost is not known.", BigInteger)
+    estimated: int = column("Runs whose cost is an estimate.", BigInteger)
+    cost_usd: Decimal = column("Cost in US dollars.", Numeric)
+    # Sums of what a client may send have no upper end.
+    input_tokens: Decimal = column("Input tokens, cached ones included.", Numeric)
+    output_tokens: Decimal = column("Output tokens, reasoning included.", Numeric)
+    cached_input_tokens: Decimal = column("Input tokens read from a cache.", Numeric)
+    cache_write_tokens: Decimal = column("Input tokens written to a cache.", Numeric)
+    reasoning_tokens: Decimal = column("Output tokens spent on reasoning.", Numeric)
+
+
+class LatencySketch(SQLModel, table=True):
+    """How the latencies of a bucket's runs are distributed, close enough for percentiles within 1 %."""
+
+    __tablename__ = "latency_sketches"
+
+    project_id: str = column("Project of the runs; empty for all projects together.", key=True)
+    grain: int = column("Length of the bucket in minutes.", SmallInteger, key=True)
+    bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
+    latencies: list[int] = column(
+        "Twice each latency in milliseconds, or twice the middle of its bin where there are many, ascending; from 1e9 on the "
+        "number of a bin.",
+        ARRAY(Integer),
+    )
+    counts: list[int] = column("Runs with each of these latencies.", ARRAY(Integer))

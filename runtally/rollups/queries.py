@@ -1,0 +1,224 @@
+"""SQL that proves and repairs the rollups: what they should be, counted from the runs, beside what they are.
+
+Both sides are read in one statement, so that ingest may go on meanwhile, and a repair adds the difference to whatever the
+rollups have become by then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runtally.db.database import Connection
+from runtally.models.rollup import EVERYTHING, GRAINS, Grain
+from runtally.rollups.rolling import (
+    BINNED,
+    FINEST,
+    GRAIN_ROWS,
+    KEY,
+    LATENCY,
+    ON_SAME_CELL,
+    ON_SAME_SKETCH,
+    SUMS,
+    bucket_of,
+    sums,
+)
+
+_NAMES = ", ".join(SUMS)
+_COARSEST = GRAINS[-1].minutes
+
+# Parameters of all four: project, start and end of whole days, now.
+_SHOULD_BE = f"""
+  SELECT minutes AS grain, {bucket_of("quarter", "minutes")} AS bucket, {{columns}}
+    FROM (SELECT {bucket_of("occurred_at", FINEST)} AS quarter, {{counted}}
+            FROM runs
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+        GROUP BY {{groups}}) AS counted
+         CROSS JOIN {GRAIN_ROWS}
+   WHERE kept IS NULL OR {bucket_of("quarter", "minutes")} >= $4::timestamptz - kept"""  # noqa: S608  # Names of the declaration, here and below.
+_IS = f"""
+  SELECT grain, bucket, {{columns}}
+    FROM {{table}} JOIN {GRAIN_ROWS} ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""  # noqa: S608
+# All projects together should be the sum over each.
+_SUM_OF_PROJECTS = """
+  SELECT grain, bucket, {columns}
+    FROM {table}
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL"""
+_UNNESTED = "latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)"
+
+
+def _cells(should_be: str) -> str:
+    columns = f"provider, model, {_NAMES}"
+    negative = f"provider, model, {', '.join(f'-{name}' for name in SUMS)}"
+    return f"""
+WITH difference AS (
+  SELECT grain, bucket, provider, model, {", ".join(f"sum({name}) AS {name}" for name in SUMS)}
+    FROM ({should_be.format(columns=columns, counted=f"provider, model, {sums()}", groups="1, 2, 3", table="rollups")}
+   UNION ALL {_IS.format(columns=negative, table="rollups")}) AS both_sides
+GROUP BY 1, 2, 3, 4
+  HAVING {" OR ".join(f"sum({name}) <> 0" for name in SUMS)}
+)"""  # noqa: S608
+
+
+def _sketches(should_be: str) -> str:
+    """In bins, as all of them can be compared."""
+    counted = f"{LATENCY} AS latency, count(*) AS n"
+    return f"""
+WITH difference AS (
+  SELECT grain, bucket, {BINNED} AS latency, sum(n)::int AS runs
+    FROM ({should_be.format(columns="latency, n", counted=counted, groups="1, 2", table=_UNNESTED)}
+   UNION ALL {_IS.format(columns="latency, -n", table=_UNNESTED)}) AS both_sides
+   WHERE latency IS NOT NULL
+GROUP BY 1, 2, 3
+  HAVING sum(n) <> 0
+)"""  # noqa: S608
+
+
+_FIRST_CELL = """
+SELECT count(*) OVER () AS differing, grain, bucket, provider || ' ' || model AS name, runs::bigint, cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket, provider, model
+ LIMIT 1
+"""
+_FIRST_BIN = """
+SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket, latency
+ LIMIT 1
+"""
+_ADD_CELLS = f"""
+INSERT INTO rollups AS held ({", ".join(KEY)}, {_NAMES})
+     SELECT $1, grain, bucket, provider, model, {_NAMES}
+       FROM difference
+   ORDER BY grain, bucket, provider, model
+{ON_SAME_CELL}
+"""  # noqa: S608
+_ADD_SKETCHES = f"""
+INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+     SELECT $1, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+       FROM difference
+   GROUP BY grain, bucket
+   ORDER BY grain, bucket
+{ON_SAME_SKETCH}
+"""  # noqa: S608
+
+SELECT_CELL_DIFFERENCE = _cells(_SHOULD_BE) + _FIRST_CELL
+SELECT_SKETCH_DIFFERENCE = _sketches(_SHOULD_BE) + _FIRST_BIN
+SELECT_CELL_DIFFERENCE_OF_ALL = _cells(_SUM_OF_PROJECTS) + _FIRST_CELL
+SELECT_SKETCH_DIFFERENCE_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _FIRST_BIN
+UPSERT_CELLS = _cells(_SHOULD_BE) + _ADD_CELLS
+UPSERT_SKETCHES = _sketches(_SHOULD_BE) + _ADD_SKETCHES
+UPSERT_CELLS_OF_ALL = _cells(_SUM_OF_PROJECTS) + _ADD_CELLS
+UPSERT_SKETCHES_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _ADD_SKETCHES
+DELETE_EMPTY_CELLS = "DELETE FROM rollups WHERE project_id = $1 AND runs = 0"
+DELETE_EMPTY_SKETCHES = "DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'"
+
+SELECT_SPAN = f"""
+  SELECT least((SELECT min(occurred_at) FROM runs WHERE project_id = $1),
+               (SELECT min(bucket) FROM rollups WHERE project_id = $1 AND grain = {_COARSEST})) AS first,
+         greatest((SELECT max(occurred_at) FROM runs WHERE project_id = $1),
+                  (SELECT max(bucket) FROM rollups WHERE project_id = $1 AND grain = {_COARSEST})) AS last
+"""  # noqa: S608
+SELECT_PROJECTS = f"""
+   SELECT id FROM projects
+    UNION
+   SELECT DISTINCT project_id FROM rollups WHERE grain = {_COARSEST} AND project_id <> '{EVERYTHING}'
+ ORDER BY 1
+"""  # noqa: S608
+SELECT_IS_MISSING = "SELECT NOT EXISTS (SELECT FROM rollups) AND EXISTS (SELECT FROM runs)"
+
+# Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this.
+_EXPIRED = """
+WITH expired AS (
+  SELECT {table}.project_id, grain, bucket{more}
+    FROM (SELECT id FROM projects UNION ALL SELECT '{everything}') AS scopes
+         JOIN {table} ON {table}.project_id = scopes.id
+   WHERE grain = $1 AND bucket < $2
+   LIMIT $3
+     FOR UPDATE OF {table} SKIP LOCKED
+)
+DELETE FROM {table} USING expired
+      WHERE ({table}.project_id, {table}.grain, {table}.bucket) = (expired.project_id, expired.grain, expired.bucket)
+  RETURNING 1
+"""
+DELETE_EXPIRED_CELLS = _EXPIRED.format(table="rollups", more=", provider, model", everything=EVERYTHING)
+DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", everything=EVERYTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the rollups of a project first differ from its runs, and by how much: what they lack is positive."""
+
+    differing: int
+    """Rows that differ in the same stretch of time."""
+    grain: int
+    bucket: datetime
+    name: str
+    """Provider and model; or latencies, if these differ."""
+    runs: int
+    cost_usd: object
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Whole days of a project, or of all together."""
+
+    project_id: str
+    since: datetime
+    until: datetime
+
+
+async def select_projects(connection: Connection) -> tuple[str, ...]:
+    return tuple(row["id"] for row in await connection.fetch(SELECT_PROJECTS))
+
+
+async def select_span(connection: Connection, project_id: str) -> tuple[datetime, datetime] | None:
+    """From the first to the last run or rollup."""
+    row = await connection.fetchrow(SELECT_SPAN, project_id)
+    return (row["first"], row["last"]) if row and row["first"] else None
+
+
+async def select_difference(connection: Connection, stretch: Stretch, now: datetime) -> Difference | None:
+    """The first difference of a stretch, sums before latencies."""
+    of_all = stretch.project_id == EVERYTHING
+    for statement in (
+        SELECT_CELL_DIFFERENCE_OF_ALL if of_all else SELECT_CELL_DIFFERENCE,
+        SELECT_SKETCH_DIFFERENCE_OF_ALL if of_all else SELECT_SKETCH_DIFFERENCE,
+    ):
+        row = await connection.fetchrow(statement, stretch.project_id, stretch.since, stretch.until, now)
+        if row:
+            return Difference(**row)
+    return None
+
+
+async def repair(connection: Connection, stretch: Stretch, now: datetime) -> int:
+    """Make the rollups of a stretch what they should be; how many rows that changed."""
+    of_all = stretch.project_id == EVERYTHING
+    changed = 0
+    for statement in (
+        UPSERT_SKETCHES_OF_ALL if of_all else UPSERT_SKETCHES,
+        UPSERT_CELLS_OF_ALL if of_all else UPSERT_CELLS,
+    ):
+        changed += _rows(await connection.execute(statement, stretch.project_id, stretch.since, stretch.until, now))
+    return changed
+
+
+async def delete_empty(connection: Connection, project_id: str) -> None:
+    await connection.execute(DELETE_EMPTY_SKETCHES, project_id)
+    await connection.execute(DELETE_EMPTY_CELLS, project_id)
+
+
+async def is_missing(connection: Connection) -> bool:
+    """Whether there are runs but no rollups at all."""
+    return bool(await connection.fetchval(SELECT_IS_MISSING))
+
+
+async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
+    """Forget short buckets that nobody reads any more; how many rows that were."""
+    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_CELLS)
+    return max([_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])
+
+
+def _rows(tag: str) -> int:
+    """The number at the end of what Postgres says that it did."""
+    return int(tag.rpartition(" ")[2])

@@ -1,0 +1,127 @@
+"""Group commit: many requests in one flush, each with its own answer."""
+
+import asyncio
+import uuid
+from datetime import UTC, datetime
+
+import asyncpg
+import pytest
+
+from runtally.db.database import Connection, Database
+from runtally.errors import StoreBusy, StoreUnavailable
+from runtally.ingest import writer as module
+from runtally.ingest.queries import insert_runs
+from runtally.ingest.writer import Writer
+from runtally.models.run import Status, StoredRun
+
+NOW = datetime(2026, 3, 29, 1, 7, 5, 123456, tzinfo=UTC)
+
+
+def made(project_id: str, run_id: str = "", *, latency_ms: int = 5) -> StoredRun:
+    return StoredRun(
+        project_id=project_id,
+        id=run_id or uuid.uuid4().hex,
+        occurred_at=NOW,
+        provider="acme",
+        model="large",
+        status=Status.SUCCESS,
+        latency_ms=latency_ms,
+        created_at=NOW,
+    )
+
+
+async def stored(database: Database, project_id: str) -> int:
+    async with database.connection() as connection:
+        return int(await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id))
+
+
+async def test_requests_that_come_together_are_each_told_what_was_new(database: Database, project_id: str) -> None:
+    async with Writer.opened(database, queued=False) as writer:
+        new = await asyncio.gather(
+            *(writer.store([made(project_id, f"r{number % 20}"), made(project_id, "shared")]) for number in range(60))
+        )
+
+    assert sum(new) == await stored(database, project_id) == 21
+
+
+async def test_a_flush_takes_all_that_came_meanwhile(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes: list[int] = []
+    begun = asyncio.Event()
+
+    async def counted(connection: Connection, runs: list[StoredRun], *, queued: bool) -> frozenset[tuple[str, str]]:
+        flushes.append(len(runs))
+        begun.set()
+        return await insert_runs(connection, runs, queued=queued)
+
+    monkeypatch.setattr(module, "insert_runs", counted)
+    async with Writer.opened(database, queued=False) as writer:
+        first = asyncio.create_task(writer.store([made(project_id)]))
+        await begun.wait()
+        await asyncio.gather(first, *(writer.store([made(project_id)]) for _ in range(40)))
+
+    assert flushes == [1, 40]
+
+
+async def test_a_row_that_cannot_be_stored_fails_its_own_request_alone(database: Database, project_id: str) -> None:
+    poisoned = made(project_id, latency_ms=2**70)
+    async with Writer.opened(database, queued=False) as writer:
+        answers = await asyncio.gather(
+            writer.store([made(project_id)]),
+            writer.store([made(project_id), poisoned]),
+            writer.store([made(project_id)]),
+            return_exceptions=True,
+        )
+
+    assert answers[0] == answers[2] == 1
+    assert isinstance(answers[1], asyncpg.DataError)
+    assert await stored(database, project_id) == 2
+
+
+async def test_too_many_waiting_runs_are_refused_at_once(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_OF_PROJECT", 3)
+    monkeypatch.setattr(module, "MAX_WAITING", 5)
+    async with Writer.opened(database, queued=False) as writer:
+        sent = [asyncio.create_task(writer.store([made(project_id)])) for _ in range(5)]
+        others = [asyncio.create_task(writer.store([made(f"{project_id}-{number}")])) for number in range(4)]
+        answers = await asyncio.gather(*sent, *others, return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [int, int, int, StoreBusy, StoreBusy, int, int, StoreBusy, StoreBusy]
+    assert await stored(database, project_id) == 3
+
+
+async def test_projects_take_turns(database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has sent much does not keep the others waiting."""
+    monkeypatch.setattr(module, "FLUSHED_AT_ONCE", 2)
+    done: list[str] = []
+
+    async def store(writer: Writer, name: str) -> None:
+        await writer.store([made(name)])
+        done.append(name)
+
+    async with Writer.opened(database, queued=False) as writer:
+        await asyncio.gather(*(store(writer, project_id) for _ in range(10)), store(writer, f"{project_id}-small"))
+
+    assert f"{project_id}-small" in done[:2]
+
+
+async def test_closing_stores_what_was_taken(database: Database, project_id: str) -> None:
+    async with Writer.opened(database, queued=False) as writer:
+        waiting = [asyncio.create_task(writer.store([made(project_id)])) for _ in range(10)]
+        await asyncio.sleep(0)
+
+    assert await stored(database, project_id) == 10
+    assert await asyncio.gather(*waiting) == [1] * 10
+
+
+async def test_without_a_database_every_request_is_told() -> None:
+    async with (
+        Database("postgresql://nobody@127.0.0.1:1/none") as away,
+        Writer.opened(away, queued=False) as writer,
+    ):
+        answers = await asyncio.gather(*(writer.store([made("p")]) for _ in range(3)), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 3

@@ -1,0 +1,190 @@
+"""The rollups are the sums of the runs, whatever happened to these."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runtally.access.projects import erase
+from runtally.db.database import Database
+from runtally.ingest.queries import insert_runs
+from runtally.metrics.read import read_metrics
+from runtally.metrics.window import Range, Window
+from runtally.models.run import CostSource, Status, StoredRun
+from runtally.pricing.cost import Cost
+from runtally.pricing.queries import update_costs
+from runtally.rollups import upkeep
+
+# Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
+NOW = datetime.now(UTC)
+
+moments = st.timedeltas(timedelta(days=-40), timedelta(hours=23)).map(lambda offset: NOW + offset)
+runs = st.builds(
+    StoredRun,
+    project_id=st.sampled_from(["one", "two"]),
+    id=st.sampled_from([f"run-{number}" for number in range(30)]),
+    occurred_at=moments,
+    provider=st.sampled_from(["acme", "bolt"]),
+    model=st.sampled_from(["large", "small"]),
+    status=st.sampled_from(Status),
+    input_tokens=st.none() | st.integers(0, 2**53 - 1),
+    reasoning_tokens=st.none() | st.integers(0, 9),
+    latency_ms=st.none() | st.integers(0, 10**6),
+    cost_usd=st.none() | st.decimals(0, 10, places=12),
+    created_at=st.just(NOW),
+)
+batches = st.lists(st.lists(runs, min_size=1, max_size=12), min_size=1, max_size=4)
+
+
+@pytest.fixture
+async def own(empty_database_url: str) -> AsyncIterator[Database]:
+    async with Database(empty_database_url) as database:
+        yield database
+
+
+async def differences(database: Database) -> dict[str, str]:
+    """Where the rollups differ from the runs, by project."""
+    return {project: str(found) async for project, found in upkeep.verify(database, NOW) if found}
+
+
+async def insert(database: Database, sent: list[StoredRun]) -> None:
+    async with database.connection() as connection:
+        await insert_runs(connection, sent)
+
+
+async def price(database: Database, project_id: str, run_ids: list[str]) -> None:
+    costs = dict.fromkeys(run_ids, Cost(Decimal("0.125"), CostSource.CATALOG, estimated=True, entry_id=1))
+    async with database.connection() as connection:
+        await update_costs(connection, project_id, costs, NOW, queued=False)
+
+
+def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredRun:
+    return StoredRun(
+        project_id=project_id,
+        id=run_id,
+        occurred_at=NOW - age,
+        provider="acme",
+        model="large",
+        status=Status.SUCCESS,
+        latency_ms=100 + len(run_id),
+        cost_usd=Decimal("0.25"),
+        created_at=NOW,
+    )
+
+
+async def clear(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("TRUNCATE runs, rollups, latency_sketches, projects, outbox")
+
+
+@given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
+    own: Database, sent: list[list[StoredRun]], erased: str, prices: bool
+) -> None:
+    await clear(own)
+    sent = deepcopy(sent)
+    for batch in sent:
+        await insert(own, batch)
+    assert await differences(own) == {}
+    if prices:
+        await price(own, "one", [run.id for batch in sent for run in batch])
+        assert await differences(own) == {}
+    if any(run.project_id == erased for batch in sent for run in batch):
+        async with own.session() as session:
+            await erase(session, erased)
+        assert await differences(own) == {}
+        async with own.connection() as connection:
+            assert not await connection.fetchval("SELECT count(*) FROM rollups WHERE project_id = $1", erased)
+
+
+DAMAGES = {
+    "a lost bucket": "DELETE FROM rollups WHERE project_id = 'one' AND grain = 360",
+    "a cost that is off": "UPDATE rollups SET cost_usd = cost_usd + 1 WHERE project_id = 'two'",
+    "a sum over all that is off": "UPDATE rollups SET runs = runs - 1 WHERE project_id = ''",
+    "a lost sketch": "DELETE FROM latency_sketches WHERE project_id = 'one' AND grain = 60",
+    "a run that came by another way": "DELETE FROM runs WHERE id = 'r0'",
+    "no rollups at all": "TRUNCATE rollups, latency_sketches",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_difference_is_found_and_repaired(own: Database, damage: str) -> None:
+    await insert(own, [made(project, f"r{number}") for project in ("one", "two") for number in range(5)])
+    async with own.connection() as connection:
+        await connection.execute(DAMAGES[damage])
+
+    assert await differences(own)
+    assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) > 0
+    assert await differences(own) == {}
+    assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) == 0
+
+
+async def test_a_rebuild_goes_on_beside_ingest(own: Database) -> None:
+    await insert(own, [made("one", f"r{number}") for number in range(200)])
+    async with own.connection() as connection:
+        await connection.execute("UPDATE rollups SET runs = runs + 7; DELETE FROM latency_sketches")
+
+    async def ingest() -> None:
+        for number in range(30):
+            await insert(own, [made("one", f"later-{number}"), made("two", f"later-{number}")])
+
+    async def rebuild() -> None:
+        for _ in range(5):
+            async for _ in upkeep.rebuild(own, NOW):
+                pass
+
+    await asyncio.gather(ingest(), rebuild(), ingest())
+
+    assert await differences(own) == {}
+
+
+async def test_short_buckets_go_and_nothing_that_is_read_changes(own: Database) -> None:
+    sent = [made("one", f"r{hours}", age=timedelta(hours=hours)) for hours in range(0, 40 * 24, 5)]
+    await insert(own, sent)
+    window = Window.of(Range.MONTH, NOW, timedelta(hours=1))
+    async with own.connection() as connection:
+        before = await read_metrics(connection, window, "one")
+
+    later = NOW + timedelta(days=2)
+    assert await upkeep.prune(own, later) > 0
+
+    async with own.connection() as connection:
+        oldest = await connection.fetchval("SELECT min(bucket) FROM rollups WHERE grain = 15")
+        after = await read_metrics(connection, replace(window, now=later), "one")
+    assert oldest >= later - timedelta(days=4, minutes=15)
+    assert after.points == before.points
+    assert [found async for _, found in upkeep.verify(own, later) if found] == []
+
+
+async def test_writers_of_the_same_buckets_do_not_deadlock(own: Database) -> None:
+    """All of them add to the same sums, in orders that differ."""
+
+    async def write(writer: int) -> None:
+        for turn in range(10):
+            projects = sorted(["one", "two", "three"], key=lambda name: hash((name, writer, turn)))
+            await insert(own, [made(project, f"{writer}-{turn}") for project in projects])
+
+    await asyncio.gather(*map(write, range(8)))
+
+    assert await differences(own) == {}
+    async with own.connection() as connection:
+        metrics = await read_metrics(connection, Window.of(Range.DAY, NOW), None)
+    assert metrics.total.runs == 240
+
+
+async def test_rollups_that_were_never_made_are_made_once(own: Database) -> None:
+    assert not await upkeep.rebuild_if_missing(own, NOW)
+    await insert(own, [made("one", "r1")])
+    async with own.connection() as connection:
+        await connection.execute("TRUNCATE rollups, latency_sketches")
+
+    assert await upkeep.rebuild_if_missing(own, NOW)
+    assert not await upkeep.rebuild_if_missing(own, NOW)
+    assert await differences(own) == {}

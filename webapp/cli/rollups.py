@@ -1,0 +1,77 @@
+"""`runtally rollups`: verify, rebuild."""
+
+import sys
+
+import click
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.models.rollup import EVERYTHING
+from runtally.rollups import upkeep
+from runtally.rollups.queries import Difference
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+
+
+@click.group()
+def rollups() -> None:
+    """The sums that pages and metrics are read from: prove that they are those of the runs, and repair them.
+
+    \b
+    Example: runtally rollups verify
+    """
+
+
+@rollups.command()
+def verify() -> None:
+    """Count all runs again, and compare with the rollups. Ingest may go on meanwhile.
+
+    Exits with 1 at differences, and shows the first of each project.
+
+    \b
+    Example: runtally rollups verify
+    """
+
+    async def work(_settings: Settings, database: Database) -> int:
+        projects = different = 0
+        async for project_id, difference in upkeep.verify(database, system_clock()):
+            projects += project_id != EVERYTHING
+            if difference:
+                different += 1
+                click.echo(line_of(project_id, difference))
+        click.echo(f"{projects:,} projects compared; {different or 'none'} of the sums differ from their runs.")
+        return different
+
+    if with_database(work):
+        click.echo("`runtally rollups rebuild` repairs them.")
+        sys.exit(1)
+
+
+@rollups.command()
+def rebuild() -> None:
+    """Make the rollups what they should be, while ingest and pages go on. May be run again at any time.
+
+    \b
+    Example: runtally rollups rebuild
+    """
+
+    async def work(_settings: Settings, database: Database) -> tuple[int, int]:
+        projects = rows = 0
+        async for project_id, changed in upkeep.rebuild(database, system_clock()):
+            projects += project_id != EVERYTHING
+            rows += changed
+            if changed:
+                click.echo(f"{project_id or 'All projects together'}: {changed:,} rows changed")
+        return projects, rows
+
+    projects, rows = with_database(work)
+    click.echo(f"{projects:,} projects counted; {rows:,} rows changed.")
+
+
+def line_of(project_id: str, found: Difference) -> str:
+    """What differs first, and by how much the rollups are off."""
+    verb = "lack" if found.runs >= 0 else "have too many:"
+    return (
+        f"{project_id or 'All projects together'}: {found.differing:,} sums differ, first those of {found.bucket:%Y-%m-%d %H:%M} "
+        f"({found.grain} minutes, {found.name}), which {verb} {abs(found.runs):,} runs and {found.cost_usd} USD"
+    )
