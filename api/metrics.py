@@ -14,7 +14,7 @@ from api.reply import reply
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import camel
-from runtally.metrics.read import read_metrics
+from runtally.metrics.read import read_points
 from runtally.metrics.values import Metrics, Point
 from runtally.metrics.window import INTERVALS, Range, Window, parse_interval
 from runtally.money import as_json
@@ -143,7 +143,7 @@ async def get_metrics() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
     async with services().database.connection() as connection:
-        metrics = await read_metrics(connection, window, project_id)
+        metrics = await read_points(connection, window, project_id)
     return reply(_answer(metrics))
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-
-import asyncpg
+from decimal import Decimal
 
 from runtally.db.database import Connection
 from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectCell
@@ -11,7 +10,7 @@ from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
 from runtally.models.rollup import EVERYTHING, GRAINS
-from runtally.rollups.rolling import LATENCY, SUMS, sums
+from runtally.rollups.rolling import LATENCY, sums
 
 # Parameters of all that read a window: the scope, which is a project or everything; the stored buckets that cover it, as
 # arrays of grains, starts and ends; start and end of the rest, which is read from the runs; the window's start, and the
@@ -30,14 +29,22 @@ _REST = f"""projects
      AND runs.occurred_at >= $5
      AND runs.occurred_at < $6"""
 _NUMBER = "floor(date_part('epoch', {moment} - $7::timestamptz) / $8::int)::int"
-_SUMS_OF_STORED = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
+# What a tally is made of, in its order.
+_TALLIED = ("runs", "errors", "timeouts", "unpriced", "cost_usd", "input_tokens", "output_tokens")
+_STORED_COLUMNS = ", ".join(_TALLIED)
+_TALLY = """sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out"""
 
 SELECT_CELLS = f"""
-  SELECT number, provider, model, {_SUMS_OF_STORED}
-    FROM (SELECT {_NUMBER.format(moment="bucket")} AS number, provider, model, {", ".join(SUMS)}
+  SELECT number, provider, model, {_TALLY}
+    FROM (SELECT {_NUMBER.format(moment="bucket")} AS number, provider, model, {_STORED_COLUMNS}
             FROM {_STORED.format(table="rollups", project="$1")}
        UNION ALL
-          SELECT {_NUMBER.format(moment="occurred_at")}, provider, model, {sums()}
+          SELECT {_NUMBER.format(moment="occurred_at")}, provider, model, {sums(only=_TALLIED)}
             FROM {_REST}
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3
@@ -56,14 +63,14 @@ GROUP BY 1
 """  # noqa: S608  # Names and expressions of the declaration.
 
 SELECT_PROJECT_CELLS = f"""
-  SELECT project_id, number, {_SUMS_OF_STORED}
-    FROM (SELECT projects.id AS project_id, {_NUMBER.format(moment="bucket")} AS number, {", ".join(SUMS)}
+  SELECT project_id, number, {_TALLY}
+    FROM (SELECT projects.id AS project_id, {_NUMBER.format(moment="bucket")} AS number, {_STORED_COLUMNS}
             FROM projects
                  CROSS JOIN {_STORED.format(table="rollups", project="projects.id")}
            WHERE $1 = '{EVERYTHING}'
               OR projects.id = $1
        UNION ALL
-          SELECT project_id, {_NUMBER.format(moment="occurred_at")}, {sums()}
+          SELECT project_id, {_NUMBER.format(moment="occurred_at")}, {sums(only=_TALLIED)}
             FROM {_REST}
         GROUP BY 1, 2) AS cells
 GROUP BY 1, 2
@@ -108,7 +115,7 @@ ORDER BY projects.name, projects.id
 async def select_cells(connection: Connection, window: Window, project_id: str | None) -> tuple[Cell, ...]:
     rows = await connection.fetch(SELECT_CELLS, *_parameters(window, project_id))
     start_of = _starts(window)
-    return tuple(Cell(start_of(row["number"]), row["provider"], row["model"], _tally(row)) for row in rows)
+    return tuple(Cell(start_of(number), provider, model, _tally(*sums)) for number, provider, model, *sums in rows)
 
 
 async def select_sketches(
@@ -129,7 +136,7 @@ async def select_project_cells(
 ) -> tuple[ProjectCell, ...]:
     rows = await connection.fetch(SELECT_PROJECT_CELLS, *_parameters(window, project_id))
     start_of = _starts(window)
-    return tuple(ProjectCell(row["project_id"], start_of(row["number"]), _tally(row)) for row in rows)
+    return tuple(ProjectCell(project, start_of(number), _tally(*sums)) for project, number, *sums in rows)
 
 
 async def select_costs_of_all_time(connection: Connection, project_id: str | None) -> tuple[CostOfAllTime, ...]:
@@ -169,12 +176,7 @@ def _starts(window: Window) -> Callable[[int], datetime]:
     return lambda number: start + number * interval
 
 
-def _tally(row: asyncpg.Record) -> Tally:
-    return Tally(
-        runs=int(row["runs"]),
-        failed=int(row["errors"] + row["timeouts"]),
-        unpriced=int(row["unpriced"]),
-        cost_usd=row["cost_usd"],
-        tokens_in=int(row["input_tokens"]),
-        tokens_out=int(row["output_tokens"]),
-    )
+def _tally(  # noqa: PLR0913, PLR0917  # The columns of a row, thousands of times.
+    runs: int, failed: int, unpriced: int, cost_usd: Decimal, tokens_in: Decimal, tokens_out: Decimal, /
+) -> Tally:
+    return Tally(runs, failed, unpriced, cost_usd, int(tokens_in), int(tokens_out))

@@ -1,14 +1,15 @@
 """What metrics are made of. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Self
+from typing import Self, TypeVar
 
 from runtally.metrics.window import Window
 
 ZERO = Decimal(0)
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,21 @@ class Tally:
     tokens_out: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.runs + other.runs,
-            self.failed + other.failed,
-            self.unpriced + other.unpriced,
-            self.cost_usd + other.cost_usd,
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-        )
+        return Tally.sum((self, other))
+
+    @classmethod
+    def sum(cls, tallies: Iterable["Tally"]) -> "Tally":
+        """Of thousands: without a value for each step."""
+        runs = failed = unpriced = tokens_in = tokens_out = 0
+        cost_usd = ZERO
+        for one in tallies:
+            runs += one.runs
+            failed += one.failed
+            unpriced += one.unpriced
+            cost_usd += one.cost_usd
+            tokens_in += one.tokens_in
+            tokens_out += one.tokens_out
+        return cls(runs, failed, unpriced, cost_usd, tokens_in, tokens_out)
 
     @property
     def tokens(self) -> int:
@@ -48,6 +56,9 @@ class Tally:
         """Over the runs whose cost is known; 0 without any."""
         priced = self.runs - self.unpriced
         return self.cost_usd / priced if priced else ZERO
+
+
+NOTHING = Tally()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +107,9 @@ class Metrics:
     def of(cls, window: Window, cells: Iterable[Cell], latencies: Mapping[datetime | None, Latency]) -> Self:
         """From cells and the latency of each bucket, that of the whole window under None."""
         cells = tuple(cells)
-        tallies: dict[datetime, Tally] = {}
-        for cell in cells:
-            tallies[cell.bucket] = tallies.get(cell.bucket, Tally()) + cell.tally
+        tallies = _summed((cell.bucket, cell.tally) for cell in cells)
         points = tuple(
-            Point(bucket, tallies.get(bucket, Tally()), latencies.get(bucket, Latency())) for bucket in window.buckets
+            Point(bucket, tallies.get(bucket, NOTHING), latencies.get(bucket, Latency())) for bucket in window.buckets
         )
         return cls(window, cells, points, latencies.get(None, Latency()))
 
@@ -108,22 +117,26 @@ class Metrics:
         """The same runs in longer buckets. Percentiles can't be added up, so only that of the whole window stays."""
         window = self.window.in_buckets_of(interval)
         start = window.start
-        sums: dict[tuple[datetime, str, str], Tally] = {}
-        for cell in self.cells:
-            bucket = start + (cell.bucket - start) // interval * interval
-            key = bucket, cell.provider, cell.model
-            sums[key] = sums.get(key, Tally()) + cell.tally
+        sums = _summed(
+            ((start + (cell.bucket - start) // interval * interval, cell.provider, cell.model), cell.tally)
+            for cell in self.cells
+        )
         return Metrics.of(window, (Cell(*key, tally) for key, tally in sums.items()), {None: self.latency})
 
     def __post_init__(self) -> None:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
-        set_once(self, "total", sum((cell.tally for cell in self.cells), Tally()))
-        set_once(self, "by_provider", _grouped((cell.provider, cell.tally) for cell in self.cells))
-        set_once(self, "by_model", _grouped((cell.model, cell.tally) for cell in self.cells))
+        models = _summed(((cell.provider, cell.model), cell.tally) for cell in self.cells)
+        set_once(self, "total", Tally.sum(models.values()))
+        set_once(self, "by_provider", _ranked((provider, tally) for (provider, _), tally in models.items()))
+        set_once(self, "by_model", _ranked((model, tally) for (_, model), tally in models.items()))
 
 
-def _grouped(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:
-    groups: dict[str, Tally] = {}
-    for name, tally in tallies:
-        groups[name] = groups.get(name, Tally()) + tally
-    return dict(sorted(groups.items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))
+def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
+    groups: dict[Key, list[Tally]] = {}
+    for key, tally in tallies:
+        groups.setdefault(key, []).append(tally)
+    return {key: Tally.sum(group) for key, group in groups.items()}
+
+
+def _ranked(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:
+    return dict(sorted(_summed(tallies).items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))

@@ -119,6 +119,7 @@ SELECT_SPAN = f"""
          greatest((SELECT max(occurred_at) FROM runs WHERE project_id = $1),
                   (SELECT max(bucket) FROM rollups WHERE project_id = $1 AND grain = {_COARSEST})) AS last
 """  # noqa: S608
+SELECT_SPAN_OF_ALL = f"SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = {_COARSEST}"  # noqa: S608
 SELECT_PROJECTS = f"""
    SELECT id FROM projects
     UNION
@@ -174,7 +175,10 @@ async def select_projects(connection: Connection) -> tuple[str, ...]:
 
 async def select_span(connection: Connection, project_id: str) -> tuple[datetime, datetime] | None:
     """From the first to the last run or rollup."""
-    row = await connection.fetchrow(SELECT_SPAN, project_id)
+    if project_id == EVERYTHING:
+        row = await connection.fetchrow(SELECT_SPAN_OF_ALL)
+    else:
+        row = await connection.fetchrow(SELECT_SPAN, project_id)
     return (row["first"], row["last"]) if row and row["first"] else None
 
 

@@ -4,6 +4,7 @@ Rollups change by what was done to runs, never by what is expected to be there, 
 meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that went; one that changed is both.
 """
 
+from collections.abc import Sequence
 from math import log
 
 from runtally.models.rollup import EVERYTHING, EXACT_LATENCIES, GRAINS, LATENCY_BASE, LONGEST_EXACT_MS, Rollup
@@ -85,9 +86,9 @@ def bucket_of(moment: str, minutes: str | int) -> str:
     return f"to_timestamp(floor(date_part('epoch', {moment}) / ({minutes} * 60)) * ({minutes} * 60))"
 
 
-def sums(weight: str = "1") -> str:
-    """SQL of all sums over rows of runs."""
-    return ",\n         ".join(f"{_OF_RUNS[name].format(weight=weight)} AS {name}" for name in SUMS)
+def sums(weight: str = "1", only: Sequence[str] = SUMS) -> str:
+    """SQL of the sums over rows of runs."""
+    return ",\n         ".join(f"{_OF_RUNS[name].format(weight=weight)} AS {name}" for name in only)
 
 
 def rolling(runs: str, *, now: str, weight: str = "1") -> str:

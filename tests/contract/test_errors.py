@@ -96,7 +96,7 @@ async def test_a_bug_shows_nothing_but_its_code(database_url: str, monkeypatch: 
     async def break_down(*_: object) -> None:
         raise RuntimeError("secret-detail")
 
-    monkeypatch.setattr("api.metrics.read_metrics", break_down)
+    monkeypatch.setattr("api.metrics.read_points", break_down)
     app = create_app(settings_for(database_url, service_dev_mode=True))
     async with app.test_app():
         response = await app.test_client().get("/api/metrics?projectId=p")

@@ -124,6 +124,10 @@ async def test_a_difference_is_found_and_repaired(own: Database, damage: str) ->
     assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) > 0
     assert await differences(own) == {}
     assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) == 0
+    async with own.connection() as connection:
+        metrics = await read_metrics(connection, Window.of(Range.DAY, NOW), None)
+        counted = await connection.fetchval("SELECT count(*) FROM runs")
+    assert metrics.total.runs == counted
 
 
 async def test_a_rebuild_goes_on_beside_ingest(own: Database) -> None:
