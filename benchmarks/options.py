@@ -1,0 +1,65 @@
+"""What of the benchmark is run, and for how long."""
+
+import os
+from dataclasses import dataclass
+
+ALL_ROWS = tuple(range(1, 14))
+ALL_SIZES = (0.1, 1.0, 10.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """ROWS, SIZES (millions of stored runs) and SHORT of the environment."""
+
+    rows: tuple[int, ...]
+    sizes: tuple[int, ...]
+    """Numbers of stored runs, ascending."""
+    is_short: bool
+
+    @classmethod
+    def of_environment(cls) -> "Options":
+        """Raises `SystemExit` that says what a variable may be."""
+        rows = _numbers("ROWS", ALL_ROWS)
+        if not set(rows) <= set(ALL_ROWS):
+            raise SystemExit("ROWS are numbers from 1 to 13, such as ROWS=1,2,8.")
+        sizes = tuple(round(size * 1_000_000) for size in sorted(_numbers("SIZES", ALL_SIZES)))
+        if min(sizes) < 1_000:  # noqa: PLR2004  # A thousand projects have a run each.
+            raise SystemExit("SIZES are millions of runs, such as SIZES=0.1,1.")
+        return cls(tuple(int(row) for row in rows), sizes, is_short=os.environ.get("SHORT") == "1")
+
+    @property
+    def rounds(self) -> int:
+        return 3
+
+    @property
+    def seconds(self) -> float:
+        """Of a round under load."""
+        return 3 if self.is_short else 10
+
+    @property
+    def warm_up_seconds(self) -> float:
+        return 2 if self.is_short else 4
+
+    @property
+    def memory_seconds(self) -> float:
+        return 30 if self.is_short else 600
+
+    @property
+    def deep_page(self) -> int:
+        """How far back a list is followed."""
+        return 30 if self.is_short else 1_000
+
+    @property
+    def requests(self) -> int:
+        """How many are timed one after the other."""
+        return 60 if self.is_short else 200
+
+
+def _numbers(name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise SystemExit(f"{name} is a list of numbers with commas between them.") from None

@@ -1,0 +1,140 @@
+"""Rows 5, 6, 7 and 13: what is read, beside many stored runs."""
+
+import gzip
+import html
+import http.client
+import json
+import re
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from benchmarks import store
+from benchmarks.latency import Reader
+from benchmarks.options import Options
+from benchmarks.result import Figures, Row
+from benchmarks.store import Connection
+from benchmarks.volume import LARGEST, PROJECTS, Volume
+
+AGGREGATE_MS, PAGE_MS, EXPLORER_MS = 50, 50, 100
+CHART_BYTES = 30 * 1024
+ACCURACY = 0.01
+EXPLORER = "/runs"
+FILTERS: tuple[dict[str, str], ...] = (
+    {},
+    {"range": "all"},
+    {"project": LARGEST, "range": "30d"},
+    {"project": LARGEST, "status": "error", "range": "30d"},
+    {"project": "bench-0500", "range": "all"},
+    {"model": "gpt-4o-mini", "range": "30d"},
+    {"provider": "mistral", "status": "failed", "range": "30d"},
+    {"minCost": "0.05", "range": "30d"},
+    {"minLatency": "20000", "range": "30d"},
+    {"metadataKey": "region", "metadataValue": "eu-west-1", "range": "30d"},
+    {"q": "no-such-run", "range": "all"},
+)
+_CHARTS = re.compile(r'"(/charts/[^"]+)"')
+_OLDER = re.compile(r'<a\b(?=[^>]*\bid="runs-older")[^>]*\bhref="([^"]+)"')
+_EXACT = """
+  SELECT date_bin($2::interval, occurred_at, 'epoch') AS bucket,
+         percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms) AS p95
+    FROM runs
+   WHERE project_id = $1 AND occurred_at >= $3 AND latency_ms IS NOT NULL
+GROUP BY 1
+"""
+
+
+def aggregate_row(admin: Reader, volume: Volume, options: Options) -> Row:
+    """Row 5."""
+    times = admin.p95_ms("/api/metrics?aggregate=1&range=30d", options)
+    return Row(
+        number=5,
+        measure=f"aggregate=1 over {PROJECTS:,} projects, 30 d, at {volume.runs:,} runs, p95",
+        service=f"{times:.1f} ms",
+        result=f"{times.median:.1f} ms",
+        goal=f"< {AGGREGATE_MS} ms",
+        reached=times.median < AGGREGATE_MS,
+        stored=store.runs_in(volume.url),
+        figures={"p95_ms": times},
+    )
+
+
+def accuracy_row(admin: Reader, volume: Volume) -> Row:
+    """Row 6: each bucket's p95 beside the one that Postgres finds by sorting."""
+    worst, buckets = 0.0, 0
+    for name, interval in (("7d", timedelta(hours=1)), ("30d", timedelta(hours=6))):
+        _, body = admin.get(f"/api/metrics?projectId={LARGEST}&range={name}")
+        answered = {datetime.fromisoformat(point["t"]): point["p95LatencyMs"] for point in json.loads(body)["points"]}
+        since = min(answered)
+
+        async def work(connection: Connection, *values: object) -> dict[datetime, int]:
+            return {row["bucket"]: row["p95"] for row in await connection.fetch(_EXACT, *values)}
+
+        exact = store.run(volume.url, lambda c, v=(LARGEST, interval, since), w=work: w(c, *v))  # type: ignore[misc]
+        buckets += len(exact)
+        worst = max(worst, *(abs(answered[bucket] - p95) / max(p95, 1) for bucket, p95 in exact.items()))
+    return Row(
+        number=6,
+        measure=f"p95 beside the exact nearest rank, {buckets} buckets, at {volume.runs:,} runs",
+        service=f"off by {worst:.2%} at most",
+        result=f"{worst:.2%}",
+        goal=f"<= {ACCURACY:.0%}",
+        reached=worst <= ACCURACY,
+        stored=store.runs_in(volume.url),
+        note="The proof for any input is in the property tests.",
+        figures={"largest_error": Figures((worst,))},
+    )
+
+
+def page_row(visitor: Reader, volume: Volume, options: Options) -> Row:
+    """Row 7: the page, and what the charts on it fetch."""
+    path = f"/projects/{LARGEST}?range=30d"
+    page = visitor.p95_ms(path, options)
+    _, body = visitor.get(path)
+    charts = sorted({html.unescape(url) for url in _CHARTS.findall(body.decode())})
+    times = {url: visitor.p95_ms(url, options) for url in charts}
+    slowest = max(times.values(), key=lambda each: each.median, default=Figures((0.0,)))
+    largest = max((len(gzip.compress(visitor.get(url)[1], 6)) for url in charts), default=0)
+    return Row(
+        number=7,
+        measure=f"project page, 30 d, at {volume.runs:,} runs, p95",
+        service=f"{page:.1f} ms; slowest of {len(charts)} charts {slowest:.1f} ms",
+        result=f"{page.median:.1f} ms, chart {largest / 1024:.1f} KB",
+        goal=f"< {PAGE_MS} ms, chart < {CHART_BYTES // 1024} KB",
+        reached=page.median < PAGE_MS and largest < CHART_BYTES,
+        stored=store.runs_in(volume.url),
+        figures={"page_p95_ms": page, "chart_p95_ms": slowest, "chart_gzipped_bytes": Figures((largest,))},
+    )
+
+
+def explorer_row(visitor: Reader, volume: Volume, options: Options) -> Row:
+    """Row 13: each filter's first page and, where there are so many, its page 1,000."""
+    row = {"number": 13, "measure": f"run explorer at {volume.runs:,} runs, p95", "goal": f"< {EXPLORER_MS} ms"}
+    if visitor.get(EXPLORER)[0] != http.client.OK:
+        return Row(**row, service="", result="", reached=None, note=f"There is no {EXPLORER}.")  # type: ignore[arg-type]
+    times: dict[str, Figures] = {}
+    for given in FILTERS:
+        first = f"{EXPLORER}?{urlencode(given)}"
+        deep, depth = _older(visitor, first, options.deep_page)
+        name = urlencode(given) or "all"
+        times[f"{name} page 1"] = visitor.p95_ms(first, options)
+        if depth > 1:
+            times[f"{name} page {depth}"] = visitor.p95_ms(deep, options)
+    name, slowest = max(times.items(), key=lambda item: item[1].median)
+    return Row(
+        **row,  # type: ignore[arg-type]  # Of these types.
+        service=f"slowest: {slowest:.1f} ms ({name})",
+        result=f"{slowest.median:.1f} ms",
+        reached=slowest.median < EXPLORER_MS,
+        stored=store.runs_in(volume.url),
+        figures=times,
+    )
+
+
+def _older(visitor: Reader, path: str, last: int) -> tuple[str, int]:
+    """That page of a list, or its last one if it has fewer; and which one that is."""
+    for page in range(1, last):
+        found = _OLDER.search(visitor.get(path)[1].decode())
+        if found is None:
+            return path, page
+        path = html.unescape(found[1])
+    return path, last
