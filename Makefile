@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check fix docs migration clean
+.PHONY: help setup run demo test check bench fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 SERVICE_DEV_MODE ?= 1
 # For `make test`: what to run, such as ARGS=tests/unit.
 ARGS ?=
+# For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
+export ROWS SIZES SHORT FRESH
 
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
@@ -43,6 +45,9 @@ check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step 
 	$(BIN)/codespell
 	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/check_migrations.py
+
+bench: $(VENV)/.synced-bench ## Measure speed, 30 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1
+	@exec $(BIN)/python -m benchmarks
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff check --fix --quiet .
@@ -77,5 +82,9 @@ $(VENV)/.synced: $(BIN)/uv uv.lock
 	@touch $@
 
 $(VENV)/.synced-dev: $(BIN)/uv uv.lock
-	@$(BIN)/uv sync --locked --quiet --inexact --all-groups
+	@$(BIN)/uv sync --locked --quiet --inexact --group dev
+	@touch $@ $(VENV)/.synced
+
+$(VENV)/.synced-bench: $(BIN)/uv uv.lock
+	@$(BIN)/uv sync --locked --quiet --inexact --group bench
 	@touch $@ $(VENV)/.synced

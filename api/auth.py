@@ -6,7 +6,6 @@ from typing import cast
 
 from pydantic import SecretStr
 from quart import request
-from werkzeug.datastructures import WWWAuthenticate
 
 from api.access import AccessRule, access
 from api.current import services
@@ -17,7 +16,7 @@ from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, InvalidSignature, MissingKey, NotConfigured
 from runtally.reporting.document import SIGNATURE_HEADER, is_signed
 
-CHALLENGE = WWWAuthenticate("bearer", {"realm": "runtally"})
+CHALLENGE = 'Bearer realm="runtally"'
 DEVELOPER = Actor(ActorKind.DEVELOPER, "developer", frozenset({Scope.ADMIN}))
 _RELAY = Actor(ActorKind.SYSTEM, "relay", frozenset())
 _INGEST = Actor(ActorKind.INGEST, "ingest", frozenset({Scope.RUNS_WRITE}))

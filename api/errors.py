@@ -21,6 +21,8 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidRange: 400,
     errors.InvalidInterval: 400,
     errors.InvalidFormat: 400,
+    errors.InvalidFilter: 400,
+    errors.InvalidExport: 400,
     errors.ProjectNotInferred: 400,
     errors.MissingKey: 401,
     errors.InvalidKey: 401,
@@ -32,6 +34,9 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidPayload: 422,
     errors.BatchTooLarge: 422,
     errors.InvalidThresholds: 422,
+    errors.InvalidName: 422,
+    errors.InvalidScope: 422,
+    errors.InvalidUser: 422,
     errors.RateLimited: 429,
     errors.NotConfigured: 503,
     errors.StoreUnavailable: 503,
@@ -93,7 +98,7 @@ async def respond(error: Exception) -> Response:
     status = status_of(shown)
     response = reply(Failure(error=_problem(shown, status)), status)
     if isinstance(shown, errors.MissingKey | errors.InvalidKey):
-        response.headers["WWW-Authenticate"] = CHALLENGE.to_header()
+        response.headers["WWW-Authenticate"] = CHALLENGE
     if isinstance(shown, errors.StoreUnavailable):
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, RateLimited):

@@ -148,5 +148,5 @@ def _answer(receipt: Receipt) -> IngestedRun | IngestedBatch:
         ids=receipt.ids,
         duplicates=duplicates,
         warnings=warnings,
-        rejected=receipt.rejected or UNSET,
+        rejected=UNSET if receipt.rejected is None else receipt.rejected,
     )

@@ -13,7 +13,7 @@ from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
-from runtally.fields import camel
+from runtally.fields import ProjectId, camel, parse_project_id
 from runtally.metrics.read import read_points
 from runtally.metrics.values import Metrics, Point
 from runtally.metrics.window import INTERVALS, Range, Window, parse_interval
@@ -49,16 +49,7 @@ class MetricsQuery(msgspec.Struct, frozen=True, rename=camel):
         ]
         | UnsetType
     ) = UNSET
-    project_id: (
-        Annotated[
-            str,
-            Meta(
-                description="The project; a project key knows its own.",
-                min_length=1,
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    project_id: Annotated[ProjectId, Meta(description="The project; a project key knows its own.")] | UnsetType = UNSET
     aggregate: (
         Annotated[
             str,
@@ -148,7 +139,7 @@ async def get_metrics() -> ResponseReturnValue:
 
 
 def _project_asked_for() -> str | None:
-    """None for all projects. Raises `ProjectNotInferred`, and `InvalidPayload` for what is neither yes nor no."""
+    """None for all projects. Raises `ProjectNotInferred`, and `InvalidPayload` for what no parameter can be."""
     aggregate = AGGREGATE.get(request.args.get("aggregate", "0").casefold())
     if aggregate is None:
         raise InvalidPayload("Use aggregate=1, or leave it out.", details=(Detail("aggregate", "must be 1 or true"),))
@@ -157,7 +148,7 @@ def _project_asked_for() -> str | None:
     project_id = request.args.get("projectId") or actor().project_id
     if not project_id:
         raise ProjectNotInferred
-    return project_id
+    return parse_project_id(project_id)
 
 
 def _answer(metrics: Metrics) -> MetricsAnswer:

@@ -26,7 +26,8 @@ Runtally stores what LLM calls cost, how long they took and how they ended; neve
 
 Fields are only ever added, so ignore those that you do not know. Every answer carries `X-Request-Id`; send one to have
 it kept. Whatever goes wrong is answered in one shape: switch on `error.code`, show `error.message`. After 429, and 503
-with `Retry-After`, send the same request again: a run with a `runId` is never stored twice."""
+with `Retry-After`, send the same request again. After 503 it may or may not have been stored, so give each run a `runId`: it
+is never stored twice."""
 
 TAGS = {
     "Runs": "Send runs in.",

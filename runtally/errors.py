@@ -72,6 +72,11 @@ class InvalidKey(RuntallyError):
     message = "This key is wrong, expired or revoked; ask an admin for a new one."
 
 
+class InvalidCredentials(InvalidKey):
+    code = "invalid_credentials"
+    message = "This address and password don't belong together; try again, or ask an admin for a link to set a new one."
+
+
 class InvalidSignature(RuntallyError):
     code = "invalid_signature"
     message = "Sign the raw body with the shared secret, and send the signature in the header x-svc-signature."
@@ -85,6 +90,11 @@ class Forbidden(RuntallyError):
 class InvalidName(RuntallyError):
     code = "invalid_name"
     message = "Give a name that is not blank."
+
+
+class InvalidUser(RuntallyError):
+    code = "invalid_user"
+    message = "Correct what is listed in details; nothing was changed."
 
 
 class InvalidScope(RuntallyError):
@@ -105,6 +115,16 @@ class InvalidInterval(RuntallyError):
 class InvalidFormat(RuntallyError):
     code = "invalid_format"
     message = "Use format=svg, json or shields, or leave it out."
+
+
+class InvalidFilter(RuntallyError):
+    code = "invalid_filter"
+    message = "Correct the filters listed in details."
+
+
+class InvalidExport(RuntallyError):
+    code = "invalid_export"
+    message = "Use one of csv and jsonl."
 
 
 class InvalidThresholds(RuntallyError):
@@ -133,7 +153,7 @@ class NotConfigured(RuntallyError):
 
 class StoreUnavailable(RuntallyError):
     code = "store_unavailable"
-    message = "The database is out of reach; nothing was stored, so send the same request again."
+    message = "The database is out of reach. What was sent may or may not have been stored; send it again with the same runId."
 
 
 class StoreBusy(StoreUnavailable):
@@ -154,6 +174,11 @@ class CatalogueUnreadable(RuntallyError):
 class NotFound(RuntallyError):
     code = "not_found"
     message = "There is nothing here; check the path and the id."
+
+
+class InvalidLink(NotFound):
+    code = "invalid_link"
+    message = "This link was used before, has expired, or is mistyped; ask an admin for a new one."
 
 
 class UnknownExperiment(NotFound):

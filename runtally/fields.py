@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta, UnsetType
 
-from runtally.errors import Detail, InvalidJson
+from runtally.errors import Detail, InvalidJson, InvalidPayload
 from runtally.money import MAX_USD
 
 MAX_COUNT = 2**53 - 1
@@ -29,7 +29,8 @@ MAX_AHEAD = timedelta(hours=24)
 
 # Postgres keeps any character but NUL.
 _WITHOUT_NUL = r"^[^\x00]*$"
-_NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
+# Python and ECMAScript, whose expressions JSON Schema has, differ in what `\s` is: here it is what either says.
+_NOT_BLANK = r"^[^\x00]*[^\s\x00\x1c-\x1f\x85\ufeff][^\x00]*$"
 
 Name = Annotated[
     str, Meta(max_length=MAX_NAME, pattern=_NOT_BLANK, description="a string of 1 to 256 characters, not blank")
@@ -64,6 +65,21 @@ ProjectId = Annotated[
     str,
     Meta(max_length=MAX_PROJECT_ID, pattern=_NOT_BLANK, description="a string of 1 to 128 characters, not blank"),
 ]
+_NOT_BLANK_TEXT = re.compile(_NOT_BLANK)
+
+
+def is_project_id(text: str) -> bool:
+    """Whether a project can have this id. No other text may reach a statement: Postgres takes no NUL."""
+    return len(text) <= MAX_PROJECT_ID and _NOT_BLANK_TEXT.search(text) is not None
+
+
+def parse_project_id(text: str) -> str:
+    """The text, if a project can have it as its id. Raises `InvalidPayload`."""
+    if not is_project_id(text):
+        must = f"must be a string of 1 to {MAX_PROJECT_ID} characters, not blank and without NUL"
+        raise InvalidPayload(details=(Detail("projectId", must),))
+    return text
+
 
 _CAMEL = {"cost_usd": "costUSD", "reported_cost_usd": "reportedCostUSD"}
 
@@ -89,7 +105,8 @@ def exact(literal: str) -> Decimal:
         number = Decimal(literal)
     except InvalidOperation:
         raise ValueError from None
-    if number and abs(number.adjusted()) > _MAX_EXPONENT:
+    # A zero too: Postgres keeps its decimal places.
+    if abs(number.adjusted()) > _MAX_EXPONENT:
         raise ValueError
     return number
 

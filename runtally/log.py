@@ -11,7 +11,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from runtally.errors import RuntallyError
-from runtally.settings import LogFormat
+from runtally.settings import LogFormat, LogLevel
 
 # What may never be logged, whoever passes it; the rule is on keys, because values can't be recognised.
 SECRET_KEYS = frozenset(
@@ -59,12 +59,12 @@ def first_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     return event
 
 
-def set_up(log_format: LogFormat, level: str) -> None:
+def set_up(log_format: LogFormat, level: LogLevel) -> None:
     """Send structlog's and the standard library's events to stderr in one format.
 
     Ours take the short way, not that through `logging`: every request writes one.
     """
-    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+    number = logging.getLevelNamesMapping()[level]
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

@@ -2,16 +2,38 @@
 
 Prompts and completions are never stored, logged, echoed or hashed. `promptPreview` is kept unless the mode says strict.
 In free-form metadata a value is dropped when its key names content, however it is spelt (`system_prompt`,
-`systemPrompt`, `System-Prompt`) and however deep it is.
+`systemPrompt`, `System-Prompt`), wherever in the key (`gen_ai.prompt.0.content`, `input:value`) and however deep it is.
+Counts stay, although tracers name them after what they count (`llm.token_count.prompt`, `usage: {"input": 5}`).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 from runtally.settings import PrivacyMode
 
 _SEPARATORS = dict.fromkeys(map(ord, "_-. "))
+_SEGMENTS = re.compile(r"[.:/\[\]]+")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+# As many segments may be one name: `tool.call.result`.
+_JOINED = 3
+# In a longer key it is the provider: `gen_ai.system`, `db.system`.
+_ALONE = "system"
+# Before a word for content these make nothing else of it: `user_prompt`, `chat_messages`.
+_QUALIFIERS = frozenset({"ai", "assistant", "chat", "full", "human", "last", "llm", "model", "raw", "system", "user"})
+_COUNTED = frozenset({"usage", "token", "tokens", "cost", "costs", "count", "counts"})
+# What may be said about content without being any: `gen_ai.response.id`, `input.mime_type`.
+_ABOUT = frozenset(
+    {"finishreason", "finishreasons", "hash", "id", "key", "length", "mimetype", "model", "name", "role", "size"}
+    | {"statuscode", "type", "version"}
+)
+_NUMERAL = re.compile(r"\d{1,20}(?:\.\d{1,20})?")
+# Clients use few keys, and short ones; a flood of others costs time, not memory.
+_REMEMBERED_KEYS = 4096
+_REMEMBERED_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +70,83 @@ class ContentRule:
             return Scrubbed(dict(metadata), dropped=False)
         dropped = False
 
-        def kept(value: Any) -> Any:  # noqa: ANN401  # Metadata is any JSON value.
+        def kept(value: Any, *, counted: bool) -> Any:  # noqa: ANN401  # Metadata is any JSON value.
             nonlocal dropped
-            if isinstance(value, dict):
-                clean = {key: kept(item) for key, item in value.items() if _normalised(key) not in self.content_keys}
-                dropped = dropped or len(clean) < len(value)
-                return clean
-            return [kept(item) for item in value] if isinstance(value, list) else value
+            if isinstance(value, list):
+                return [kept(item, counted=counted) for item in value]
+            if not isinstance(value, dict):
+                return value
+            clean = {}
+            for key, item in value.items():
+                meaning = _meaning(self.content_keys, key)
+                counts = counted or meaning.counted
+                if meaning.content and not (counts and _holds_counts(item)):
+                    dropped = True
+                else:
+                    clean[key] = kept(item, counted=counts)
+            return clean
 
-        return Scrubbed(kept(dict(metadata)), dropped)
+        return Scrubbed(kept(dict(metadata), counted=False), dropped)
+
+
+class _Meaning(NamedTuple):
+    """What a key says of its value; when it says both, the value decides."""
+
+    content: bool
+    counted: bool
+
+
+def _meaning(content_keys: frozenset[str], key: str) -> _Meaning:
+    return (_remembered if len(key) <= _REMEMBERED_CHARS else _meaning_of)(content_keys, key)
+
+
+def _meaning_of(content_keys: frozenset[str], key: str) -> _Meaning:
+    segments = [segment for segment in _SEGMENTS.split(key) if not segment.isdecimal()]
+    return _Meaning(
+        content=_normalised(key) in content_keys or _is_content_path(content_keys, segments),
+        counted=any(map(_is_count, segments)),
+    )
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED_KEYS)(_meaning_of)
+
+
+def _is_content_path(content_keys: frozenset[str], segments: list[str]) -> bool:
+    names = list(map(_normalised, segments))
+    if len(names) > 1 and (names[-1] in _ABOUT or _is_count(segments[-1])):
+        return False
+    joined = (
+        "".join(names[start : start + length])
+        for length in range(2, _JOINED + 1)
+        for start in range(len(names) - length + 1)
+    )
+    return any(_is_content(content_keys, segment) for segment in segments) or not content_keys.isdisjoint(joined)
+
+
+def _is_content(content_keys: frozenset[str], segment: str) -> bool:
+    """`input_text` and `user_prompt_2` are content; `input_tokens`, `prompt_id` and `query_model` are something else."""
+    name = _normalised(segment)
+    if name in content_keys:
+        return name != _ALONE
+    *before, last = _words(segment) or [name]
+    return last in content_keys and last != _ALONE and all(word in content_keys | _QUALIFIERS for word in before)
+
+
+def _is_count(segment: str) -> bool:
+    return not _COUNTED.isdisjoint(_words(segment))
+
+
+def _holds_counts(value: Any) -> bool:  # noqa: ANN401  # Metadata is any JSON value.
+    """Whether it is a number, none, or an object of such."""
+    if isinstance(value, dict):
+        return all(map(_holds_counts, value.values()))
+    if isinstance(value, str):
+        return bool(_NUMERAL.fullmatch(value))
+    return value is None or isinstance(value, int | float | Decimal)
+
+
+def _words(segment: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(segment)]
 
 
 def _normalised(key: str) -> str:

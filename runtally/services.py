@@ -1,6 +1,5 @@
 """Everything long-lived of one process, opened and closed as one. What the web, the command line and tests are given."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -8,14 +7,14 @@ from datetime import datetime
 
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database
-from runtally.errors import StoreUnavailable
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
-from runtally.jobs.registry import prune_job, relay_job
+from runtally.jobs.registry import prices_job, prune_job, relay_job, sweep_job, unpriced_job
 from runtally.limits.limiter import Limiter
 from runtally.pricing.book import LivePrices
+from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.push import Pusher
 from runtally.reporting.relay import Relay
 from runtally.reporting.sync import ReportingSync
@@ -48,23 +47,20 @@ class Services:
             _reporting_database(settings, database) as reporting,
             Limiter.opened(database, redis_url) as limiter,
             _relaying(settings, database, clock),
-            running([prune_job(database, clock)]),
             # Without a secret no relay could push them, and the queue would only grow.
             Writer.opened(database, queued=bool(settings.service_sync_sign)) as writer,
         ):
             prices = LivePrices(database)
-            with suppress(StoreUnavailable):
+            # A run that comes at once is priced; what is wrong is logged by the job, which tries again.
+            with suppress(Exception):
                 await prices.refresh()
-            watching = asyncio.create_task(prices.watch())
-            try:
+            unpriced = UnpricedRuns(database, prices, clock, queued=bool(settings.service_sync_sign))
+            jobs = [prune_job(database, clock), prices_job(prices), unpriced_job(unpriced)]
+            async with running(jobs if redis_url else [*jobs, sweep_job(database)]):
                 ingest = Ingest(writer, prices, settings, clock)
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
                 yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())
-            finally:
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
 
 
 @asynccontextmanager

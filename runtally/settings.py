@@ -16,12 +16,15 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from runtally.errors import SettingsError
 
+# Who listens on every address is reached by this one.
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Nothing is bound here.
 SECRETS_FILE = "secrets.json"
 CHECKOUT = Path(__file__).resolve().parents[1]
 CONTENT_KEYS = (
     "prompt,prompts,completion,completions,message,messages,input,inputs,output,outputs,content,contents,response,"
     "responses,text,system,system_prompt,user_prompt,instructions,question,answer,query,transcript,body,tool_input,"
-    "tool_output,tool_calls,function_call,arguments,choices"
+    "tool_output,tool_result,tool_calls,tool_call_result,function_call,arguments,choices,prompt_template,"
+    "input_value,output_value,chat_history"
 )
 
 
@@ -46,10 +49,24 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
+class LogLevel(StrEnum):
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
 def _split(value: Any) -> Any:  # noqa: ANN401  # pydantic hands over whatever the source held.
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+def _is_one(value: Any) -> Any:  # noqa: ANN401  # As above.
+    return value.strip() == "1" if isinstance(value, str) else value
+
+
+# What opens doors is on for exactly `1`; whatever else stands there leaves them closed.
+OnlyOne = Annotated[bool, BeforeValidator(_is_one)]
+Level = Annotated[LogLevel, BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Secrets = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
 
@@ -66,8 +83,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=False)
 
+    # The URLs of databases hold passwords.
     database_url: str | None = Field(
         None,
+        repr=False,
         description="Postgres 13 or newer. Without it the embedded Postgres is started, with its data in DATA_DIR.",
     )
     data_dir: Path = Field(
@@ -83,12 +102,13 @@ class Settings(BaseSettings):
     ingest_api_key: Secrets = Field(
         (), description="Shared key of the ingest API. Several, comma-separated, are all accepted, for rotation."
     )
-    service_dev_mode: bool = Field(
+    service_dev_mode: OnlyOne = Field(
         default=False,
         description="1 signs everyone in as admin on pages and metrics. For development on loopback only.",
     )
-    service_dev_mode_allow_remote: bool = Field(
-        default=False, description="1 lets dev mode listen on an address that is not loopback."
+    service_dev_mode_allow_remote: OnlyOne = Field(
+        default=False,
+        description="1 lets dev mode listen on an address that is not loopback, and answer to any host name.",
     )
     service_sync_sign: Secrets = Field(
         (),
@@ -105,7 +125,9 @@ class Settings(BaseSettings):
     )
     relay_concurrency: int = Field(4, ge=1, le=64, description="Runs that one relay pushes at the same time.")
     reporting_database_url: str | None = Field(
-        None, description="Postgres 13 or newer for the reporting table and its views; DATABASE_URL by default."
+        None,
+        repr=False,
+        description="Postgres 13 or newer for the reporting table and its views; DATABASE_URL by default.",
     )
     secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
     ingest_project_keys: bool = Field(
@@ -136,13 +158,19 @@ class Settings(BaseSettings):
         "`reject` refuses a run that carries a prompt or completion; `off-metadata-scrub` leaves metadata as sent.",
     )
     content_keys: Names = Field(
-        tuple(CONTENT_KEYS.split(",")), description="Keys of metadata that carry content and are dropped at any depth."
+        tuple(CONTENT_KEYS.split(",")),
+        description="Names of content in keys of metadata, such as `gen_ai.prompt.0.content`; dropped at any depth.",
     )
     direct_cost_providers: Names = Field(
         ("openrouter",), description="Providers whose reported cost is trusted: routing aggregators."
     )
     log_format: LogFormat = Field(LogFormat.CONSOLE, description="`console` for people, `json` for log shippers.")
-    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
+    log_level: Level = Field(LogLevel.INFO, description="DEBUG, INFO, WARNING or ERROR.")
+
+    def own_url(self, port: int | None = None) -> str:
+        """Where this service is, for who asks from this machine; `port` is the one it got when it asked for any."""
+        host = _ANY_ADDRESS.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}"
 
     @classmethod
     def settings_customise_sources(

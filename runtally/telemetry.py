@@ -5,7 +5,7 @@ With several workers a scrape reaches any one of them, so they keep their counts
 """
 
 import os
-import tempfile
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +15,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
+
+from runtally.data_dir import explained
 
 _SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 # Ingest takes milliseconds, a month of metrics of a large project seconds.
@@ -61,14 +63,39 @@ def count_runs(*, stored: int = 0, duplicate: int = 0, rejected: int = 0, unpric
 
 
 @contextmanager
-def sharing() -> Iterator[None]:
-    """While this is entered, processes started from here share their counts; they begin at nothing."""
-    with tempfile.TemporaryDirectory(prefix="runtally-telemetry-") as folder:
-        os.environ[_SHARED_FOLDER] = folder
-        try:
-            yield
-        finally:
-            del os.environ[_SHARED_FOLDER]
+def sharing(data_dir: Path) -> Iterator[None]:
+    """While this is entered, processes started from here share their counts; they begin at nothing.
+
+    Raises `SettingsError` when the folder cannot be made.
+    """
+    all_folders = data_dir / "telemetry"
+    with explained(data_dir):
+        _clear_dead(all_folders)
+        folder = all_folders / str(os.getpid())
+        folder.mkdir(parents=True)
+    os.environ[_SHARED_FOLDER] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[_SHARED_FOLDER]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_dead(all_folders: Path) -> None:
+    """Who was killed left its folder; another server of this machine may use its own."""
+    for folder in all_folders.glob("[0-9]*"):
+        if int(folder.name) == os.getpid() or not _is_alive(int(folder.name)):
+            shutil.rmtree(folder)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def exposition(accept: str, now: Iterable[Metric]) -> tuple[bytes, str]:
@@ -98,7 +125,5 @@ def _forget_dead_workers(folder: Path) -> None:
     """A worker that was killed holds no connection any more; what it counted stays counted."""
     for path in folder.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if not _is_alive(pid):
             mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]  # The library's, untyped.

@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that the code knows better: settings and the command line.
+"""Writes the parts of the documentation that the code knows better: a first run, settings, the command line.
 
 python scripts/docs.py          write them
 python scripts/docs.py --check  say which are out of date, and exit with 1
@@ -14,9 +14,11 @@ from sqlalchemy.dialects import postgresql
 from runtally.models.reporting import DAILY_VIEWS, ReportingRun
 from runtally.settings import Settings
 from webapp.cli import main as runtally
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 START, END = "<!-- settings: written by `make docs` -->", "<!-- end of settings -->"
+FIRST_RUN_START, FIRST_RUN_END = "<!-- first run: written by `make docs` -->", "<!-- end of first run -->"
 COLUMNS_START, COLUMNS_END = "<!-- columns: written by `make docs` -->", "<!-- end of columns -->"
 
 
@@ -34,7 +36,9 @@ def generated() -> dict[Path, str]:
     """Each generated file with the text that it should have."""
     readme, reporting = ROOT / "README.md", ROOT / "docs" / "reporting.md"
     return {
-        readme: _between(readme.read_text(), START, END, settings_table()),
+        readme: _between(
+            _between(readme.read_text(), START, END, settings_table()), FIRST_RUN_START, FIRST_RUN_END, first_run()
+        ),
         reporting: _between(reporting.read_text(), COLUMNS_START, COLUMNS_END, reporting_columns()),
         ROOT / "docs" / "cli.md": command_line(),
     }
@@ -43,6 +47,11 @@ def generated() -> dict[Path, str]:
 def _between(text: str, start: str, end: str, generated: str) -> str:
     before, _, rest = text.partition(start)
     return f"{before}{start}\n\n{generated}\n\n{end}{rest.partition(end)[2]}"
+
+
+def first_run() -> str:
+    command = first_run_command(Settings.model_construct().own_url(), None, EXAMPLE_PROJECT)
+    return f"```sh\n{command}\n```"
 
 
 def settings_table() -> str:

@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import hypothesis
 import pytest
 from quart import Quart
 
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.db.embedded import database_url as embedded_url
@@ -25,6 +27,9 @@ from webapp.app import create_app
 pytest_plugins = ["tests.browser_fixtures"]
 
 TEMPLATE = "template_of_the_tests"
+# Speed is measured in benchmarks, not in tests, which run on machines that do other things too.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.hookimpl(trylast=True)
@@ -127,14 +132,14 @@ def project_id() -> str:
 async def metrics_key(database: Database, project_id: str) -> str:
     """A key that reads the metrics of the test's project."""
     async with database.session() as session:
-        issued = issue(session, system_clock(), project_id=project_id, scopes=[Scope.METRICS_READ])
+        issued = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
     return issued.secret
 
 
 @pytest.fixture
 async def admin_key(database: Database) -> str:
     async with database.session() as session:
-        return issue(session, system_clock(), project_id=None, scopes=[Scope.ADMIN]).secret
+        return issue(session, system_clock(), OPERATOR, project_id=None, scopes=[Scope.ADMIN]).secret
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
-from webapp import assets, security, tracing
+from webapp import assets, hosts, security, sessions, tracing
 
 
 def create_app(settings: Settings | None = None) -> Quart:
@@ -25,9 +25,10 @@ def create_app(settings: Settings | None = None) -> Quart:
     # OPTIONS would ask for a key and answer as HTML; without it, 405 names the methods to anyone.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     _keep_services(app, settings)
-    security.set_up_sessions(app, settings)
+    sessions.set_up(app, settings)
 
     app.before_request(tracing.begin)
+    app.before_request(hosts.refuse_foreign_names)
     app.before_request(security.refuse_foreign_forms)
     app.before_request(enforce_access)
     limits.register(app)
@@ -40,7 +41,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     # Quart runs these last to first: the headers are on compressed answers and errors too.
     app.after_request(security.add_headers)
     app.after_request(assets.compress)
-    app.asgi_app = tracing.Tracing(app.asgi_app)  # type: ignore[method-assign]  # How Quart takes middleware.
+    app.asgi_app = tracing.Tracing(app.asgi_app)  # type: ignore[arg-type, assignment, method-assign]  # How Quart takes any ASGI middleware.
     return app
 
 

@@ -20,6 +20,8 @@ TITLES = {
     404: "We can't find that page",
     405: "That can't be done here",
     413: "That is too large",
+    422: "That can't be done",
+    429: "Too many tries",
     503: "Not available right now",
 }
 MESSAGES = {

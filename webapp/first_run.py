@@ -3,6 +3,7 @@
 import json
 import shlex
 
+EXAMPLE_PROJECT = "my-project"
 EXAMPLE = {
     "provider": "openai",
     "model": "gpt-4o-mini",

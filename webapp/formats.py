@@ -160,19 +160,39 @@ def moment(at: datetime) -> str:
 def bucket(start: datetime, interval: timedelta) -> str:
     """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; a whole day is Wed 18 Nov UTC."""
     day = f"{_DAYS[start.astimezone(UTC).weekday()]} {date(start)}"
-    if interval >= timedelta(days=1):
+    if interval > timedelta(days=1):
+        return f"{between(start, start + interval)} UTC"
+    if interval == timedelta(days=1):
         return f"{day} UTC"
     return f"{day}, {clock(start)}{_TO}{clock(start + interval)} UTC"
+
+
+def between(since: datetime, until: datetime) -> str:
+    """16 Nov 2026, 12:00 to 18:00, with an en dash for the "to"; of whole days without the times, the last included."""
+    since, until = since.astimezone(UTC), until.astimezone(UTC)
+    if clock(since) == clock(until) == "00:00":
+        last = until - timedelta(days=1)
+        first = date(since) if since.year == last.year else f"{date(since)} {since.year}"
+        return f"{date(last)} {last.year}" if since == last else f"{first} {_TO} {date(last)} {last.year}"
+    if since.date() == until.date():
+        return f"{date(since)} {since.year}, {clock(since)}{_TO}{clock(until)}"
+    return f"{date(since)}, {clock(since)} {_TO} {date(until)} {until.year}, {clock(until)}"
 
 
 def interval(length: timedelta) -> str:
     """What stands behind "per": hour, 6 hours, day, 15 minutes."""
     seconds = int(length.total_seconds())
-    for unit, name in ((_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
+    for unit, name in ((7 * _DAY_S, "week"), (_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
         if seconds % unit == 0:
             number = seconds // unit
             return name if number == 1 else f"{number} {name}s"
     return f"{seconds} seconds"
+
+
+def length(time: timedelta) -> str:
+    """How long something is: 3 hours, 1 day, 45 minutes."""
+    text = interval(time)
+    return text if text[0].isdigit() else f"1 {text}"
 
 
 def ago(at: datetime, now: datetime) -> str:

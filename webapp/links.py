@@ -3,21 +3,29 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from quart import url_for
-from werkzeug.routing import BaseConverter
+from werkzeug.routing import BaseConverter, ValidationError
 
-from runtally.metrics.window import Range
+from runtally.errors import NotFound
+from runtally.fields import is_project_id
+from runtally.metrics.only import EVERY_RUN, Only
+from runtally.metrics.window import Between, Range, Reach
+from runtally.models.run import Status
 from webapp.charts.series import Split
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
-# A browser resolves these segments of a path itself, however they are escaped.
-_DOTS = re.compile(r"~*\.{1,2}")
-_HIDDEN_DOTS = re.compile(r"~+\.{1,2}")
+MINUTES = "%Y-%m-%dT%H:%M"
+"""A time in a query and in a form's field, in UTC."""
+
+# Dots are resolved by a browser itself, however they are escaped; a word would be taken for a page below the project's.
+_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|runs|traces)")
+_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|runs|traces)")
 
 
 class Metric(StrEnum):
@@ -35,9 +43,12 @@ class View:
     """What a page shows: which project (None: the overview), how far back, which metric, cost split by what."""
 
     project_id: str | None = None
-    range: Range = Range.WEEK
+    range: Reach = Range.WEEK
     metric: Metric = Metric.COST
     by: Split = Split.MODEL
+    only: Only = EVERY_RUN
+    """Of a project: which of its runs."""
+    is_live: bool = False
 
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
@@ -45,9 +56,11 @@ class View:
         plain = cls()
         return cls(
             project_id,
-            _choice(Range, query.get("range"), plain.range),
-            _choice(Metric, query.get("metric"), plain.metric),
-            _choice(Split, query.get("by"), plain.by),
+            _between(query) or choice(Range, query.get("range"), Range.WEEK),
+            choice(Metric, query.get("metric"), plain.metric),
+            choice(Split, query.get("by"), plain.by),
+            EVERY_RUN if project_id is None else _only(query),
+            project_id is not None and query.get("live") == "1",
         )
 
     def but(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
@@ -55,19 +68,65 @@ class View:
 
     @property
     def url(self) -> str:
-        query = self._query("range", "metric", "by")
         if self.project_id is None:
-            return url_for("overview.overview", **query)
-        return url_for("project.project", project_id=self.project_id, **query)
+            return url_for("overview.overview", **self.query)
+        return url_for("project.project", project_id=self.project_id, **self.query)
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """What differs from a plain visit, so that plain URLs stay plain."""
+        plain = View()
+        found: dict[str, Any] = self._what
+        found |= {
+            name: getattr(self, name).value for name in ("metric", "by") if getattr(self, name) != getattr(plain, name)
+        }
+        return found | ({"live": "1"} if self.is_live else {})
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
         """Where the browser gets what it draws."""
-        return url_for("charts.chart", name=metric.value, project=of_project, **self._query("range", "by"))
+        by = None if self.by is Split.MODEL else self.by.value
+        return url_for("charts.chart", name=metric.value, project=of_project, by=by, **self._what)
 
-    def _query(self, *names: str) -> dict[str, Any]:
-        """What of these differs from a plain visit, so that plain URLs stay plain."""
-        plain = View()
-        return {name: getattr(self, name).value for name in names if getattr(self, name) != getattr(plain, name)}
+    def runs_url(self) -> str:
+        """The same runs, one by one."""
+        return url_for("runs.explorer", project=self.project_id, **self._what)
+
+    @property
+    def _what(self) -> dict[str, Any]:
+        """Which runs of the project, named as in the run explorer."""
+        only = self.only
+        found = {
+            "model": only.model,
+            "provider": only.provider,
+            "status": only.status,
+            "experiment": only.experiment_id,
+        }
+        reach = self.range
+        if isinstance(reach, Between):
+            found |= {"since": reach.since.strftime(MINUTES), "until": reach.until.strftime(MINUTES)}
+        elif reach is not Range.WEEK:
+            found["range"] = reach.value
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _between(query: Mapping[str, str]) -> Between | None:
+    """The time from `since` until `until`, in UTC; None unless both can be read and there is a time between them."""
+    try:
+        since, until = (datetime.fromisoformat(query.get(name, "")) for name in ("since", "until"))
+        return Between.of(
+            *(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC) for at in (since, until))
+        )
+    except (ValueError, OverflowError):
+        return None
+
+
+def _only(query: Mapping[str, str]) -> Only:
+    texts = {name: query.get(name) or None for name in ("model", "provider", "status", "experiment")}
+    # What Postgres cannot hold is in no run.
+    if any("\0" in text for text in texts.values() if text):
+        raise NotFound
+    status = Status(texts["status"]) if texts["status"] in set(Status) else None
+    return Only(texts["model"], texts["provider"], status, texts["experiment"])
 
 
 class ProjectIdConverter(BaseConverter):
@@ -78,10 +137,56 @@ class ProjectIdConverter(BaseConverter):
     weight = 200
 
     def to_python(self, value: str) -> str:
-        return "/".join(part[1:] if _HIDDEN_DOTS.fullmatch(part) else part for part in value.split("/"))
+        project_id = "/".join(part[1:] if _HIDDEN.fullmatch(part) else part for part in value.split("/"))
+        if not is_project_id(project_id):
+            raise ValidationError
+        return project_id
 
     def to_url(self, value: str) -> str:
-        return quote("/".join(f"~{part}" if _DOTS.fullmatch(part) else part for part in value.split("/")))
+        return quote("/".join(f"~{part}" if _TAKEN.fullmatch(part) else part for part in value.split("/")))
+
+
+class SegmentConverter(BaseConverter):
+    """Any text as one segment of a path, so that two ids can stand in one.
+
+    As in JSON Pointer, `~1` is a slash and `~0` a tilde. Dots that a browser would resolve have a `~.` before them.
+    """
+
+    def to_python(self, value: str) -> str:
+        if "\0" in value:
+            raise ValidationError
+        return unescaped(value)
+
+    def to_url(self, value: str) -> str:
+        return quote(escaped(value), safe="~")
+
+
+def escaped(text: str) -> str:
+    """The text without slashes, so that it can stand between them."""
+    text = text.replace("~", "~0").replace("/", "~1")
+    return f"~.{text}" if text in {".", ".."} else text
+
+
+def unescaped(text: str) -> str:
+    return text.removeprefix("~.").replace("~1", "/").replace("~0", "~")
+
+
+def join_url(server_url: str, token: str) -> str:
+    """Where whoever has this token makes an account; built without a request, so that commands can print it."""
+    return f"{server_url}/join?token={quote(token)}"
+
+
+def project_asked_for(query: Mapping[str, str]) -> str | None:
+    """The project that a query string names, None if it names none. Raises `NotFound` for what can be no project."""
+    project_id = query.get("project")
+    if project_id is not None and not is_project_id(project_id):
+        raise NotFound
+    return project_id
+
+
+def project_chosen(query: Mapping[str, str]) -> str | None:
+    """As `project_asked_for`, but from a form, which sends an empty text where nothing is chosen."""
+    return project_asked_for(query) if query.get("project") else None
 
 
 def safe_path(target: str | None) -> str:
@@ -92,7 +197,7 @@ def safe_path(target: str | None) -> str:
     return target if not parts.scheme and not parts.netloc else url_for("overview.overview")
 
 
-def _choice(choices: type[Choice], text: str | None, otherwise: Choice) -> Choice:
+def choice(choices: type[Choice], text: str | None, otherwise: Choice) -> Choice:
     try:
         return choices(text) if text else otherwise
     except ValueError:

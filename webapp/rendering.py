@@ -3,15 +3,20 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
+from urllib.parse import quote, unquote
 
 from markupsafe import Markup
 from quart import Response, request
 
 from api.current import actor, services
+from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
 from webapp.templating import templates
 
 THEME_COOKIE = "theme"
+# What to say on the page that a form leads to.
+SAID_COOKIE = "said"
+SAID_SECONDS = 60
 # Two forms of one URL: caches are told what tells them apart.
 VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
@@ -57,10 +62,24 @@ class Shell:
     path: str
     here: str
     """The path with its query."""
+    said: str | None = None
+    """What the form before this page did."""
 
     @property
     def is_signed_in(self) -> bool:
-        return self.actor.kind is ActorKind.KEY
+        return self.actor.kind in {ActorKind.KEY, ActorKind.USER}
+
+    @property
+    def has_account(self) -> bool:
+        return self.actor.kind is ActorKind.USER
+
+    @property
+    def is_admin(self) -> bool:
+        return Scope.ADMIN in self.actor.scopes
+
+    def may_edit(self, project_id: str) -> bool:
+        """Whether the project's settings, keys and experiments are the reader's to change."""
+        return may(self.actor, Permission.EDIT_PROJECT, project_id)
 
 
 def wants_part() -> bool:
@@ -71,13 +90,16 @@ def wants_part() -> bool:
 async def render(page: Page, status: int = 200) -> Response:
     """The page, or its fragment when htmx wants a part; a fragment brings the tab's title along."""
     name = page.fragment if wants_part() else page.template
-    html = templates.get_template(name).render(page=page, shell=_shell())
+    said = None if wants_part() else request.cookies.get(SAID_COOKIE)
+    html = templates.get_template(name).render(page=page, shell=_shell(said))
     if wants_part() and page.document_title is not None:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
     response = Response(html, status)
     response.vary.update(VARY)
     # Kept for Back, but never shown as new: the figures change with every run.
     response.headers["Cache-Control"] = "private, no-cache"
+    if said:
+        response.delete_cookie(SAID_COOKIE)
     return response
 
 
@@ -88,9 +110,14 @@ async def done(fragment: Page, else_to: str) -> Response:
     return see_other(else_to)
 
 
-def see_other(url: str) -> Response:
-    """On to a page, by GET whatever the request was."""
-    return Response(status=303, headers={"Location": url})
+def see_other(url: str, said: str | None = None) -> Response:
+    """On to a page, by GET whatever the request was; `said` is a sentence that this page shows once."""
+    response = Response(status=303, headers={"Location": url})
+    if said:
+        response.set_cookie(
+            SAID_COOKIE, quote(said), max_age=SAID_SECONDS, httponly=True, secure=request.is_secure, samesite="Lax"
+        )
+    return response
 
 
 def nothing_new() -> Response:
@@ -98,6 +125,7 @@ def nothing_new() -> Response:
     return Response(status=204, headers={"Vary": ", ".join(VARY), "Cache-Control": "no-store"})
 
 
-def _shell() -> Shell:
+def _shell(said: str | None) -> Shell:
     theme = Theme.parse(request.cookies.get(THEME_COOKIE))
-    return Shell(actor(), services().settings.service_dev_mode, theme, request.path, request.full_path.rstrip("?"))
+    is_dev_mode, here = services().settings.service_dev_mode, request.full_path.rstrip("?")
+    return Shell(actor(), is_dev_mode, theme, request.path, here, unquote(said) if said else None)

@@ -1,25 +1,17 @@
-"""What guards the pages: response headers, forms from other sites, sessions, and who is signed in.
+"""What guards the pages: response headers, forms from other sites, and the rules for who may open what."""
 
-Signing in is by key: a project key opens its project, an admin key opens all. The session holds the id of the key and
-nothing else, and the key is looked at again on every request, so that revoking it signs out.
-"""
-
-from datetime import timedelta
 from urllib.parse import urlsplit
 
-from quart import Quart, Response, current_app, request, session
-from quart.sessions import SecureCookieSessionInterface
+from quart import Response, g, request
 
 from api.access import AccessRule, access
 from api.auth import DEVELOPER
 from api.current import services
-from api.limits import wrong_keys_limited
-from runtally.access.keys import still_valid, verify
+from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import Actor
-from runtally.errors import Forbidden, InvalidKey, NotConfigured, RuntallyError
-from runtally.settings import Settings
+from runtally.errors import Forbidden, RuntallyError
+from webapp import sessions
 
-IDLE_LIFETIME = timedelta(hours=12)
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -29,7 +21,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_KEY_ID = "key_id"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -38,20 +29,6 @@ class SignInRequired(RuntallyError):
 
     code = "sign_in_required"
     message = "Sign in to see this page."
-
-
-class _Sessions(SecureCookieSessionInterface):
-    def get_cookie_secure(self, app: Quart) -> bool:  # noqa: ARG002  # The signature is Quart's.
-        """Secure wherever there is TLS; a server without it, on a laptop, must still let one sign in."""
-        return request.is_secure
-
-
-def set_up_sessions(app: Quart, settings: Settings) -> None:
-    app.session_interface = _Sessions()
-    app.secret_key = settings.secret_key.get_secret_value() if settings.secret_key else None
-    app.permanent_session_lifetime = IDLE_LIFETIME
-    app.config["SESSION_COOKIE_NAME"] = "runtally_session"
-    app.config["SESSION_COOKIE_SAMESITE"] = "Lax"
 
 
 async def add_headers(response: Response) -> Response:
@@ -77,34 +54,30 @@ async def refuse_foreign_forms() -> None:
         raise Forbidden("This form came from another site; open the page here and send it again.")
 
 
-async def sign_in(key: str) -> None:
-    """Keep the holder of this key signed in. Raises `InvalidKey`, `RateLimited`, and `NotConfigured` without SECRET_KEY."""
-    if not current_app.secret_key:
-        raise NotConfigured("The server has no SECRET_KEY, so nobody can sign in; ask its operator to set it.")
-    async with wrong_keys_limited(), services().database.session() as database:
-        actor = await verify(database, services().clock(), key)
-    session.clear()
-    session.permanent = True
-    session[_KEY_ID] = actor.name
-
-
-def sign_out() -> None:
-    session.clear()
-
-
 async def _signed_in_actor() -> Actor:
     if services().settings.service_dev_mode:
         return DEVELOPER
-    key_id = session.get(_KEY_ID)
-    if key_id is None:
+    actor = await sessions.holder()
+    if actor is None:
         raise SignInRequired
-    try:
-        async with services().database.session() as database:
-            return await still_valid(database, services().clock(), key_id)
-    except InvalidKey:
-        sign_out()
-        raise SignInRequired from None
+    return actor
+
+
+def _rule(name: str, permission: Scope | Permission, *, of_project: bool) -> AccessRule:
+    async def identify() -> Actor:
+        # Known before it is refused, because the error page has a frame too.
+        g.actor = actor = await _signed_in_actor()
+        demand(actor, permission, (request.view_args or {})["project_id"] if of_project else None)
+        return actor
+
+    return AccessRule(name, identify)
 
 
 signed_in = access(AccessRule("signed in", _signed_in_actor))
 """For pages: someone must be signed in; what they may see is asked by `runtally.access.scopes.demand`."""
+
+project_editor = access(_rule("project editor", Permission.EDIT_PROJECT, of_project=True))
+"""For pages that change the project of their path."""
+
+admin = access(_rule("admin", Scope.ADMIN, of_project=False))
+"""For pages about the installation, and for what cannot be undone."""

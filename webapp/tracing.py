@@ -6,15 +6,23 @@ path, a query, a header or a body: what is logged of a request are its method, t
 
 import re
 import time
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import structlog
-from hypercorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, HTTPScope, Scope
 from quart import g, request
 
 from runtally.ids import uuid7
 from runtally.telemetry import REQUESTS
+
+# ASGI, as far as it matters here: https://asgi.readthedocs.io/en/latest/specs/main.html
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER = b"x-request-id"
 UNMATCHED = "none"
@@ -47,10 +55,10 @@ _exchange: ContextVar[Exchange] = ContextVar("exchange")
 class Tracing:
     """The application, with every exchange counted and logged."""
 
-    def __init__(self, app: ASGIFramework) -> None:
+    def __init__(self, app: Application) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -61,7 +69,7 @@ class Tracing:
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
 
-        async def send_on(message: ASGISendEvent) -> None:
+        async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
                 message["headers"] = [*message["headers"], (HEADER, exchange.request_id.encode())]
@@ -88,7 +96,7 @@ def failed(error: Exception) -> None:
     _exchange.get().error = type(error).__name__
 
 
-def _request_id(scope: HTTPScope) -> str:
+def _request_id(scope: Scope) -> str:
     given = next((value for name, value in scope["headers"] if name == HEADER), b"")
     return given.decode() if _HARMLESS.fullmatch(given) else uuid7().hex
 

@@ -8,13 +8,14 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from sqlalchemy import or_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.scopes import Scope
-from runtally.audit import Actor, ActorKind
+from runtally.audit import Actor, ActorKind, Change, record
 from runtally.errors import InvalidKey, InvalidScope, NotFound
 from runtally.ids import uuid7
 from runtally.models.project import ApiKey
@@ -34,9 +35,10 @@ class IssuedKey:
     secret: str
 
 
-def issue(
+def issue(  # noqa: PLR0913  # What says what the key is has its name at the call.
     session: AsyncSession,
     now: datetime,
+    by: Actor,
     *,
     project_id: str | None,
     scopes: Sequence[Scope],
@@ -45,29 +47,38 @@ def issue(
     """A new key for a project. An admin key is for all projects, every other for exactly one; else `InvalidScope`."""
     if not scopes:
         raise InvalidScope(f"Give the key at least one scope out of {', '.join(Scope)}.")
-    if (Scope.ADMIN in scopes) != (project_id is None):
+    if (Scope.ADMIN in scopes) != (project_id is None) or (project_id is not None and not project_id.strip()):
         raise InvalidScope(
             "A key with the scope admin opens all projects: leave the project out; every other needs one."
         )
-    expires_at = now + lifetime if lifetime else None
-    return _add(session, now, project_id=project_id, scopes=[scope.value for scope in scopes], expires_at=expires_at)
+    expires_at = None if lifetime is None else now + lifetime
+    issued = _add(session, now, project_id=project_id, scopes=[scope.value for scope in scopes], expires_at=expires_at)
+    after = {"scopes": issued.row.scopes, "expires_at": expires_at}
+    record(session, by, Change("key.created", issued.row.prefix, project_id, after=after))
+    return issued
 
 
-def rotate(session: AsyncSession, now: datetime, key: ApiKey, overlap: timedelta) -> IssuedKey:
+def rotate(session: AsyncSession, now: datetime, by: Actor, key: ApiKey, overlap: timedelta) -> IssuedKey:
     """A successor with the same rights; the old key works until the overlap is over."""
-    if not _is_active(key, now):
+    if not is_active(key, now):
         raise InvalidKey("This key is expired or revoked; create a new one instead of rotating it.")
     successor = _add(session, now, project_id=key.project_id, scopes=key.scopes, expires_at=key.expires_at)
     successor.row.replaces_id = key.id
+    before = {"key": key.prefix, "expires_at": key.expires_at}
     key.expires_at = min(key.expires_at, now + overlap) if key.expires_at else now + overlap
     session.add(key)
+    after = {"key": successor.row.prefix, "expires_at": key.expires_at}
+    record(session, by, Change("key.rotated", key.prefix, key.project_id, before, after))
     return successor
 
 
-def revoke(session: AsyncSession, now: datetime, key: ApiKey) -> None:
+def revoke(session: AsyncSession, now: datetime, by: Actor, key: ApiKey) -> None:
     """The key is refused from now on; revoking it again changes nothing."""
-    key.revoked_at = key.revoked_at or now
+    if key.revoked_at is not None:
+        return
+    key.revoked_at = now
     session.add(key)
+    record(session, by, Change("key.revoked", key.prefix, key.project_id))
 
 
 async def named(session: AsyncSession, name: str) -> ApiKey:
@@ -76,6 +87,20 @@ async def named(session: AsyncSession, name: str) -> ApiKey:
     if len(found) != 1:
         raise NotFound("No single key has this prefix or id; `runtally keys list` shows both.")
     return found[0]
+
+
+async def of_project(session: AsyncSession, project_id: str) -> Sequence[ApiKey]:
+    """The keys of this project alone, newest first."""
+    query = select(ApiKey).where(col(ApiKey.project_id) == project_id).order_by(col(ApiKey.created_at).desc())
+    return (await session.exec(query)).all()
+
+
+async def found(session: AsyncSession, project_id: str, key_id: UUID) -> ApiKey:
+    """A key of this project, and of no other. Raises `NotFound`."""
+    key = await session.get(ApiKey, key_id)
+    if key is None or key.project_id != project_id:
+        raise NotFound("This project has no such key.")
+    return key
 
 
 async def listed(session: AsyncSession, project_id: str | None = None) -> Sequence[ApiKey]:
@@ -92,19 +117,11 @@ async def verify(session: AsyncSession, now: datetime, secret: str) -> Actor:
     The look-up is by hash: how long it takes tells nothing about the key.
     """
     key = (await session.exec(select(ApiKey).where(col(ApiKey.key_hash) == _hash(secret)))).one_or_none()
-    if key is None or not _is_active(key, now):
+    if key is None or not is_active(key, now):
         raise InvalidKey
     if key.last_used_at is None or now - key.last_used_at >= LAST_USE_STEP:
         key.last_used_at = now
         session.add(key)
-    return actor_of(key)
-
-
-async def still_valid(session: AsyncSession, now: datetime, key_id: str) -> Actor:
-    """Whoever signed in with the key of this id. Raises `InvalidKey`."""
-    key = (await session.exec(select(ApiKey).where(col(ApiKey.id) == key_id))).one_or_none()
-    if key is None or not _is_active(key, now):
-        raise InvalidKey
     return actor_of(key)
 
 
@@ -117,8 +134,12 @@ def state_of(key: ApiKey, now: datetime) -> str:
     return f"{'active until' if key.expires_at > now else 'expired'} {key.expires_at:%Y-%m-%d %H:%M}"
 
 
+def is_active(key: ApiKey, now: datetime) -> bool:
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
 def actor_of(key: ApiKey) -> Actor:
-    return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id)
+    return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id, key.prefix)
 
 
 def _add(
@@ -136,10 +157,6 @@ def _add(
     )
     session.add(row)
     return IssuedKey(row, secret)
-
-
-def _is_active(key: ApiKey, now: datetime) -> bool:
-    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
 def _hash(secret: str) -> bytes:

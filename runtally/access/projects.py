@@ -7,6 +7,7 @@ from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.erasure_queries import erase_runs
+from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, NotFound
 from runtally.models.experiment import Experiment
 from runtally.models.project import ApiKey, Project
@@ -19,6 +20,12 @@ async def listed(session: AsyncSession) -> Sequence[Project]:
     return (await session.exec(select(Project).order_by(Project.name, Project.id))).all()
 
 
+async def those(session: AsyncSession, project_ids: Sequence[str]) -> Sequence[Project]:
+    """The projects of these ids, by name."""
+    query = select(Project).where(col(Project.id).in_(project_ids)).order_by(Project.name, Project.id)
+    return (await session.exec(query)).all()
+
+
 async def found(session: AsyncSession, project_id: str) -> Project:
     """Raises `NotFound`."""
     project = await session.get(Project, project_id)
@@ -27,37 +34,45 @@ async def found(session: AsyncSession, project_id: str) -> Project:
     return project
 
 
-async def rename(session: AsyncSession, project_id: str, name: str) -> Project:
+async def rename(session: AsyncSession, by: Actor, project_id: str, name: str) -> Project:
     """Change the name that pages show; the id stays what SDKs send. Raises `InvalidName` and `NotFound`."""
     name = name.strip()
     if not name or len(name) > MAX_NAME:
         raise InvalidName(f"Give a name of 1 to {MAX_NAME} characters.")
     project = await found(session, project_id)
+    if name != project.name:
+        change = Change("project.renamed", project_id, project_id, {"name": project.name}, {"name": name})
+        record(session, by, change)
     project.name = name
     session.add(project)
     return project
 
 
-async def archive(session: AsyncSession, project_id: str, now: datetime) -> Project:
+async def archive(session: AsyncSession, by: Actor, project_id: str, now: datetime) -> Project:
     """Hide a project from the overview; its runs stay, and new ones are still taken."""
     project = await found(session, project_id)
+    if project.archived_at is None:
+        record(session, by, Change("project.archived", project_id, project_id))
     project.archived_at = project.archived_at or now
     session.add(project)
     return project
 
 
-async def restore(session: AsyncSession, project_id: str) -> Project:
+async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
     project = await found(session, project_id)
+    if project.archived_at is not None:
+        record(session, by, Change("project.restored", project_id, project_id))
     project.archived_at = None
     session.add(project)
     return project
 
 
-async def erase(session: AsyncSession, project_id: str) -> int:
+async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
     """Delete a project with its runs, experiments and keys, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
     runs = await erase_runs(session, project_id)
     await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
     await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
     await session.delete(project)
+    record(session, by, Change("project.deleted", project_id, project_id, {"name": project.name, "runs": runs}))
     return runs

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from runtally.audit import Actor
-from runtally.errors import Forbidden, InvalidScope
+from runtally.audit import Actor, ActorKind
+from runtally.errors import Forbidden, InvalidScope, NotFound
 
 
 class Scope(StrEnum):
@@ -17,6 +17,13 @@ class Scope(StrEnum):
     """Everything, in every project."""
 
 
+class Permission(StrEnum):
+    """What users may do beside reading; no key is issued for it."""
+
+    EDIT_PROJECT = "project:edit"
+    """A project's name, keys, experiments and the like; not who its users are."""
+
+
 def parse_scopes(names: Iterable[str]) -> tuple[Scope, ...]:
     """The scopes by their names, in order, each once. Raises `InvalidScope`."""
     try:
@@ -25,14 +32,21 @@ def parse_scopes(names: Iterable[str]) -> tuple[Scope, ...]:
         raise InvalidScope(f"Use scopes out of {', '.join(Scope)}.") from None
 
 
-def may(actor: Actor, scope: Scope, project_id: str | None) -> bool:
+def may(actor: Actor, scope: Scope | Permission, project_id: str | None) -> bool:
     """Whether the actor may do that in that project; `project_id` None means in all projects at once."""
     if Scope.ADMIN in actor.scopes:
         return True
-    return scope in actor.scopes and project_id is not None and actor.project_id == project_id
+    if project_id is None:
+        return False
+    return scope in actor.grants.get(project_id, ()) or (scope in actor.scopes and actor.project_id == project_id)
 
 
-def demand(actor: Actor, scope: Scope, project_id: str | None) -> None:
-    """Raises `Forbidden` unless the actor may."""
-    if not may(actor, scope, project_id):
+def demand(actor: Actor, scope: Scope | Permission, project_id: str | None) -> None:
+    """Raises `Forbidden` unless the actor may; `NotFound` for a project that is none of a user's, like one that is not."""
+    if may(actor, scope, project_id):
+        return
+    if actor.kind is not ActorKind.USER:
         raise Forbidden
+    if project_id is not None and project_id not in actor.grants:
+        raise NotFound
+    raise Forbidden("Your role doesn't include this; ask an admin for another one.")

@@ -3,15 +3,19 @@
 Driver errors that mean "out of reach" leave here as `StoreUnavailable`; any other is a bug and stays what it is.
 """
 
+import re
+import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import asyncpg
 import msgspec
+import structlog
 from asyncpg.pool import PoolConnectionProxy
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -25,6 +29,8 @@ POOL_SIZE = 10
 CONNECT_SECONDS = 5.0
 # Longer than any query of ours should take, shorter than a client waits: a stuck database must not hold requests.
 STATEMENT_SECONDS = 30.0
+# For what is done rarely, over very many rows: erasing a project, rebuilding its sums.
+LONG_STATEMENT_SECONDS = 3600.0
 SERVER_SETTINGS = {
     "application_name": "runtally",
     # An acknowledged run is on disk, whatever the server's own default is.
@@ -36,18 +42,18 @@ SERVER_SETTINGS = {
     "jit": "off",
 }
 
+# Of these each means that the server is away, stops, or takes no more; also `QueryCanceledError`, by its own time-out.
 _OUT_OF_REACH = (
-    OSError,
-    TimeoutError,
-    asyncpg.CannotConnectNowError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
-    # The driver's own word for a connection that went away under it.
-    asyncpg.InterfaceError,
 )
+# The driver's word for a connection that went away under it. It says the same of mistakes of ours, in other words.
+_CLOSED = re.compile(r"\b(?:(?:connection|pool) is (?:closed|closing)|connection has been released back to the pool)\b")
+
+log = structlog.get_logger()
 
 
 def parse_url(database_url: str) -> URL:
@@ -68,12 +74,27 @@ def parse_url(database_url: str) -> URL:
 def _wrapped() -> Iterator[None]:
     try:
         yield
-    except _OUT_OF_REACH as error:
+    except Exception as error:
+        cause = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
+        if not _is_out_of_reach(cause):
+            raise
+        # Its class alone: what drivers say may quote a value.
+        log.warning("store_unavailable", cause=type(cause).__qualname__)
         raise StoreUnavailable from error
-    except DBAPIError as error:
-        if isinstance(error.orig, Exception) and isinstance(error.orig.__cause__, _OUT_OF_REACH):
-            raise StoreUnavailable from error
-        raise
+
+
+def _is_out_of_reach(error: BaseException | None) -> bool:
+    if isinstance(error, OSError):
+        # Time-outs are of this class too. One of the caller's own, from a file or another server, is no word of the database.
+        return _is_raised_by_driver(error)
+    if type(error) is asyncpg.InterfaceError:
+        return bool(_CLOSED.search(str(error)))
+    return isinstance(error, (*_OUT_OF_REACH, PoolExhausted))
+
+
+def _is_raised_by_driver(error: BaseException) -> bool:
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(str(frame.f_globals.get("__name__")).partition(".")[0] == asyncpg.__name__ for frame in frames)
 
 
 # A number keeps its digits, and stays a number.
@@ -83,11 +104,17 @@ _json = msgspec.json.Encoder(decimal_format="number")
 class Database:
     """Opens lazily: a service whose database is away starts, answers 503, and recovers by itself."""
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, *, statement_seconds: float = STATEMENT_SECONDS) -> None:
+        self._database_url = database_url
         self._url = parse_url(database_url)
+        self._options: dict[str, Any] = {
+            "timeout": CONNECT_SECONDS,
+            "command_timeout": statement_seconds,
+            "server_settings": SERVER_SETTINGS,
+        }
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._engine: AsyncEngine = create_async_engine(
-            self._url, pool_size=2, pool_pre_ping=True, connect_args={"server_settings": SERVER_SETTINGS}
+            self._url, pool_size=2, pool_timeout=CONNECT_SECONDS, pool_pre_ping=True, connect_args=self._options
         )
 
     async def __aenter__(self) -> Self:
@@ -124,6 +151,12 @@ class Database:
             async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
                 yield session
 
+    @asynccontextmanager
+    async def patient(self) -> AsyncIterator["Database"]:
+        """The same database over connections of its own, whose statements may take long."""
+        async with Database(self._database_url, statement_seconds=LONG_STATEMENT_SECONDS) as database:
+            yield database
+
     async def _opened(self) -> "asyncpg.Pool[asyncpg.Record]":
         if self._pool is None:
             dsn = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -132,10 +165,8 @@ class Database:
                 # Nothing connects before it is needed, so that a database that is away fails a request, not the start.
                 min_size=0,
                 max_size=POOL_SIZE,
-                timeout=CONNECT_SECONDS,
-                command_timeout=STATEMENT_SECONDS,
-                server_settings=SERVER_SETTINGS,
                 init=_set_up,
+                **self._options,
             )
             CONNECTIONS_LIMIT.inc(POOL_SIZE)
         # Awaiting an initialised pool is free; concurrent first requests share one initialisation.

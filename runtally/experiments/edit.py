@@ -1,9 +1,11 @@
 """Changing an experiment: its rule, and who may see its badge."""
 
 import secrets
+from dataclasses import asdict
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.audit import Actor, Change, record
 from runtally.errors import NotFound
 from runtally.experiments.rule import Rule, Window, validate
 from runtally.experiments.verdict import Thresholds
@@ -36,9 +38,11 @@ def rule_of(experiment: Experiment) -> Rule:
     )
 
 
-def set_rule(session: AsyncSession, experiment: Experiment, rule: Rule) -> None:
+def set_rule(session: AsyncSession, by: Actor, experiment: Experiment, rule: Rule) -> None:
     """Raises `InvalidThresholds`, and changes nothing then."""
     validate(rule)
+    before, after = _flat(rule_of(experiment)), _flat(rule)
+    record(session, by, Change("experiment.rule_set", experiment.id, experiment.project_id, before, after))
     experiment.window_runs = rule.window.runs
     experiment.window_hours = rule.window.hours
     experiment.max_error_rate = rule.thresholds.max_error_rate
@@ -49,13 +53,21 @@ def set_rule(session: AsyncSession, experiment: Experiment, rule: Rule) -> None:
     session.add(experiment)
 
 
-def make_private(session: AsyncSession, experiment: Experiment) -> str:
+def make_private(session: AsyncSession, by: Actor, experiment: Experiment) -> str:
     """A new token, without which the badge says `unknown` from now on; one that was there before works no more."""
+    record(session, by, Change("experiment.made_private", experiment.id, experiment.project_id))
     experiment.badge_token = token = secrets.token_urlsafe(TOKEN_BYTES)
     session.add(experiment)
     return token
 
 
-def make_public(session: AsyncSession, experiment: Experiment) -> None:
+def make_public(session: AsyncSession, by: Actor, experiment: Experiment) -> None:
+    if experiment.badge_token is not None:
+        record(session, by, Change("experiment.made_public", experiment.id, experiment.project_id))
     experiment.badge_token = None
     session.add(experiment)
+
+
+def _flat(rule: Rule) -> dict[str, object]:
+    window = {f"window_{name}": value for name, value in asdict(rule.window).items()}
+    return window | asdict(rule.thresholds)

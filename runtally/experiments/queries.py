@@ -1,10 +1,12 @@
 """SQL of experiments: what the runs in an experiment's window came to, beside its rule."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import asyncpg
 
 from runtally.db.database import Connection
+from runtally.experiments.estimate import Sample
 from runtally.experiments.rule import MAX_WINDOW_RUNS, Measured, Rule, Window
 from runtally.experiments.verdict import Stats, Thresholds
 
@@ -20,50 +22,108 @@ _JUDGED = f"""
               FROM runs
              WHERE runs.project_id = experiment.project_id
                AND runs.experiment_id = experiment.id
-               AND runs.occurred_at > coalesce($1::timestamptz - make_interval(hours => experiment.window_hours), '-infinity')
+               AND runs.occurred_at > coalesce({{moment}} - make_interval(hours => experiment.window_hours), '-infinity')
+               {{bound}}
           ORDER BY runs.occurred_at DESC, runs.id DESC
              LIMIT coalesce(experiment.window_runs, {MAX_WINDOW_RUNS})) AS last
   ) AS judged
 """  # noqa: S608  # A constant of ours.
+_JUDGED_NOW = _JUDGED.format(moment="$1::timestamptz", bound="")
 
 # A private experiment is none at all without its token. Digests are compared, so that the time tells nothing of the token, and
 # its runs are not even looked at. Two are as good as more: the id is ambiguous.
-SELECT_VISIBLE = f"""
-SELECT *
-  FROM (SELECT *
-          FROM experiments
-         WHERE id = $2
-           AND ($3::text IS NULL OR project_id = $3)
-           AND (badge_token IS NULL OR sha256(convert_to(badge_token, 'UTF8')) = $4::bytea)
-      ORDER BY badge_token IS NULL
-         LIMIT 2) AS experiment
-{_JUDGED}
-"""  # noqa: S608  # Constants of ours.
+SELECT_VISIBLE = """
+  SELECT project_id,
+         badge_token IS NOT NULL AS is_private
+    FROM experiments
+   WHERE id = $1
+     AND ($2::text IS NULL OR project_id = $2)
+     AND (badge_token IS NULL OR sha256(convert_to(badge_token, 'UTF8')) = $3::bytea)
+ORDER BY badge_token IS NULL
+   LIMIT 2
+"""
 
 SELECT_EXPERIMENTS = f"""
 SELECT *
   FROM experiments AS experiment
-{_JUDGED}
-   WHERE ($2::text IS NULL OR experiment.project_id = $2)
+{_JUDGED_NOW}
+   WHERE ($2::text[] IS NULL OR experiment.project_id = ANY($2))
      AND ($3::text IS NULL OR experiment.id = $3)
 ORDER BY experiment.project_id, experiment.id
 """  # noqa: S608  # Constants of ours.
 
+SELECT_AT_ENDS = f"""
+SELECT judged.*
+  FROM experiments AS experiment
+       CROSS JOIN unnest($3::timestamptz[]) WITH ORDINALITY AS ends (moment, number)
+{_JUDGED.format(moment="ends.moment", bound="AND runs.occurred_at < ends.moment")}
+   WHERE experiment.project_id = $1
+     AND experiment.id = $2
+ORDER BY ends.number
+"""  # noqa: S608  # Constants of ours.
+
+_SAMPLE = f"""
+      FROM (SELECT status, cost_usd, latency_ms
+              FROM runs
+             WHERE project_id = $1
+               AND experiment_id = $2
+               AND occurred_at >= $3
+          ORDER BY occurred_at DESC, id DESC
+             LIMIT {MAX_WINDOW_RUNS}) AS sample
+"""  # noqa: S608  # A constant of ours.
+
+SELECT_SAMPLE = f"""
+    SELECT count(*) AS runs,
+           count(*) FILTER (WHERE status <> 'success') AS failed,
+           count(cost_usd) AS priced,
+           coalesce(avg(cost_usd), 0)::float8 AS mean_cost_usd,
+           coalesce(var_samp(cost_usd), 0)::float8 AS cost_variance,
+           count(latency_ms) AS timed
+{_SAMPLE}
+"""
+
+SELECT_LATENCIES = f"""
+    SELECT percentile_disc($4::float8[]) WITHIN GROUP (ORDER BY latency_ms) AS latencies
+{_SAMPLE}
+"""
+
 
 async def select_visible(
-    connection: Connection, now: datetime, experiment_id: str, project_id: str | None, token_sha256: bytes | None
-) -> tuple[Measured, ...]:
-    """Experiments of this id that a caller with this token may see, at most two of them; a private one is never left out."""
-    rows = await connection.fetch(SELECT_VISIBLE, now, experiment_id, project_id, token_sha256)
-    return tuple(_measured(row) for row in rows)
+    connection: Connection, experiment_id: str, project_id: str | None, token_sha256: bytes | None
+) -> dict[str, bool]:
+    """Projects whose experiment of this id a caller with this token may see, and whether it is private.
+
+    At most two of them; a private one is never left out.
+    """
+    rows = await connection.fetch(SELECT_VISIBLE, experiment_id, project_id, token_sha256)
+    return {row["project_id"]: row["is_private"] for row in rows}
 
 
 async def select_experiments(
-    connection: Connection, now: datetime, project_id: str | None, experiment_id: str | None = None
+    connection: Connection, now: datetime, project_ids: Sequence[str] | None, experiment_id: str | None = None
 ) -> tuple[Measured, ...]:
-    """All experiments, private ones too, or those of a project, or of an id, by project and id."""
-    rows = await connection.fetch(SELECT_EXPERIMENTS, now, project_id, experiment_id)
+    """All experiments, private ones too, or those of some projects, or of an id, by project and id."""
+    rows = await connection.fetch(SELECT_EXPERIMENTS, now, project_ids, experiment_id)
     return tuple(_measured(row) for row in rows)
+
+
+async def select_stats_at(connection: Connection, experiment: Measured, ends: Sequence[datetime]) -> tuple[Stats, ...]:
+    """What the runs in the experiment's window came to at each of these moments, later runs not counted."""
+    rows = await connection.fetch(SELECT_AT_ENDS, experiment.project_id, experiment.id, ends)
+    return tuple(_stats(row, has_run_limit=experiment.rule.window.runs is not None) for row in rows)
+
+
+async def select_sample(connection: Connection, project_id: str, experiment_id: str, since: datetime) -> Sample:
+    """All runs of an experiment since then, the newest if there are very many."""
+    [row] = await connection.fetch(SELECT_SAMPLE, project_id, experiment_id, since)
+    return Sample(**row)
+
+
+async def select_latencies(
+    connection: Connection, project_id: str, experiment_id: str, since: datetime, shares: Sequence[float]
+) -> tuple[int, ...]:
+    """The latencies below which these shares of the same runs lie; at least one of them must report one."""
+    return tuple(await connection.fetchval(SELECT_LATENCIES, project_id, experiment_id, since, shares))
 
 
 def _measured(row: asyncpg.Record) -> Measured:
@@ -75,12 +135,16 @@ def _measured(row: asyncpg.Record) -> Measured:
         row["max_total_cost_usd"],
         row["min_runs"],
     )
-    stats = Stats(
+    stats = _stats(row, has_run_limit=window.runs is not None)
+    return Measured(row["project_id"], row["id"], Rule(window, thresholds), stats, row["badge_token"])
+
+
+def _stats(row: asyncpg.Record, *, has_run_limit: bool) -> Stats:
+    return Stats(
         runs=row["runs"],
         failed=row["failed"],
         unpriced=row["unpriced"],
         cost_usd=row["cost_usd"],
         p95_latency_ms=row["p95_latency_ms"],
-        is_partial=window.runs is None and row["runs"] >= MAX_WINDOW_RUNS,
+        is_partial=not has_run_limit and row["runs"] >= MAX_WINDOW_RUNS,
     )
-    return Measured(row["project_id"], row["id"], Rule(window, thresholds), stats, row["badge_token"] is not None)

@@ -1,14 +1,20 @@
 """Verdicts on experiments, computed from the runs themselves whenever one is asked for."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
 from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Verdict, verdict_of
+
+HISTORY_DAYS = 30
+MIN_HISTORY_DAYS = 7
+# A window of the default size is read in no time at thirty moments, one of a hundred thousand runs is not.
+_HISTORY_RUNS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,8 @@ class Judged:
     verdict: Verdict
 
 
-async def public_verdict(connection: Connection, now: datetime, question: Question) -> Verdict | None:
-    """The verdict that this question may have; None when there is no single experiment for it.
+async def public_project(connection: Connection, question: Question) -> str | None:
+    """The project of the one experiment whose verdict this question may have; None when there is no single one.
 
     An id can be that of experiments in several projects. A token picks the private one that it belongs to. Without it only
     public ones are looked at, and if these are several the question must name the project: runs of two projects are never
@@ -38,22 +44,48 @@ async def public_verdict(connection: Connection, now: datetime, question: Questi
     if "\0" in f"{question.experiment_id}{question.project_id}":
         return None
     sha256 = hashlib.sha256(question.token.encode(errors="replace")).digest() if question.token else None
-    found = await queries.select_visible(connection, now, question.experiment_id, question.project_id, sha256)
-    found = tuple(one for one in found if one.is_private) or found
-    return _judged(found[0]).verdict if len(found) == 1 else None
+    found = await queries.select_visible(connection, question.experiment_id, question.project_id, sha256)
+    chosen = [project_id for project_id, is_private in found.items() if is_private] or list(found)
+    return chosen[0] if len(chosen) == 1 else None
 
 
-async def verdicts(connection: Connection, now: datetime, project_id: str | None) -> tuple[Judged, ...]:
-    """All experiments of a project, or of all projects, by project and id; for whoever may read the runs."""
-    return tuple(_judged(one) for one in await queries.select_experiments(connection, now, project_id))
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The verdict at the end of a day (UTC), or so far today."""
+
+    day: datetime
+    verdict: Verdict
+
+
+async def verdicts(
+    connection: Connection, now: datetime, project_ids: Collection[str] | None = None
+) -> tuple[Judged, ...]:
+    """All experiments of these projects, or of all projects, by project and id; for whoever may read the runs."""
+    ids = None if project_ids is None else list(project_ids)
+    return tuple(_judged(one) for one in await queries.select_experiments(connection, now, ids))
 
 
 async def verdict_on(connection: Connection, now: datetime, project_id: str, experiment_id: str) -> Judged:
     """One experiment, private or not; for whoever may read its runs. Raises `NotFound`."""
-    found = await queries.select_experiments(connection, now, project_id, experiment_id)
+    found = await queries.select_experiments(connection, now, [project_id], experiment_id)
     if not found:
         raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
     return _judged(found[0])
+
+
+async def history(connection: Connection, now: datetime, judged: Judged) -> tuple[Past, ...]:
+    """What today's rule would have said at the end of each of the last days, oldest first; today's verdict is the last.
+
+    Nothing is kept for it: the runs tell. Fewer days are read where the window holds very many runs.
+    """
+    experiment = judged.experiment
+    affordable = _HISTORY_RUNS // max(1, experiment.stats.runs)
+    days = min(HISTORY_DAYS, max(MIN_HISTORY_DAYS, affordable))
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    before = [today - timedelta(days=days - 1 - number) for number in range(days - 1)]
+    found = await queries.select_stats_at(connection, experiment, [day + timedelta(days=1) for day in before])
+    past = [Past(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)]
+    return (*past, Past(today, judged.verdict))
 
 
 def _judged(experiment: Measured) -> Judged:

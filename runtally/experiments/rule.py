@@ -39,7 +39,12 @@ class Measured:
     id: str
     rule: Rule
     stats: Stats
-    is_private: bool
+    badge_token: str | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its badge's URL must carry the token."""
+        return self.badge_token is not None
 
 
 def validate(rule: Rule) -> None:

@@ -1,15 +1,22 @@
 """Verdicts for whoever asks, however many do: a README may be looked at by a thousand people at once."""
 
 import asyncio
+from typing import NamedTuple
 
 from runtally.clock import Clock
 from runtally.db.database import Database
-from runtally.experiments.read import Question, public_verdict
+from runtally.errors import NotFound
+from runtally.experiments.read import Question, public_project, verdict_on
 from runtally.experiments.verdict import Verdict
 
 
+class _Experiment(NamedTuple):
+    project_id: str
+    experiment_id: str
+
+
 class SharedVerdicts:
-    """Never reads one question's runs twice at a time; one per process.
+    """Never reads one experiment's runs twice at a time, whatever tokens are made up for it; one per process.
 
     Those who ask while an answer is being read share the next one. They can't share the one under way: it may not have seen
     runs that were acknowledged before they asked. So an answer is never older than its question, and nothing is kept.
@@ -18,27 +25,40 @@ class SharedVerdicts:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._reading: dict[Question, asyncio.Task[Verdict | None]] = {}
-        self._next: dict[Question, asyncio.Task[Verdict | None]] = {}
+        self._reading: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
+        self._next: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
 
     async def verdict(self, question: Question) -> Verdict | None:
-        """As `public_verdict`. Raises `StoreUnavailable`."""
-        if question not in self._next:
-            task = asyncio.create_task(self._read_after(self._reading.get(question), question))
+        """The verdict that this question may have; None when there is no single experiment for it.
+
+        Raises `StoreUnavailable`.
+        """
+        async with self._database.connection() as connection:
+            project_id = await public_project(connection, question)
+        return None if project_id is None else await self._shared(_Experiment(project_id, question.experiment_id))
+
+    async def _shared(self, experiment: _Experiment) -> Verdict | None:
+        if experiment not in self._next:
+            task = asyncio.create_task(self._read_after(self._reading.get(experiment), experiment))
             # An error is everybody's who waits; if nobody does any more it is nobody's.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._next[question] = task
+            self._next[experiment] = task
         # A client that goes away takes the answer from nobody else.
-        return await asyncio.shield(self._next[question])
+        return await asyncio.shield(self._next[experiment])
 
-    async def _read_after(self, previous: asyncio.Task[Verdict | None] | None, question: Question) -> Verdict | None:
+    async def _read_after(
+        self, previous: asyncio.Task[Verdict | None] | None, experiment: _Experiment
+    ) -> Verdict | None:
         if previous:
             await asyncio.wait([previous])
-        task = self._next.pop(question)
-        self._reading[question] = task
+        task = self._next.pop(experiment)
+        self._reading[experiment] = task
         try:
             async with self._database.connection() as connection:
-                return await public_verdict(connection, self._clock(), question)
+                return (await verdict_on(connection, self._clock(), *experiment)).verdict
+        except NotFound:
+            # Deleted since it was found.
+            return None
         finally:
-            if self._reading[question] is task:
-                del self._reading[question]
+            if self._reading[experiment] is task:
+                del self._reading[experiment]

@@ -47,7 +47,8 @@ class Receipt:
     ids: tuple[str, ...]
     duplicates: int
     warnings: tuple[str, ...]
-    rejected: tuple[RejectedRun, ...]
+    rejected: tuple[RejectedRun, ...] | None
+    """Runs of a batch that were skipped; None unless that was asked for."""
     is_batch: bool
 
 
@@ -81,7 +82,7 @@ class Ingest:
             ids=tuple(run.id for run in runs),
             duplicates=len(runs) - stored,
             warnings=tuple(dict.fromkeys(warning for normal in accepted for warning in normal.warnings)),
-            rejected=rejected,
+            rejected=rejected if request.is_batch and on_error is OnError.SKIP else None,
             is_batch=request.is_batch,
         )
 

@@ -9,6 +9,8 @@ from runtally.fields import EARLIEST, MAX_AHEAD
 MUST_BE = "must be ISO 8601 or Unix seconds or milliseconds, not before 2020 and at most 24 hours in the future"
 
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
+# Python reads more than ISO 8601: any character between date and time, and a fraction without digits.
+_ISO = re.compile(r"[\dW-]{8,10}([T ][\d:]+([.,]\d+)?( ?(Z|[+-][\d:]+))?)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # As seconds this is the year 5138; as milliseconds, 1973. No run was made in either.
 _FIRST_MILLISECONDS = Decimal(10) ** 11
@@ -33,5 +35,8 @@ def _from_number(text: str) -> datetime:
 
 
 def _from_iso(text: str) -> datetime:
-    moment = datetime.fromisoformat(text.strip().upper())
+    text = text.strip().upper()
+    if not _ISO.fullmatch(text):
+        raise ValueError
+    moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -26,21 +26,8 @@ class Job:
     max_pause_seconds: float = 60.0
 
 
-async def repeat(job: Job, stop: asyncio.Event) -> None:
-    """Until `stop` is set: work, and pause while there is nothing to do, longer and longer while it fails."""
-    failures = 0
-    while not stop.is_set():
-        try:
-            more = await job.work(stop)
-            failures = 0
-        except RuntallyError as error:
-            more, failures = False, failures + 1
-            log.warning("job_failed", job=job.name, code=error.code, reason=error.message, failures=failures)
-        except Exception:  # A bug in one job must end neither the job nor the service.
-            more, failures = False, failures + 1
-            log.exception("job_failed", job=job.name, failures=failures)
-        if not more:
-            await _pause(job, failures, stop)
+Pause = Callable[[Job, int, asyncio.Event], Awaitable[None]]
+"""Waits after so many failures in a row, or until the event is set."""
 
 
 def longest_pause(job: Job, failures: int) -> float:
@@ -54,6 +41,23 @@ async def _pause(job: Job, failures: int, stop: asyncio.Event) -> None:
     seconds = longest_pause(job, failures) * random.uniform(0.5, 1.0)  # noqa: S311  # Chance, not a secret.
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
+
+
+async def repeat(job: Job, stop: asyncio.Event, *, pause: Pause = _pause) -> None:
+    """Until `stop` is set: work, and pause while there is nothing to do, longer and longer while it fails."""
+    failures = 0
+    while not stop.is_set():
+        try:
+            more = await job.work(stop)
+            failures = 0
+        except RuntallyError as error:
+            more, failures = False, failures + 1
+            log.warning("job_failed", job=job.name, code=error.code, reason=error.message, failures=failures)
+        except Exception:  # A bug in one job must end neither the job nor the service.
+            more, failures = False, failures + 1
+            log.exception("job_failed", job=job.name, failures=failures)
+        if not more:
+            await pause(job, failures, stop)
 
 
 @asynccontextmanager

@@ -5,6 +5,9 @@ import asyncio
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.jobs.loop import Job
+from runtally.limits.queries import delete_idle
+from runtally.pricing.book import LivePrices
+from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.relay import Relay
 from runtally.rollups import upkeep
 
@@ -12,6 +15,10 @@ from runtally.rollups import upkeep
 RELAY_SECONDS = 1.0
 # Short buckets are kept for days; an hour more or less is nothing.
 PRUNE_SECONDS = 3600.0
+# A changed price counts about this long after; also after an outage, which must not make the pause much longer.
+PRICES_SECONDS = 1.0
+PRICES_MAX_SECONDS = 5.0
+SWEEP_SECONDS = 60.0
 
 
 def relay_job(relay: Relay) -> Job:
@@ -23,3 +30,32 @@ def prune_job(database: Database, clock: Clock) -> Job:
         return await upkeep.prune(database, clock()) >= upkeep.PRUNED_AT_ONCE
 
     return Job("prune", work, PRUNE_SECONDS, max_pause_seconds=PRUNE_SECONDS)
+
+
+def prices_job(prices: LivePrices) -> Job:
+    """While the database is away, the last good book serves."""
+
+    async def work(_stop: asyncio.Event) -> bool:
+        await prices.refresh()
+        return False
+
+    return Job("prices", work, PRICES_SECONDS, PRICES_MAX_SECONDS)
+
+
+def unpriced_job(unpriced: UnpricedRuns) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        await unpriced.work()
+        return False
+
+    return Job("unpriced", work, PRICES_SECONDS)
+
+
+def sweep_job(database: Database) -> Job:
+    """Forget idle keys of the rate limits."""
+
+    async def work(_stop: asyncio.Event) -> bool:
+        async with database.connection() as connection:
+            await delete_idle(connection)
+        return False
+
+    return Job("sweep", work, SWEEP_SECONDS)

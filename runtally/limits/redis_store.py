@@ -71,6 +71,6 @@ class RedisStore:
             rows = await self._take(keys, [rate.count, rate.interval_ns, *wanted.values()])
         except (RedisError, OSError) as error:
             raise StoreUnavailable(
-                "The store of rate limits is out of reach; nothing was stored, so send the same request again."
+                "The store of rate limits is out of reach; send the same request again, nothing of it was stored."
             ) from error
         return {key: Grant(granted, int(busy)) for key, (granted, busy) in zip(wanted, rows, strict=True)}

@@ -1,16 +1,12 @@
 """Where limits are counted: what a store can do, and the one in Postgres that all workers share."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from runtally.db.database import Database
-from runtally.errors import StoreUnavailable
-from runtally.limits.queries import delete_idle, take
+from runtally.limits.queries import take
 from runtally.limits.rate import Grant, Rate
-
-SWEEP_SECONDS = 60.0
 
 
 class LimitStore(Protocol):
@@ -34,14 +30,6 @@ class PostgresStore:
         async with self._database.connection() as connection:
             return await take(connection, rate, wanted)
 
-    async def sweep(self, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        """Forget idle keys until cancelled."""
-        while True:
-            await pause(SWEEP_SECONDS)
-            with suppress(StoreUnavailable):
-                async with self._database.connection() as connection:
-                    await delete_idle(connection)
-
 
 @asynccontextmanager
 async def opened_store(database: Database, redis_url: str | None) -> AsyncIterator[LimitStore]:
@@ -53,11 +41,4 @@ async def opened_store(database: Database, redis_url: str | None) -> AsyncIterat
         async with RedisStore.opened(redis_url) as redis:
             yield redis
         return
-    store = PostgresStore(database)
-    sweeping = asyncio.create_task(store.sweep())
-    try:
-        yield store
-    finally:
-        sweeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweeping
+    yield PostgresStore(database)

@@ -1,10 +1,12 @@
 """SQL of metrics. A bucket is numbered from the window's start; nothing here depends on the server's time zone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from runtally.db.database import Connection
+from runtally.metrics.only import Only
 from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectCell
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
@@ -37,7 +39,8 @@ _TALLY = """sum(runs)::bigint AS runs,
          sum(unpriced)::bigint AS unpriced,
          sum(cost_usd) AS cost_usd,
          sum(input_tokens) AS tokens_in,
-         sum(output_tokens) AS tokens_out"""
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts"""
 
 SELECT_CELLS = f"""
   SELECT number, provider, model, {_TALLY}
@@ -74,6 +77,46 @@ SELECT_PROJECT_CELLS = f"""
             FROM {_REST}
         GROUP BY 1, 2) AS cells
 GROUP BY 1, 2
+"""  # noqa: S608  # Names and expressions of the declaration.
+
+# Only some of a project's runs, which no rollup tells apart. Parameters: project, start, end, model, provider, status,
+# start of the window, seconds of its buckets, experiment.
+_NARROWED = """runs
+   WHERE project_id = $1
+     AND occurred_at >= $2
+     AND occurred_at < $3
+     AND ($4::text IS NULL OR model = $4)
+     AND ($5::text IS NULL OR provider = $5)
+     AND ($6::text IS NULL OR status = $6)
+     AND ($9::text IS NULL OR experiment_id = $9)"""
+
+SELECT_NARROWED_CELLS = f"""
+  SELECT number, provider, model, {_TALLY}
+    FROM (SELECT {_NUMBER.format(moment="occurred_at")} AS number, provider, model, {sums(only=_TALLIED)}
+            FROM {_NARROWED}
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+"""  # noqa: S608  # Names and expressions of the declaration.
+
+SELECT_NARROWED_SKETCHES = f"""
+  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
+    FROM (SELECT {_NUMBER.format(moment="occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
+            FROM {_NARROWED}
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+"""  # noqa: S608  # Names and expressions of the declaration.
+
+SELECT_EXPERIMENTS = f"""
+  SELECT experiment_id, {_TALLY}
+    FROM (SELECT experiment_id, {sums(only=_TALLIED)}
+            FROM {_NARROWED}
+             AND experiment_id IS NOT NULL
+             -- The parameters are those of the others.
+             AND $7::timestamptz IS NOT NULL
+             AND $8::int IS NOT NULL
+        GROUP BY 1) AS cells
+GROUP BY 1
 """  # noqa: S608  # Names and expressions of the declaration.
 
 # Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at.
@@ -123,12 +166,28 @@ async def select_sketches(
 ) -> dict[datetime, list[Sketch]]:
     """The latency sketches of each bucket that has any."""
     rows = await connection.fetch(SELECT_SKETCHES, *_parameters(window, project_id))
+    return _sketches(rows, window)
+
+
+async def select_narrowed_cells(
+    connection: Connection, window: Window, project_id: str, only: Only
+) -> tuple[Cell, ...]:
+    rows = await connection.fetch(SELECT_NARROWED_CELLS, *_narrowed(window, project_id, only))
     start_of = _starts(window)
-    sketches: dict[datetime, list[Sketch]] = {}
-    for number, latencies, counts in rows:
-        if latencies:
-            sketches.setdefault(start_of(number), []).append((latencies, counts))
-    return sketches
+    return tuple(Cell(start_of(number), provider, model, _tally(*sums)) for number, provider, model, *sums in rows)
+
+
+async def select_narrowed_sketches(
+    connection: Connection, window: Window, project_id: str, only: Only
+) -> dict[datetime, list[Sketch]]:
+    rows = await connection.fetch(SELECT_NARROWED_SKETCHES, *_narrowed(window, project_id, only))
+    return _sketches(rows, window)
+
+
+async def select_experiments(connection: Connection, window: Window, project_id: str, only: Only) -> dict[str, Tally]:
+    """The runs of each experiment that has any."""
+    rows = await connection.fetch(SELECT_EXPERIMENTS, *_narrowed(window, project_id, only))
+    return {experiment_id: _tally(*sums) for experiment_id, *sums in rows}
 
 
 async def select_project_cells(
@@ -170,6 +229,29 @@ def _parameters(window: Window, project_id: str | None) -> tuple[object, ...]:
     )
 
 
+def _narrowed(window: Window, project_id: str, only: Only) -> tuple[object, ...]:
+    return (
+        project_id,
+        window.start,
+        window.until,
+        only.model,
+        only.provider,
+        only.status,
+        window.start,
+        int(window.interval.total_seconds()),
+        only.experiment_id,
+    )
+
+
+def _sketches(rows: Iterable[Iterable[Any]], window: Window) -> dict[datetime, list[Sketch]]:
+    start_of = _starts(window)
+    sketches: dict[datetime, list[Sketch]] = {}
+    for number, latencies, counts in rows:
+        if latencies:
+            sketches.setdefault(start_of(number), []).append((latencies, counts))
+    return sketches
+
+
 def _starts(window: Window) -> Callable[[int], datetime]:
     """The start of a bucket by its number; thousands are asked for, so what they have in common is computed once."""
     start, interval = window.start, window.interval
@@ -177,6 +259,6 @@ def _starts(window: Window) -> Callable[[int], datetime]:
 
 
 def _tally(  # noqa: PLR0913, PLR0917  # The columns of a row, thousands of times.
-    runs: int, failed: int, unpriced: int, cost_usd: Decimal, tokens_in: Decimal, tokens_out: Decimal, /
+    runs: int, failed: int, unpriced: int, cost_usd: Decimal, tokens_in: Decimal, tokens_out: Decimal, timeouts: int, /
 ) -> Tally:
-    return Tally(runs, failed, unpriced, cost_usd, int(tokens_in), int(tokens_out))
+    return Tally(runs, failed, unpriced, cost_usd, int(tokens_in), int(tokens_out), timeouts)

@@ -1,22 +1,32 @@
 """Metrics for a window, and what pages say of it. Sums are exact; percentiles are within 1 %."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import queries
+from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.report import Overview, ProjectCell, ProjectReport, ProjectSummary, Ranking, Report, Span
 from runtally.metrics.sketch import Sketch, merged, percentile
-from runtally.metrics.values import Latency, Metrics, Tally
-from runtally.metrics.window import Range, Window
+from runtally.metrics.values import Cell, Latency, Metrics, Tally, ranked
+from runtally.metrics.window import Reach, Window
 
 
-async def read_metrics(connection: Connection, window: Window, project_id: str | None) -> Metrics:
-    """The metrics of a project, or of all projects with `project_id` None; every bucket of the window is there."""
-    cells = await queries.select_cells(connection, window, project_id)
-    sketches = await queries.select_sketches(connection, window, project_id)
+async def read_metrics(
+    connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN
+) -> Metrics:
+    """The metrics of a project, or of all projects with `project_id` None; every bucket of the window is there.
+
+    Of a project, `only` some runs can be looked at; their percentiles, and sums by more than models, are read from the runs.
+    """
+    cells = await _cells(connection, window, project_id, only)
+    if only and project_id is not None:
+        sketches = await queries.select_narrowed_sketches(connection, window, project_id, only)
+    else:
+        sketches = await queries.select_sketches(connection, window, project_id)
     whole = _latency([part for parts in sketches.values() for part in parts])
     return Metrics.of(window, cells, _latencies(sketches) | {None: whole})
 
@@ -27,9 +37,9 @@ async def read_points(connection: Connection, window: Window, project_id: str | 
     return Metrics.of(window, cells, _latencies(await queries.select_sketches(connection, window, project_id)))
 
 
-async def read_sums(connection: Connection, window: Window, project_id: str | None) -> Metrics:
+async def read_sums(connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN) -> Metrics:
     """The same without percentiles, which cost more than all the rest: every latency is zero."""
-    return Metrics.of(window, await queries.select_cells(connection, window, project_id), {})
+    return Metrics.of(window, await _cells(connection, window, project_id, only), {})
 
 
 async def read_rankings(connection: Connection, project_id: str | None) -> tuple[Ranking, Ranking]:
@@ -43,17 +53,23 @@ async def read_span(connection: Connection, project_id: str | None) -> Span:
     return Span.of(await queries.select_projects(connection, project_id))
 
 
-async def project_report(connection: Connection, range_: Range, now: datetime, project_id: str) -> ProjectReport:
-    """The range that ends now, beside the period before, of one project. Raises `NotFound`."""
+async def project_report(
+    connection: Connection, range_: Reach, now: datetime, project_id: str, only: Only = EVERY_RUN
+) -> ProjectReport:
+    """The range beside the period before, of one project or of some of its runs. Raises `NotFound`."""
     projects = await queries.select_projects(connection, project_id)
     if not projects:
         raise NotFound(
             "There is no such project. A project appears with its first run; check the projectId it is sent."
         )
-    return ProjectReport(projects[0], await _report(connection, range_, now, project_id, Span.of(projects)))
+    report = await _report(
+        connection, Window.of(range_, now, range_.chart_interval), project_id, Span.of(projects), only
+    )
+    experiments = await queries.select_experiments(connection, report.metrics.window, project_id, only)
+    return ProjectReport(projects[0], replace(report, experiments=ranked(experiments.items())))
 
 
-async def overview(connection: Connection, range_: Range, now: datetime, project_id: str | None) -> Overview:
+async def overview(connection: Connection, range_: Reach, now: datetime, project_id: str | None) -> Overview:
     """All projects, or of them only the one that a reader may see."""
     window = Window.of(range_, now, range_.chart_interval)
     before = window.previous(now)
@@ -72,21 +88,20 @@ async def overview(connection: Connection, range_: Range, now: datetime, project
     shown = [summary for summary in summaries if not summary.project.is_archived]
     hidden = [summary.total for summary in summaries if summary.project.is_archived]
     return Overview(
-        report=await _report(connection, range_, now, project_id, Span.of(projects)),
+        report=await _report(connection, window, project_id, Span.of(projects), EVERY_RUN),
         projects=tuple(sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs))),
         archived=sum(hidden, Tally()),
     )
 
 
-async def _report(connection: Connection, range_: Range, now: datetime, project_id: str | None, span: Span) -> Report:
-    window = Window.of(range_, now, range_.chart_interval)
-    before = window.previous(now)
-    fine = await read_metrics(connection, window.in_buckets_of(range_.interval), project_id)
+async def _report(connection: Connection, window: Window, project_id: str | None, span: Span, only: Only) -> Report:
+    before = window.previous(window.now)
+    fine = await read_metrics(connection, window.in_buckets_of(window.range.interval), project_id, only)
     models, providers = await read_rankings(connection, project_id)
     return Report(
         metrics=fine.in_buckets_of(window.interval),
         fine=fine,
-        previous=await read_metrics(connection, before, project_id) if span.reaches_back_to(before) else None,
+        previous=await read_metrics(connection, before, project_id, only) if span.reaches_back_to(before) else None,
         models=models,
         providers=providers,
         span=span,
@@ -95,6 +110,13 @@ async def _report(connection: Connection, range_: Range, now: datetime, project_
 
 def _latencies(sketches: Mapping[datetime, Sequence[Sketch]]) -> dict[datetime | None, Latency]:
     return {bucket: _latency(parts) for bucket, parts in sketches.items()}
+
+
+async def _cells(connection: Connection, window: Window, project_id: str | None, only: Only) -> tuple[Cell, ...]:
+    if project_id is not None and not only.is_of_models:
+        return await queries.select_narrowed_cells(connection, window, project_id, only)
+    cells = await queries.select_cells(connection, window, project_id)
+    return tuple(cell for cell in cells if only.has(cell)) if only else cells
 
 
 def _latency(sketches: Sequence[Sketch]) -> Latency:

@@ -1,10 +1,11 @@
 """What a page says of a project, or of all projects at once. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from runtally.metrics.drivers import Change, change_of
 from runtally.metrics.values import Metrics, Tally
 from runtally.metrics.window import Window
 
@@ -99,6 +100,13 @@ class Report:
     models: Ranking
     providers: Ranking
     span: Span
+    experiments: Mapping[str, Tally] = field(default_factory=dict)
+    """Of a project: the runs of each experiment, the most expensive first."""
+
+    @property
+    def change(self) -> Change | None:
+        """Which models' cost differs most from the period before."""
+        return change_of(self.metrics, self.previous) if self.previous else None
 
     @property
     def unpriced_models(self) -> tuple[UnpricedModel, ...]:
@@ -113,7 +121,8 @@ class Report:
 
     def month_pace_usd(self, now: datetime) -> Decimal:
         """What a month costs if it goes on as in this period."""
-        seconds = Decimal(int((now - self.metrics.window.start).total_seconds()))
+        window = self.metrics.window
+        seconds = Decimal(int((min(now, window.until) - window.start).total_seconds()))
         return self.metrics.total.cost_usd * Decimal(int(MONTH.total_seconds())) / seconds
 
 

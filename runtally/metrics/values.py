@@ -24,6 +24,8 @@ class Tally:
     cost_usd: Decimal = ZERO
     tokens_in: int = 0
     tokens_out: int = 0
+    timeouts: int = 0
+    """Of those that failed."""
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally.sum((self, other))
@@ -31,7 +33,7 @@ class Tally:
     @classmethod
     def sum(cls, tallies: Iterable["Tally"]) -> "Tally":
         """Of thousands: without a value for each step."""
-        runs = failed = unpriced = tokens_in = tokens_out = 0
+        runs = failed = unpriced = tokens_in = tokens_out = timeouts = 0
         cost_usd = ZERO
         for one in tallies:
             runs += one.runs
@@ -40,7 +42,8 @@ class Tally:
             cost_usd += one.cost_usd
             tokens_in += one.tokens_in
             tokens_out += one.tokens_out
-        return cls(runs, failed, unpriced, cost_usd, tokens_in, tokens_out)
+            timeouts += one.timeouts
+        return cls(runs, failed, unpriced, cost_usd, tokens_in, tokens_out, timeouts)
 
     @property
     def tokens(self) -> int:
@@ -127,8 +130,8 @@ class Metrics:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
         models = _summed(((cell.provider, cell.model), cell.tally) for cell in self.cells)
         set_once(self, "total", Tally.sum(models.values()))
-        set_once(self, "by_provider", _ranked((provider, tally) for (provider, _), tally in models.items()))
-        set_once(self, "by_model", _ranked((model, tally) for (_, model), tally in models.items()))
+        set_once(self, "by_provider", ranked((provider, tally) for (provider, _), tally in models.items()))
+        set_once(self, "by_model", ranked((model, tally) for (_, model), tally in models.items()))
 
 
 def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
@@ -138,5 +141,6 @@ def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
     return {key: Tally.sum(group) for key, group in groups.items()}
 
 
-def _ranked(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:
+def ranked(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:
+    """Summed by name, the most expensive first."""
     return dict(sorted(_summed(tallies).items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeAlias
 
 from runtally.errors import InvalidInterval, InvalidRange
 from runtally.models.rollup import GRAINS, Grain
@@ -62,6 +62,52 @@ def parse_interval(text: str | None) -> timedelta | None:
         raise InvalidInterval from None
 
 
+_STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 * 1_440, 28 * 1_440))
+# So many bars can be told apart.
+_MAX_BARS = 31
+_LONGEST = timedelta(days=731)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A time of somebody's own choice, beside the ranges, which all end now. It begins and ends with a bucket."""
+
+    since: datetime
+    until: datetime
+    """Exclusive."""
+
+    @classmethod
+    def of(cls, since: datetime, until: datetime) -> "Between | None":
+        """The time in whole buckets, at least one; None where it would end before it begins, or lasts for ages."""
+        if not timedelta(0) < until - since <= _LONGEST:
+            return None
+        step = min(_bar(until - since), GRAINS[-1].length)
+        return cls(since - (since - EPOCH) % step, until + (EPOCH - until) % step)
+
+    @property
+    def length(self) -> timedelta:
+        """Of all buckets; the last may reach beyond the end."""
+        bar = self.chart_interval
+        return -(-(self.until - self.since) // bar) * bar
+
+    @property
+    def interval(self) -> timedelta:
+        """Length of the buckets of a line: shorter than those of bars, but not too many."""
+        return _STEPS[max(0, _STEPS.index(self.chart_interval) - 1)]
+
+    @property
+    def chart_interval(self) -> timedelta:
+        return _bar(self.until - self.since)
+
+
+def _bar(length: timedelta) -> timedelta:
+    return next((step for step in _STEPS if length <= _MAX_BARS * step), _STEPS[-1])
+
+
+Reach: TypeAlias = Range | Between
+"""How far a window reaches."""
+
+
 # Clocks of several machines, and a page that takes a moment: short buckets are given up a day before they go.
 MARGIN = timedelta(days=1)
 
@@ -77,9 +123,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A whole number of UTC-aligned buckets, the last of which holds the present."""
+    """A whole number of UTC-aligned buckets, the last of which holds the present or is over."""
 
-    range: Range
+    range: Reach
     interval: timedelta
     end: datetime
     """End of the last bucket, exclusive."""
@@ -89,14 +135,21 @@ class Window:
     """When it is looked at."""
 
     @classmethod
-    def of(cls, range_: Range, now: datetime, interval: timedelta | None = None) -> Self:
+    def of(cls, range_: Reach, now: datetime, interval: timedelta | None = None) -> Self:
         step = interval or range_.interval
+        if isinstance(range_, Between):
+            return cls(range_, step, range_.since + range_.length, range_.until, now)
         end = now - (now - EPOCH) % step + step
         return cls(range_, step, end, end, now)
 
     @property
     def start(self) -> datetime:
         return self.end - self.range.length
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.until <= self.now
 
     @property
     def buckets(self) -> list[datetime]:
@@ -109,6 +162,9 @@ class Window:
 
     def previous(self, now: datetime) -> "Window":
         """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""
+        if isinstance(self.range, Between):
+            back = self.range.until - self.range.since
+            return Window(self.range, self.interval, self.end - back, min(self.until, now) - back, now)
         back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
         return Window(self.range, self.interval, self.end - back, now - back, now)
 

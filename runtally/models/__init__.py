@@ -2,12 +2,14 @@
 
 from sqlmodel import SQLModel
 
+import runtally.models.audit
 import runtally.models.experiment
 import runtally.models.limit
 import runtally.models.price
 import runtally.models.project
 import runtally.models.reporting
 import runtally.models.rollup
-import runtally.models.run  # noqa: F401  # Each import registers its tables.
+import runtally.models.run
+import runtally.models.user  # noqa: F401  # Each import registers its tables.
 
 metadata = SQLModel.metadata

@@ -80,6 +80,13 @@ class Run(RunColumns, table=True):
             "occurred_at",
             postgresql_where=text("experiment_id IS NOT NULL"),
         ),
+        # The failures of a long time are few; without this they are looked for among all runs (1 byte a run).
+        Index("ix_runs_failed", "project_id", "occurred_at", postgresql_where=text("status <> 'success'")),
+        # The runs of one trace, whenever that was (28 bytes a run that has one).
+        Index("ix_runs_trace", "project_id", "trace_id", postgresql_where=text("trace_id IS NOT NULL")),
+        # A model that is hardly used; its runs are sorted by time when they are read, which keeps this small, as Postgres
+        # stores each name once for many runs (7 bytes a run).
+        Index("ix_runs_project_id_model", "project_id", "model"),
         # A price that is added later looks for the few runs that wait for one, in the order of the key.
         Index("ix_runs_unpriced", "project_id", "id", postgresql_where=text("cost_usd IS NULL")),
     )

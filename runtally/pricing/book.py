@@ -2,19 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 
 import structlog
 
 from runtally.db.database import Connection, Database
-from runtally.errors import StoreUnavailable
 from runtally.pricing import queries
 from runtally.pricing.cost import Price
 from runtally.pricing.match import Offer, PriceIndex, in_force
 
-POLL_SECONDS = 1.0
 # Many times the models that one service meets; a flood of made-up names costs time, not memory.
 REMEMBERED_NAMES = 4096
 
@@ -70,12 +68,3 @@ class LivePrices:
         self._current_at = seen_at
         if self.book.invalid and not is_current:
             log.warning("price_patterns_invalid", entry_ids=self.book.invalid)
-
-    async def watch(self, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        """Follow the registry until cancelled; while the database is away, the last good book serves."""
-        while True:
-            try:
-                await self.refresh()
-            except StoreUnavailable:
-                log.debug("prices_not_refreshed")
-            await pause(POLL_SECONDS)

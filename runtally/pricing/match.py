@@ -12,6 +12,7 @@ from datetime import datetime
 
 from runtally.models.price import Match, PriceSource
 from runtally.pricing.cost import Price
+from runtally.pricing.name_pattern import NamePattern
 from runtally.pricing.names import spellings_of
 from runtally.pricing.providers import provider_key, targets_of
 
@@ -20,6 +21,7 @@ Level = tuple[Price, ...]
 
 # Longer names are no models; and no regular expression should meet a text without a limit.
 MAX_NAME_CHARS = 256
+MAX_PATTERN_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +84,36 @@ class _Shelf:
     """The offers of one provider."""
 
     exact: dict[str, list[Price]] = field(default_factory=lambda: defaultdict(list))
-    patterns: dict[tuple[Match, str], list[Price]] = field(default_factory=lambda: defaultdict(list))
-    expressions: dict[str, re.Pattern[str]] = field(default_factory=dict)
+    patterns: dict[NamePattern, list[Price]] = field(default_factory=lambda: defaultdict(list))
+    by_literal: dict[str, list[NamePattern]] = field(default_factory=lambda: defaultdict(list))
+    """The patterns that match only names in which the text occurs."""
 
     def add(self, offer: Offer) -> None:
         """Raises `re.error` for a pattern that is no regular expression."""
         names = offer.aliases if offer.pattern is not None else (offer.price.model, *offer.aliases)
         if offer.pattern is not None:
-            if offer.match is Match.REGEX and offer.pattern not in self.expressions:
-                self.expressions[offer.pattern] = re.compile(offer.pattern, re.IGNORECASE)
-            self.patterns[offer.match, offer.pattern].append(offer.price)
+            pattern = NamePattern.of(offer.match, offer.pattern)
+            if pattern not in self.patterns:
+                for literal in pattern.literals:
+                    self.by_literal[literal].append(pattern)
+            self.patterns[pattern].append(offer.price)
         for name in {name.strip().lower() for name in names}:
             self.exact[name].append(offer.price)
 
     def levels(self, name: str) -> Iterator[Level]:
         if name in self.exact:
             yield tuple(self.exact[name])
-        covered = [(length, prices) for key, prices in self.patterns.items() if (length := self._covers(*key, name))]
+        if len(name) > MAX_PATTERN_CHARS:
+            return
+        # A thousand made-up names in one request must not meet a hundred expressions each.
+        possible = {pattern for literal, found in self.by_literal.items() if literal in name for pattern in found}
+        covered = {pattern: length for pattern in possible if (length := pattern.covers(name))}
+        if not covered:
+            return
+        in_order = [pattern for pattern in self.patterns if pattern in covered]
         # Stable, so that of two that cover as much the preferred one comes first.
-        for _, prices in sorted(covered, key=lambda found: -found[0]):
-            yield tuple(prices)
-
-    def _covers(self, match: Match, pattern: str, name: str) -> int:
-        """How many characters of the name the pattern accounts for; 0 if it does not match."""
-        if match is Match.PREFIX:
-            return len(pattern) if name.startswith(pattern.lower()) else 0
-        return len(name) if self.expressions[pattern].fullmatch(name) else 0
+        for pattern in sorted(in_order, key=covered.__getitem__, reverse=True):
+            yield tuple(self.patterns[pattern])
 
 
 def _as_estimate(level: Level) -> Level:

@@ -38,6 +38,13 @@ SELECT_OFFERS = """
 ORDER BY id
 """
 
+# A condition on a subquery without a limit reaches the table, so this is a look-up by the key.
+SELECT_OFFER = f"""
+SELECT *
+  FROM ({SELECT_OFFERS}) AS offers
+ WHERE id = $1
+"""  # noqa: S608  # A statement of ours.
+
 # Reads three numbers so that nothing slips through: a deletion changes the count, an insertion the greatest id, and a
 # change that commits after a newer one still changes the sum.
 SELECT_VERSION = """
@@ -55,6 +62,11 @@ async def select_version(connection: Connection) -> str:
 
 async def select_offers(connection: Connection) -> tuple[Offer, ...]:
     return tuple(_offer(row) for row in await connection.fetch(SELECT_OFFERS))
+
+
+async def select_offer(connection: Connection, entry_id: int) -> Offer | None:
+    row = await connection.fetchrow(SELECT_OFFER, entry_id)
+    return _offer(row) if row else None
 
 
 def _offer(row: asyncpg.Record) -> Offer:

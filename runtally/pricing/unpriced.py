@@ -1,14 +1,23 @@
 """Prices runs whose cost was unknown when they were stored, once the registry has a price for them."""
 
+import time
+from collections.abc import Callable
 from datetime import datetime
 
-from runtally.db.database import Connection
+import structlog
+
+from runtally.clock import Clock
+from runtally.db.database import Connection, Database
 from runtally.pricing import queries
-from runtally.pricing.book import PriceBook
+from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.cost import settle
 
 CHUNK = 1000
 """Runs to a statement: each is a short transaction of its own, so that ingest never waits for long."""
+# By then every process has the new book, and what it stored with the old one is committed.
+AGAIN_SECONDS = 15.0
+
+log = structlog.get_logger()
 
 
 async def price_unpriced(connection: Connection, book: PriceBook, now: datetime, *, queued: bool = True) -> int:
@@ -40,3 +49,38 @@ async def _price_project(
         if costs:
             priced += await queries.update_costs(connection, project_id, costs, now, queued=queued)
     return priced
+
+
+class UnpricedRuns:
+    """Prices them whenever the registry has changed, and once more a little later: then no process has the old one."""
+
+    def __init__(
+        self,
+        database: Database,
+        prices: LivePrices,
+        clock: Clock,
+        *,
+        queued: bool,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._prices = prices
+        self._clock = clock
+        self._queued = queued
+        self._seconds = seconds
+        self._version = PriceBook().version
+        self._due_at: list[float] = []
+
+    async def work(self) -> int:
+        """How many runs were priced. What fails is due again the next time."""
+        book, now = self._prices.book, self._seconds()
+        if book.version != self._version:
+            self._version, self._due_at = book.version, [now, now + AGAIN_SECONDS]
+        if not self._due_at or self._due_at[0] > now:
+            return 0
+        async with self._database.connection() as connection:
+            priced = await price_unpriced(connection, book, self._clock(), queued=self._queued)
+        del self._due_at[0]
+        if priced:
+            log.info("unpriced_runs_priced", runs=priced)
+        return priced

@@ -115,6 +115,10 @@ def decode(body: bytes, now: datetime, rule: ContentRule) -> StoredRun:
     Raises `InvalidJson`, and `InvalidPayload` with every field that breaks a constraint.
     """
     try:
+        body.decode()
+    except UnicodeDecodeError:
+        raise InvalidJson from None
+    try:
         document = _decoder.decode(body)
     except WRONG:
         raise InvalidPayload(details=_diagnosed(body)) from None

@@ -14,8 +14,6 @@ from runtally.settings import Settings
 PATH = "/api/internal/pg-sync"
 ANSWER_SECONDS = 10.0
 _OF_THE_DOCUMENT = frozenset({400, 413, 422})
-# What listening on every address is called, and how to reach it from here.
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Replaced, not listened on.
 
 
 class Fault(Enum):
@@ -87,8 +85,7 @@ def sync_url(settings: Settings) -> str:
     if settings.service_sync_url:
         url = httpx.URL(settings.service_sync_url)
         return str(url.copy_with(path=PATH) if url.path in {"", "/"} else url)
-    host = _ANY_ADDRESS.get(settings.host, settings.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}{PATH}"
+    return f"{settings.own_url()}{PATH}"
 
 
 def _says_ok(content: bytes) -> bool:

@@ -19,16 +19,17 @@ async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[str, 
 
     Raises `StoreUnavailable`.
     """
-    async with database.connection() as connection:
-        project_ids = await queries.select_projects(connection)
-    for project_id in (*project_ids, EVERYTHING):
-        found = None
-        for stretch in await _stretches(database, project_id):
-            async with database.connection() as connection:
-                found = await queries.select_difference(connection, stretch, now)
-            if found:
-                break
-        yield project_id, found
+    async with database.patient() as patient:
+        async with patient.connection() as connection:
+            project_ids = await queries.select_projects(connection)
+        for project_id in (*project_ids, EVERYTHING):
+            found = None
+            for stretch in await _stretches(patient, project_id):
+                async with patient.connection() as connection:
+                    found = await queries.select_difference(connection, stretch, now)
+                if found:
+                    break
+            yield project_id, found
 
 
 async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[str, int]]:
@@ -37,16 +38,17 @@ async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[str,
     Online and repeatable: it adds what is missing and takes away what is too much, while ingest goes on, and every number
     is right at every moment that it was right before. Raises `StoreUnavailable`.
     """
-    async with database.connection() as connection:
-        project_ids = await queries.select_projects(connection)
-    for project_id in (*project_ids, EVERYTHING):
-        changed = 0
-        for stretch in await _stretches(database, project_id):
-            async with database.connection() as connection:
-                changed += await queries.repair(connection, stretch, now)
-        async with database.connection() as connection:
-            await queries.delete_empty(connection, project_id)
-        yield project_id, changed
+    async with database.patient() as patient:
+        async with patient.connection() as connection:
+            project_ids = await queries.select_projects(connection)
+        for project_id in (*project_ids, EVERYTHING):
+            changed = 0
+            for stretch in await _stretches(patient, project_id):
+                async with patient.connection() as connection:
+                    changed += await queries.repair(connection, stretch, now)
+            async with patient.connection() as connection:
+                await queries.delete_empty(connection, project_id)
+            yield project_id, changed
 
 
 async def rebuild_if_missing(database: Database, now: datetime) -> bool:

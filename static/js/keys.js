@@ -1,4 +1,4 @@
-// Keys: [ and ] change the range, g then o goes to the overview, ? lists them.
+// Keys: [ and ] change the range, g then o goes to the overview, g then r to the runs, ? lists them.
 
 const SECONDS_BETWEEN = 1;
 
@@ -17,6 +17,8 @@ function showKeys() {
   if (!dialog.open) dialog.showModal();
 }
 
+const PLACES = { o: "go-overview", r: "go-runs" };
+
 const ACTIONS = {
   "[": () => moveRange(-1),
   "]": () => moveRange(1),
@@ -33,7 +35,7 @@ document.addEventListener("keydown", (event) => {
   }
   const isSecond = event.timeStamp - goPressedAt < SECONDS_BETWEEN * 1000;
   goPressedAt = -Infinity;
-  if (isSecond && event.key === "o") document.getElementById("go-overview").click();
+  if (isSecond && event.key in PLACES) document.getElementById(PLACES[event.key])?.click();
   else ACTIONS[event.key]?.();
 });
 

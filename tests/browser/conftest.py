@@ -14,6 +14,7 @@ from tests.factories import make_run
 from tests.serving import Postgres, Server, running_server
 
 PROJECT = "in-the-browser"
+EXPERIMENT, BASELINE = "prompt-v2", "prompt-v1"
 LONG = "a/project named after a branch-" + "with-a-very-long-name-" * 4
 MODELS = [
     ("anthropic", "claude-sonnet"),
@@ -29,11 +30,15 @@ def story(dev_server: Server) -> Server:
     now = system_clock()
     runs = [
         make_run(
+            runId=f"run-{number}-{place}",
+            traceId=f"trace-{number}",
+            metadata={"feature": "answer" if place else "triage"},
             provider=provider,
             model=model,
             costUSD=0.01 * (number % 5 + 1) * (place + 1),
             latencyMs=300 + 37 * (number % 50),
             status="error" if number % 17 == 0 else "success",
+            experimentId=(EXPERIMENT, BASELINE, None, None)[place],
             timestamp=(now - timedelta(hours=5 * number + place)).isoformat(),
         )
         for number in range(190)

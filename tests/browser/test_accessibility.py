@@ -6,9 +6,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import LONG, PROJECT, drawn, path_of
+from tests.browser.conftest import BASELINE, EXPERIMENT, LONG, PROJECT, drawn, path_of
 from tests.browser_fixtures import Complaints
 from tests.serving import Server
+from webapp.pages.run_views import Column
 
 OPTIONS = {
     "resultTypes": ["violations"],
@@ -19,7 +20,23 @@ PAGES = {
     "project": f"/projects/{PROJECT}",
     "errors": f"/projects/{PROJECT}?metric=errors&range=30d",
     "long": path_of(LONG),
+    "narrowed": f"/projects/{PROJECT}?model=gpt-large&status=success&range=30d",
+    "experiments": "/experiments",
+    "experiment": f"/experiments/{PROJECT}/{EXPERIMENT}",
+    "comparison": f"/experiments/compare?a={PROJECT}/{BASELINE}&b={PROJECT}/{EXPERIMENT}",
+    "runs": "/runs",
+    "runs of a filter": f"/runs?project={PROJECT}&status=failed&metadataKey=feature&metadataValue=triage&range=30d",
+    "runs in all columns": "/runs?" + "&".join(f"column={column}" for column in Column),
+    "runs that cannot be sought": "/runs?minCost=much",
+    "run": f"/projects/{PROJECT}/runs/run-0-3",
+    "trace": f"{path_of(LONG)}/traces/trace-17",
     "sign in": "/sign-in",
+    "settings": f"/projects/{PROJECT}/settings",
+    "settings of a long name": f"{path_of(LONG)}/settings",
+    "users": "/admin/users",
+    "audit log": "/admin/audit",
+    "relay": "/admin/relay",
+    "health": "/admin/health",
     "reference": "/docs",
     "not found": "/none-such",
 }
@@ -28,7 +45,7 @@ SMALLEST_TARGET = 32
 
 
 def _open(page: Page, server: Server, name: str, complaints: Complaints) -> None:
-    complaints.expect("404")
+    complaints.expect("404", "422")
     page.goto(f"{server.url}{PAGES[name]}")
     if page.locator(".chart-plot").count():
         drawn(page)

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import httpx
 import pytest
 
+from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.experiments import edit
 from runtally.experiments.rule import Rule, Window
@@ -47,11 +48,11 @@ class Trial:
 
     async def make_private(self) -> str:
         async with self.database.session() as session:
-            return edit.make_private(session, await edit.found(session, self.project_id, self.id))
+            return edit.make_private(session, OPERATOR, await edit.found(session, self.project_id, self.id))
 
     async def set_rule(self, rule: Rule) -> None:
         async with self.database.session() as session:
-            edit.set_rule(session, await edit.found(session, self.project_id, self.id), rule)
+            edit.set_rule(session, OPERATOR, await edit.found(session, self.project_id, self.id), rule)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 
 from runtally.access.keys import issue, revoke
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.assertions import assert_error
@@ -113,9 +114,9 @@ async def test_a_revoked_and_an_expired_key_are_refused(
     stranger: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
     async with database.session() as session:
-        revoked = issue(session, system_clock(), project_id=project_id, scopes=[Scope.METRICS_READ])
-        revoke(session, system_clock(), revoked.row)
-        expired = issue(session, system_clock(), project_id=project_id, scopes=[Scope.METRICS_READ])
+        revoked = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
+        revoke(session, system_clock(), OPERATOR, revoked.row)
+        expired = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
         expired.row.expires_at = system_clock()
 
     for issued in (revoked, expired):

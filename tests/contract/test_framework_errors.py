@@ -17,7 +17,9 @@ CANARY = "canary-41aa"
 def exchange(server: Server, target: bytes, *, method: bytes = b"GET", head: bytes = b"") -> httpx.Response:
     """A request with a target that no client library would send."""
     with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
-        connection.sendall(method + b" " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + head + b"\r\n")
+        connection.sendall(
+            method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + b"\r\n"
+        )
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     start, _, body = answer.partition(b"\r\n\r\n")
     status, *lines = start.decode("latin1").split("\r\n")

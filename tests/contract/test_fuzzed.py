@@ -15,6 +15,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from api.openapi import document, routes_of
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.reporting.document import SIGNATURE_HEADER, sign
@@ -80,7 +81,9 @@ class ProjectKey:
 @pytest.fixture(scope="module", autouse=True)
 async def project_key(fuzzed_server: Server) -> None:
     async with Database(fuzzed_server.database_url) as database, database.session() as session:
-        ProjectKey.secret = issue(session, system_clock(), project_id="fuzzed", scopes=[Scope.METRICS_READ]).secret
+        ProjectKey.secret = issue(
+            session, system_clock(), OPERATOR, project_id="fuzzed", scopes=[Scope.METRICS_READ]
+        ).secret
 
 
 class Signature:

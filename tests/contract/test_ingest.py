@@ -56,7 +56,7 @@ async def test_a_request_without_a_key_is_refused(stranger: httpx.AsyncClient, p
     response = await stranger.post("/api/ingest", json=make_run(projectId=project_id))
 
     assert_error(response, 401, "missing_key")
-    assert response.headers["www-authenticate"].startswith("Bearer")
+    assert response.headers["www-authenticate"] == 'Bearer realm="runtally"'
 
 
 @pytest.mark.parametrize("header", [{"Authorization": "Bearer wrong-key"}, {"x-api-key": "wrong-key"}])
@@ -116,11 +116,48 @@ async def test_a_gzip_body_is_accepted(client: httpx.AsyncClient, project_id: st
     assert response.json() == {"ok": True, "id": "packed"}
 
 
-@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b'{"projectId": "p"}', mtime=0)[:-6], b""])
+async def test_a_gzip_body_of_several_members_is_read_whole(client: httpx.AsyncClient, project_id: str) -> None:
+    plain = json.dumps(make_run(projectId=project_id, runId="in-parts")).encode()
+    body = b"".join(gzip.compress(part) for part in (plain[:9], plain[9:], b"", b"\n"))
+
+    response = await client.post(
+        "/api/ingest", content=body, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    )
+
+    assert response.json() == {"ok": True, "id": "in-parts"}
+
+
+async def test_several_gzip_members_share_the_size_limit(client: httpx.AsyncClient) -> None:
+    body = gzip.compress(b" " * (3 * 1024 * 1024)) * 2
+
+    response = await client.post(
+        "/api/ingest", content=body, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    )
+
+    assert_error(response, 413, "body_too_large")
+
+
+_PACKED = gzip.compress(b'{"projectId": "p", "provider": "acme", "model": "m"}', mtime=0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"not gzip", _PACKED[:-6], b"", _PACKED * 2, _PACKED + b"more", _PACKED + gzip.compress(b"", mtime=0) * 200],
+    ids=["other bytes", "cut off", "nothing", "two documents", "more after the end", "hundreds of members"],
+)
 async def test_a_broken_gzip_body_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
     response = await client.post(
         "/api/ingest", content=body, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}
     )
+
+    assert_error(response, 400, "invalid_json")
+
+
+@pytest.mark.parametrize("field", ["errorCode", "prompt", "unheardOf", "metadata", "projectId"])
+async def test_bytes_that_are_not_utf_8_are_no_json_in_whatever_field(client: httpx.AsyncClient, field: str) -> None:
+    body = json.dumps(make_run(projectId="p")).encode()[:-1] + f', "{field}": "'.encode() + b'\xff"}'
+
+    response = await client.post("/api/ingest", content=body, headers={"Content-Type": "application/json"})
 
     assert_error(response, 400, "invalid_json")
 
@@ -318,6 +355,15 @@ async def test_skip_stores_the_good_runs_and_reports_the_others(
     assert [rejected["index"] for rejected in body["rejected"]] == [1]
     assert body["rejected"][0]["details"][0]["path"] == "latencyMs"
     assert {run["id"] for run in await stored(database, project_id)} == {"good", "better"}
+
+
+async def test_skip_without_a_bad_run_reports_none(client: httpx.AsyncClient, project_id: str) -> None:
+    body = {"projectId": project_id, "runs": [make_run()]}
+
+    response = await client.post("/api/ingest", params={"onError": "skip"}, json=body)
+
+    assert response.json()["rejected"] == []
+    assert "rejected" not in (await client.post("/api/ingest", json=body)).json()
 
 
 async def test_an_unknown_on_error_is_refused(client: httpx.AsyncClient, project_id: str) -> None:
@@ -528,3 +574,14 @@ async def test_an_unknown_project_is_created_on_first_ingest(
     async with database.connection() as connection:
         name = await connection.fetchval("SELECT name FROM projects WHERE id = $1", project_id)
     assert name == project_id
+
+
+@pytest.mark.parametrize("number", ["0e-20000", "0e20000", "1e-301", "1e400"])
+async def test_a_number_that_the_database_cannot_keep_is_refused(
+    client: httpx.AsyncClient, project_id: str, number: str
+) -> None:
+    body = f'{{"projectId": "{project_id}", "provider": "acme", "model": "m", "metadata": {{"x": {number}}}}}'
+
+    response = await client.post("/api/ingest", content=body, headers={"Content-Type": "application/json"})
+
+    assert_error(response, 422, "invalid_payload", paths={"metadata"})

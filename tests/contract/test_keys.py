@@ -11,16 +11,19 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from quart import Quart
 
 from runtally.access.keys import issue, revoke
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
+from webapp.cli import main
 
 CommandLine = Callable[..., str]
 
@@ -53,7 +56,7 @@ async def key_app(database_url: str, database: Database) -> AsyncIterator[Quart]
 
 async def secret(database: Database, project_id: str | None, *scopes: Scope, **options: Any) -> str:  # noqa: ANN401  # Those of `issue`.
     async with database.session() as session:
-        return issue(session, system_clock(), project_id=project_id, scopes=scopes, **options).secret
+        return issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=scopes, **options).secret
 
 
 async def metrics(client: httpx.AsyncClient, key: str, **query: str) -> httpx.Response:
@@ -126,6 +129,25 @@ async def test_an_admin_key_is_created_without_a_project(runtally: CommandLine, 
     assert (await metrics(stranger, key, aggregate="1")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--project", "", "--scope", "metrics:read"),
+        ("--project", " ", "--scope", "admin"),
+        ("--scope", "metrics:read"),
+        ("--project", "shop", "--scope", "admin"),
+        ("--project", "shop", "--scope", "everything"),
+        ("--project", "shop", "--scope", "metrics:read", "--expires", "0d"),
+    ],
+    ids=["empty project", "blank project", "no project", "admin of a project", "unknown scope", "no time"],
+)
+def test_a_key_that_would_open_more_than_was_said_is_wrong_usage(database_url: str, options: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, ["keys", "create", *options], env={"DATABASE_URL": database_url})
+
+    assert result.exit_code == 2
+    assert "rt_" not in result.output
+
+
 async def test_the_last_use_is_recorded(
     runtally: CommandLine, stranger: httpx.AsyncClient, project_id: str, metrics_key: str
 ) -> None:
@@ -177,8 +199,8 @@ async def test_a_refusal_never_tells_whether_there_is_such_a_key(
     stranger: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
     async with database.session() as session:
-        revoked = issue(session, system_clock(), project_id=project_id, scopes=[Scope.METRICS_READ])
-        revoke(session, system_clock(), revoked.row)
+        revoked = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
+        revoke(session, system_clock(), OPERATOR, revoked.row)
     expired = await secret(database, project_id, Scope.METRICS_READ, lifetime=timedelta(microseconds=1))
 
     responses = [await metrics(stranger, key) for key in (revoked.secret, expired, "rt_unknown", "nonsense")]

@@ -11,6 +11,7 @@ import pytest
 
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.settings import Settings
@@ -253,7 +254,7 @@ async def test_a_project_key_is_limited_as_its_project_is_whether_the_body_names
     database_url: str, database: Database, project_id: str
 ) -> None:
     async with database.session() as session:
-        key = issue(session, system_clock(), project_id=project_id, scopes=[Scope.RUNS_WRITE]).secret
+        key = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.RUNS_WRITE]).secret
     app = create_app(settings_for(database_url, ingest_project_keys=True, svc_rate_limit_per_minute=2))
     async with app.test_app():
         client = app.test_client()

@@ -11,6 +11,7 @@ import pytest
 
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.assertions import assert_error
@@ -51,6 +52,13 @@ async def test_the_answer_has_the_documents_fields(
     assert body["series"][-1] == {name: point[name] for name in ("t", "costUSD", "errorRate", "p95LatencyMs")}
     assert body["costByProvider"] == {"acme": Decimal("0.0105")}
     assert body["costByModel"] == {"acme-large": Decimal("0.0105")}
+
+
+@pytest.mark.parametrize("project_id", ["\0", "a\0b", " ", "x" * 129])
+async def test_what_can_be_no_project_is_refused(client: httpx.AsyncClient, admin_key: str, project_id: str) -> None:
+    response = await client.get("/api/metrics", params={"projectId": project_id}, headers=bearer(admin_key))
+
+    assert_error(response, 422, "invalid_payload", paths={"projectId"})
 
 
 @pytest.mark.parametrize(
@@ -194,6 +202,12 @@ async def test_an_admin_key_must_say_which_project(client: httpx.AsyncClient, ad
     assert_error(response, 400, "project_not_inferred")
 
 
+async def test_a_project_that_no_database_could_hold_is_refused(client: httpx.AsyncClient, admin_key: str) -> None:
+    response = await client.get("/api/metrics", params={"projectId": "a\0b"}, headers=bearer(admin_key))
+
+    assert_error(response, 422, "invalid_payload", paths=["projectId"])
+
+
 async def test_an_admin_key_reads_any_project(client: httpx.AsyncClient, project_id: str, admin_key: str) -> None:
     await client.post("/api/ingest", json=make_run(projectId=project_id))
 
@@ -205,7 +219,7 @@ async def test_an_admin_key_reads_any_project(client: httpx.AsyncClient, project
 async def test_aggregate_adds_all_projects_up(empty_database_url: str) -> None:
     async with Database(empty_database_url) as own:
         async with own.session() as session:
-            key = issue(session, system_clock(), project_id=None, scopes=[Scope.ADMIN]).secret
+            key = issue(session, system_clock(), OPERATOR, project_id=None, scopes=[Scope.ADMIN]).secret
         with running_server(empty_database_url) as server:
             async with httpx.AsyncClient(base_url=server.url) as client:
                 for project in ("one", "two", "two"):
@@ -225,7 +239,7 @@ async def test_a_key_without_the_scope_is_forbidden(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
     async with database.session() as session:
-        key = issue(session, system_clock(), project_id=project_id, scopes=[Scope.RUNS_READ]).secret
+        key = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.RUNS_READ]).secret
 
     response = await client.get("/api/metrics", headers=bearer(key))
 

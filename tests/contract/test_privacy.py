@@ -91,6 +91,8 @@ async def test_warnings_of_a_batch_are_said_once(client: httpx.AsyncClient, proj
         {"list": [{"deep": [{"Output": CANARY}]}]},
         {"system_prompt": CANARY, "systemPrompt": CANARY, "System-Prompt": CANARY},
         {"llm.response": {"choices": [CANARY]}},
+        {"gen_ai.prompt": CANARY, "gen_ai.input.messages": [CANARY], "gen_ai.completion.0.content": CANARY},
+        {"input.value": CANARY, "output.value": CANARY},
     ],
 )
 async def test_content_in_metadata_is_dropped_at_any_depth(

@@ -1,5 +1,6 @@
 """The application without dev mode, and people who look at its pages."""
 
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -8,16 +9,22 @@ import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.access import passwords
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.ids import uuid7
+from runtally.models.user import Membership, Role, User
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
 
 Post = Callable[..., Awaitable[None]]
 SignIn = Callable[..., Awaitable[Browser]]
+Invite = Callable[..., Awaitable[tuple[Browser, str]]]
+PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
@@ -60,11 +67,44 @@ def signed_in(closed_app: Quart, database: Database) -> SignIn:
     async def browser(project_id: str | None = None, *scopes: Scope) -> Browser:
         async with database.session() as session:
             scopes = scopes or ((Scope.METRICS_READ,) if project_id else (Scope.ADMIN,))
-            key = issue(session, system_clock(), project_id=project_id, scopes=scopes)
+            key = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=scopes)
         client = closed_app.test_client()
         response = await client.post("/sign-in", form={"key": key.secret})
         assert response.status_code == 303, await response.get_data(as_text=True)
         return client
+
+    return browser
+
+
+@pytest.fixture(scope="session")
+async def password_hash() -> str:
+    """Made once: a good hash takes its time."""
+    return await passwords.hashed(PASSWORD)
+
+
+@pytest.fixture
+def invite(closed_app: Quart, database: Database, password_hash: str) -> Invite:
+    """A browser signed in as a new user with this role in these projects, and the user's address."""
+
+    async def browser(role: Role, *project_ids: str) -> tuple[Browser, str]:
+        email = f"{role}-{uuid.uuid4().hex[:12]}@example.com"
+        user = User(
+            id=uuid7(),
+            email=email,
+            name="Somebody",
+            password_hash=password_hash,
+            is_admin=role is Role.ADMIN,
+            created_at=system_clock(),
+        )
+        async with database.session() as session:
+            session.add(user)
+            await session.flush()
+            for project_id in project_ids:
+                session.add(Membership(project_id=project_id, user_id=user.id, role=role))
+        client = closed_app.test_client()
+        response = await client.post("/sign-in", form={"email": email, "password": PASSWORD})
+        assert response.status_code == 303, await response.get_data(as_text=True)
+        return client, email
 
     return browser
 

@@ -8,6 +8,7 @@ from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.keys import issue, listed, revoke
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.factories import make_run
@@ -112,14 +113,14 @@ async def test_revoking_a_key_signs_out(signed_in: SignIn, database: Database, p
     member = await signed_in(project_id)
     async with database.session() as session:
         for key in await listed(session, project_id):
-            revoke(session, system_clock(), key)
+            revoke(session, system_clock(), OPERATOR, key)
 
     assert (await member.get(f"/projects/{project_id}")).status_code == 303
 
 
 async def test_signing_in_leads_where_one_wanted_to(closed_app: Quart, database: Database, project_id: str) -> None:
     async with database.session() as session:
-        key = issue(session, system_clock(), project_id=project_id, scopes=[Scope.METRICS_READ])
+        key = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
 
     response = await closed_app.test_client().post(
         "/sign-in", form={"key": f" {key.secret}\n", "next": f"/projects/{project_id}?range=24h"}
@@ -146,7 +147,7 @@ async def test_signing_in_leads_where_one_wanted_to(closed_app: Quart, database:
 )
 async def test_signing_in_leads_to_no_other_site(closed_app: Quart, database: Database, target: str) -> None:
     async with database.session() as session:
-        key = issue(session, system_clock(), project_id=None, scopes=[Scope.ADMIN])
+        key = issue(session, system_clock(), OPERATOR, project_id=None, scopes=[Scope.ADMIN])
 
     response = await closed_app.test_client().post("/sign-in", form={"key": key.secret, "next": target})
 
@@ -166,7 +167,7 @@ async def test_a_wrong_key_brings_the_form_back_with_the_error_at_its_field(
     assert response.status_code == 422
     assert error in html
     fields = {field["name"]: field for field in Outline(html).all("input")}
-    assert fields["key"]["aria-describedby"] == "key-error"
+    assert fields["key"]["aria-describedby"] == "key-error key-hint"
     assert "value" not in fields["key"]
     assert fields["next"]["value"] == "/projects/a?range=24h"
     assert "Set-Cookie" not in response.headers

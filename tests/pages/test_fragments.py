@@ -7,7 +7,16 @@ from tests.pages.conftest import Post
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of
 
 
-@pytest.fixture(params=["/", "/projects/{}", "/sign-in", "/projects/{}?range=30d&metric=errors&by=provider"])
+@pytest.fixture(
+    params=[
+        "/",
+        "/projects/{}",
+        "/projects/{}/settings",
+        "/admin/audit",
+        "/sign-in",
+        "/projects/{}?range=30d&metric=errors&by=provider",
+    ]
+)
 async def url(request: pytest.FixtureRequest, post: Post, project_id: str) -> str:
     await post()
     pattern: str = request.param

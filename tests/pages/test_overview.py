@@ -4,6 +4,7 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.projects import archive, rename
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.factories import make_run
@@ -56,7 +57,7 @@ async def test_an_archived_project_is_hidden_but_not_forgotten(
 ) -> None:
     await post()
     async with database.session() as session:
-        await archive(session, project_id, system_clock())
+        await archive(session, OPERATOR, project_id, system_clock())
 
     html = await html_of(reader, "/")
 
@@ -70,7 +71,7 @@ async def test_a_project_goes_by_its_name_and_its_id_stays_in_sight(
 ) -> None:
     await post()
     async with database.session() as session:
-        await rename(session, project_id, f"Rocket <b>{project_id}</b>")
+        await rename(session, OPERATOR, project_id, f"Rocket <b>{project_id}</b>")
 
     assert f"Rocket &lt;b&gt;{project_id}" in await html_of(reader, "/")
     project = await html_of(reader, f"/projects/{project_id}")

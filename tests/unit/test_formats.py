@@ -221,3 +221,27 @@ def test_intervals(length: timedelta, text: str) -> None:
 )
 def test_how_long_ago(passed: timedelta, text: str) -> None:
     assert formats.ago(NOON - passed, NOON) == text
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "text"),
+    [
+        ("2026-11-16T00:00", "2026-11-17T00:00", "16 Nov 2026"),
+        ("2026-11-16T00:00", "2026-11-18T00:00", "16 Nov \u2013 17 Nov 2026"),
+        ("2025-12-31T00:00", "2026-01-02T00:00", "31 Dec 2025 \u2013 1 Jan 2026"),
+        ("2026-11-16T06:00", "2026-11-16T07:15", "16 Nov 2026, 06:00\u201307:15"),
+        ("2026-11-16T06:00", "2026-11-18T00:00", "16 Nov, 06:00 \u2013 18 Nov 2026, 00:00"),
+    ],
+)
+def test_a_time_between_two_others(since: str, until: str, text: str) -> None:
+    start, end = (datetime.fromisoformat(at).replace(tzinfo=UTC) for at in (since, until))
+
+    assert formats.between(start, end) == text
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [(timedelta(hours=1), "1 hour"), (timedelta(hours=3), "3 hours"), (timedelta(days=7), "1 week")],
+)
+def test_how_long_something_is(length: timedelta, text: str) -> None:
+    assert formats.length(length) == text

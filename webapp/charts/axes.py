@@ -6,13 +6,14 @@ look for, counted in buckets from the window's start.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 
 from runtally.metrics.window import Window
 from webapp import formats
 
 GRIDLINES = 4
+WEEK = 7
 
 _ROUND = tuple(Decimal(text) for text in ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8", "10"))
 _SECOND_MS = 1_000
@@ -22,6 +23,12 @@ _CLOCK_STEPS_MS = tuple(
     [seconds * _SECOND_MS for seconds in (15, 20, 30)]
     + [minutes * _MINUTE_MS for minutes in (1, 2, 3, 5, 10, 15, 20, 30)]
     + [hours * _HOUR_MS for hours in (1, 2, 3, 6, 12)]
+)
+# From one name of a time to the next, for charts of up to so long.
+_HOUR_STEPS = (
+    (timedelta(minutes=15), timedelta(hours=2)),
+    (timedelta(hours=1), timedelta(hours=8)),
+    (timedelta(hours=3), timedelta(days=1)),
 )
 _LEAST_STEP_USD = Decimal("0.0001")
 _LEAST_STEP_PERCENT = Decimal("0.25")
@@ -76,22 +83,37 @@ def duration(highest_ms: float) -> Ticks:
 
 
 def time(window: Window) -> Ticks:
-    """Every third hour of a day, the days of a week, the Mondays of a month; in buckets from the window's start."""
+    """The hours of a day, the days of a week, the Mondays of a month, every bar of more; in buckets from the start."""
     is_daily = window.interval >= timedelta(days=1)
     values, labels = [], []
     for number, start in enumerate(window.buckets):
-        label = None
-        if window.range.length > timedelta(days=10):
-            label = formats.date(start) if start.weekday() == 0 and start.hour == start.minute == 0 else None
-        elif start.hour == start.minute == 0:
-            label = formats.weekday(start)
-        elif window.range.length <= timedelta(days=1) and start.hour % 3 == 0 and start.minute == 0:
-            label = formats.clock(start)
+        label = _time_label(start, window)
         if label:
             # A day that is one bar has its name below the bar; midnight between two bars has it below the gap.
             values.append(number + 0.5 if is_daily else number)
             labels.append(label)
     return Ticks(tuple(values), tuple(labels))
+
+
+def _time_label(start: datetime, window: Window) -> str | None:
+    length, into_day = window.range.length, timedelta(hours=start.hour, minutes=start.minute)
+    if window.interval > timedelta(days=1):
+        return formats.date(start)
+    if length > timedelta(days=10):
+        return formats.date(start) if start.weekday() == 0 and not into_day else None
+    if not into_day:
+        return formats.weekday(start)
+    if length > timedelta(days=1):
+        return None
+    step = next(step for step, longest in _HOUR_STEPS if length <= longest)
+    return None if into_day % step else formats.clock(start)
+
+
+def days(starts: Sequence[datetime]) -> Ticks:
+    """The middles of days: each of a week, the Mondays of more."""
+    shown = [(number, start) for number, start in enumerate(starts) if len(starts) <= WEEK or start.weekday() == 0]
+    name = formats.weekday if len(starts) <= WEEK else formats.date
+    return Ticks(tuple(number + 0.5 for number, _ in shown), tuple(name(start) for _, start in shown))
 
 
 def _round_step(highest: Decimal) -> Decimal:

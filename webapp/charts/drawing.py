@@ -58,11 +58,13 @@ class Sums:
     """Empty without a previous period."""
     before_name: str
     text: Callable[[Decimal], str]
+    is_over: bool = False
+    """Whether the last bucket is."""
 
     def rows(self) -> Mapping[str, Rows]:
         """The datasets of `specs.bars`."""
         return {
-            "segments": _segments(self.stack, len(self.totals)),
+            "segments": _segments(self.stack, len(self.totals), is_over=self.is_over),
             "previous": [{"i": number, "y": _drawn(value)} for number, value in enumerate(self.before)],
             "buckets": _columns(len(self.totals)),
         }
@@ -92,10 +94,10 @@ class Sums:
         )
 
 
-def line_rows(series: Series) -> Mapping[str, Rows]:
-    """The datasets of `specs.line`; the last bucket is not over."""
+def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
+    """The datasets of `specs.line`; mostly the last bucket is not over."""
     values = series.values
-    last = len(values) - 1
+    last = len(values) + 1 if is_over else len(values) - 1
     known = [value is not None for value in (None, *values, None)]
     rows: list[dict[str, object]] = []
     for number, value in enumerate(values):
@@ -110,12 +112,12 @@ def line_rows(series: Series) -> Mapping[str, Rows]:
 
 
 def titles(window: Window) -> tuple[str, ...]:
-    """What each bucket is called; the last is not over."""
+    """What each bucket is called; mostly the last is not over."""
     names = [formats.bucket(start, window.interval) for start in window.buckets]
-    return (*names[:-1], f"{names[-1]}, so far")
+    return tuple(names) if window.is_over else (*names[:-1], f"{names[-1]}, so far")
 
 
-def _segments(stack: Sequence[Series], buckets: int) -> list[dict[str, object]]:
+def _segments(stack: Sequence[Series], buckets: int, *, is_over: bool) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for number in range(buckets):
         bottom = Decimal(0)
@@ -123,7 +125,7 @@ def _segments(stack: Sequence[Series], buckets: int) -> list[dict[str, object]]:
             top = bottom + _amount(series.values[number])
             if top > bottom:
                 row = {"i": number, "y0": _drawn(bottom), "y1": _drawn(top), "slot": series.slot}
-                rows.append(row | {"open": 1} if number == buckets - 1 else row)
+                rows.append(row | {"open": 1} if number == buckets - 1 and not is_over else row)
             bottom = top
     return rows
 

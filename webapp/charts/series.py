@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from runtally.metrics.values import Cell, Metrics, Point, Tally
-from runtally.metrics.window import Range
+from runtally.metrics.window import Between, Range, Reach
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
@@ -28,6 +28,16 @@ PREVIOUS_NAMES = {
     Range.WEEK: "Previous period",
     Range.MONTH: "28 days earlier",
 }
+PREVIOUS = PREVIOUS_NAMES[Range.WEEK]
+
+
+def range_name(reach: Reach) -> str:
+    """What a range is called, or from when to when it is."""
+    return formats.between(reach.since, reach.until) if isinstance(reach, Between) else RANGE_NAMES[reach]
+
+
+def previous_name(reach: Reach) -> str:
+    return PREVIOUS if isinstance(reach, Between) else PREVIOUS_NAMES[reach]
 
 
 class Split(StrEnum):
@@ -65,7 +75,9 @@ class Chart:
 
     def payload(self) -> str:
         """JSON: the spec with its figures, and what the tooltip of each bucket says."""
-        spec = self.spec.filled(len(self.tips), *self.ticks, self.datasets)
+        # An axis of values, rather than of buckets that each have a tip, ends at its last tick.
+        width = len(self.tips) or self.ticks[0].values[-1]
+        spec = self.spec.filled(width, *self.ticks, self.datasets)
         rest = {
             "rows": [[row.name, row.slot] for row in self.tip_rows],
             "previous": self.previous_name,
@@ -184,8 +196,9 @@ def _bars(metrics: Metrics, previous: Metrics | None, stack: Sequence[Series], m
         stack=tuple(stack),
         totals=tuple(measure.of(point.tally) for point in metrics.points),
         before=before if any(before) else (),
-        before_name=PREVIOUS_NAMES[window.range],
+        before_name=previous_name(window.range),
         text=measure.text,
+        is_over=window.is_over,
     )
     heading = f"{measure.name}, per {formats.interval(window.interval)}"
     return Chart(
@@ -217,14 +230,14 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
     rows = tuple(zip(*columns.values(), strict=True))
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {RANGE_NAMES[window.range]}: {rate.whole} over all runs.{highest}",
+        sentence=f"{heading}. {range_name(window.range)}: {rate.whole} over all runs.{highest}",
         key=(),
         has_previous=False,
-        previous_name=PREVIOUS_NAMES[window.range],
+        previous_name=previous_name(window.range),
         table=Table((TIME, *columns), tuple((name, *row) for name, row in zip(names, rows, strict=True))),
         spec=specs.line(rate.slot),
         ticks=(axes.time(window), rate.ticks(float(max(known, default=0)))),
-        datasets=line_rows(series),
+        datasets=line_rows(series, is_over=window.is_over),
         tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
         tips=tuple(Tip(name, row) for name, row in zip(names, rows, strict=True)),
     )
@@ -234,8 +247,8 @@ def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
     return tuple(KeyEntry(series.name, series.slot) for series in stack)
 
 
-def _sentence(sums: Sums, range_: Range) -> str:
-    text = f"{RANGE_NAMES[range_]}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
+def _sentence(sums: Sums, range_: Reach) -> str:
+    text = f"{range_name(range_)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
     if sums.before:
         when = "28 days earlier" if range_ is Range.MONTH else "the period before"
         text += f", {sums.text(sum(sums.before, Decimal(0)))} {when}"

@@ -43,8 +43,8 @@ class Spec:
 
     head: str
 
-    def filled(self, width: int, x: Ticks, y: Ticks, datasets: Mapping[str, Rows]) -> str:
-        """The whole spec as JSON, for so many buckets."""
+    def filled(self, width: float, x: Ticks, y: Ticks, datasets: Mapping[str, Rows]) -> str:
+        """The whole spec as JSON; the horizontal axis goes from 0 to the width, which is the number of buckets."""
         figures = {
             "top": y.values[-1],
             "ys": y.values,
@@ -55,7 +55,7 @@ class Spec:
         }
         parameters = [{"name": name, "value": value} for name, value in figures.items()]
         # JSON that is served as JSON needs no more escaping than this, whatever a model is called.
-        return f'{self.head},{_json(parameters)[1:]},"datasets":{_json(datasets)}}}'
+        return f'{self.head}{_json(parameters)[1:]},"datasets":{_json(datasets)}}}'
 
 
 @cache
@@ -83,8 +83,8 @@ def bars() -> Spec:
 
 
 @cache
-def line(slot: str) -> Spec:
-    """A line through the middles of the buckets (i, y), broken where y is null.
+def line(slot: str, *, has_limit: bool = False) -> Spec:
+    """A line through the middles of the buckets (i, y), broken where y is null; perhaps a dashed one across at a limit (y).
 
     What leads to the bucket that is not over (`tail`, and `open` itself) is paler. A point that has no neighbour to be
     joined with (`alone`) is a dot.
@@ -101,7 +101,22 @@ def line(slot: str) -> Spec:
     found = known.mark_circle(color=colour, size=56, stroke="var(--surface)", strokeWidth=2).encode(
         opacity=alt.condition(hovered, alt.value(1), alt.value(0))
     )
-    return _spec(past, tail, alone, found, _pointer(hovered))
+    limit = _layer("limit").mark_rule(stroke="var(--text)", strokeWidth=1.25, strokeDash=[3, 2]).encode(y=_y("y"))
+    return _spec(*([limit] if has_limit else []), past, tail, alone, found, _pointer(hovered))
+
+
+@cache
+def intervals() -> Spec:
+    """A dot (x, slot) on each row (i), on a bar from a to b: an estimate, and where the true figure may be."""
+    rows = _layer("rows").transform_calculate(y="datum.i + 0.5")
+    colour = alt.Color("slot:N", legend=None, scale=_COLOURS)
+    bar = rows.mark_rule(strokeWidth=6, strokeCap="round", opacity=_UNFINISHED_OPACITY).encode(
+        x=_x("a", grid=True), x2="b:Q", y=_y("y", grid=False), color=colour
+    )
+    dot = rows.mark_circle(size=90, stroke="var(--surface)", strokeWidth=2, opacity=1).encode(
+        x=_x("x", grid=True), y=_y("y", grid=False), fill=alt.Fill("slot:N", legend=None, scale=_COLOURS)
+    )
+    return _spec(bar, dot)
 
 
 _COLOURS = alt.Scale(domain=[*SLOTS, OTHER], range=[f"var(--{slot})" for slot in (*SLOTS, OTHER)])
@@ -116,8 +131,10 @@ def _reach(edges: tuple[float, float]) -> dict[str, str]:
     return {"a": f"datum.i + {left}", "b": f"datum.i + {right}"}
 
 
-def _x(field: str) -> alt.X:
+def _x(field: str, *, grid: bool = False) -> alt.X:
     axis = alt.Axis(
+        grid=grid,
+        gridColor="var(--grid)",
         values=alt.ExprRef("xs"),
         tickCount=_ALL_TICKS,
         labelExpr="x_labels[indexof(xs, datum.value)]",
@@ -128,8 +145,10 @@ def _x(field: str) -> alt.X:
     return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=alt.ExprRef("ends"), nice=False, zero=False))
 
 
-def _y(field: str) -> alt.Y:
+def _y(field: str, *, grid: bool = True) -> alt.Y:
     axis = alt.Axis(
+        grid=grid,
+        labelLimit=140,
         values=alt.ExprRef("ys"),
         tickCount=_ALL_TICKS,
         labelExpr="y_labels[indexof(ys, datum.value)]",
@@ -174,7 +193,7 @@ def _spec(*layers: alt.Chart) -> Spec:
     )
     spec = chart.to_dict()
     selections = [parameter for parameter in spec.pop("params") if parameter["name"] not in _PARAMETERS]
-    return Spec(f'{_json(spec)[:-1]},"params":{_json(selections)[:-1]}')
+    return Spec(f'{_json(spec)[:-1]},"params":[' + "".join(f"{_json(one)}," for one in selections))
 
 
 def _json(value: object) -> str:

@@ -14,6 +14,7 @@ COMMANDS = {
     "import": "webapp.cli.import_:import_file",
     "projects": "webapp.cli.projects:projects",
     "keys": "webapp.cli.keys:keys",
+    "users": "webapp.cli.users:users",
     "experiments": "webapp.cli.experiments:experiments",
     "prices": "webapp.cli.prices:prices",
     "relay": "webapp.cli.relay:relay",

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 import click
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.experiments import edit
@@ -65,7 +66,7 @@ def list_experiments(project_id: str | None) -> None:
 
     async def work(_settings: Settings, database: Database) -> tuple[Judged, ...]:
         async with database.connection() as connection:
-            return await verdicts(connection, system_clock(), project_id)
+            return await verdicts(connection, system_clock(), [project_id] if project_id else None)
 
     for judged in with_database(work):
         click.echo("\n".join(_lines(judged)))
@@ -99,7 +100,7 @@ def set_experiment(
     async def work(_settings: Settings, database: Database) -> Experiment:
         async with database.session() as session:
             experiment = await edit.found(session, project_id, experiment_id)
-            edit.set_rule(session, experiment, _changed(edit.rule_of(experiment), given))
+            edit.set_rule(session, OPERATOR, experiment, _changed(edit.rule_of(experiment), given))
             _publish(session, experiment, private=private)
             return experiment
 
@@ -114,9 +115,9 @@ def _changed(rule: Rule, given: Mapping[str, Any]) -> Rule:
 
 def _publish(session: AsyncSession, experiment: Experiment, *, private: bool | None) -> None:
     if private:
-        edit.make_private(session, experiment)
+        edit.make_private(session, OPERATOR, experiment)
     elif private is not None:
-        edit.make_public(session, experiment)
+        edit.make_public(session, OPERATOR, experiment)
 
 
 def _badge_path(experiment: Experiment) -> str:

@@ -1,16 +1,14 @@
 """What `runtally serve` says when it is up: where it is, and what to do next."""
 
 from dataclasses import dataclass
+from textwrap import indent
 
 from runtally import __version__
 from runtally.settings import Settings
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command
+from webapp.links import join_url
 
 DEFAULT_PORT = Settings.model_fields["port"].default
-ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Nothing is bound here: a client needs one address.
-FIRST_RUN = (
-    '{"projectId": "my-project", "provider": "openai", "model": "gpt-4o-mini", '
-    '"inputTokens": 1200, "outputTokens": 350, "latencyMs": 840}'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +20,34 @@ class Greeting:
     by_make: bool
     shown_key: str | None
     program: str
+    set_up_token: str | None = None
 
     @property
     def url(self) -> str:
-        host = ANY_ADDRESS.get(self.settings.host, self.settings.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return self.settings.own_url(self.port)
 
     def __str__(self) -> str:
         return "\n".join(
-            ("", f"Runtally {__version__} is up: {self.url}", "", *self._first_run(), *self._demo(), *self._notes())
+            (
+                "",
+                f"Runtally {__version__} is up: {self.url}",
+                "",
+                *self._set_up(),
+                *self._first_run(),
+                *self._demo(),
+                *self._notes(),
+            )
         )
 
+    def _set_up(self) -> tuple[str, ...]:
+        if self.set_up_token is None:
+            return ()
+        link = join_url(self.url, self.set_up_token)
+        return ("  Make the first admin's account; this link works once, for 24 hours:", "", f"    {link}", "")
+
     def _first_run(self) -> tuple[str, ...]:
-        key = self.shown_key or "$INGEST_API_KEY"
-        return (
-            "  Post a first run:",
-            "",
-            f"    curl {self.url}/api/ingest \\",
-            f'      -H "Authorization: Bearer {key}" \\',
-            '      -H "Content-Type: application/json" \\',
-            f"      -d '{FIRST_RUN}'",
-            "",
-        )
+        command = first_run_command(self.url, self.shown_key, EXAMPLE_PROJECT)
+        return ("  Post a first run:", "", indent(command, "    "), "")
 
     def _demo(self) -> tuple[str, ...]:
         usual = self.by_make and self.port == DEFAULT_PORT
@@ -54,6 +58,8 @@ class Greeting:
         notes = []
         if not self.settings.ingest_api_key:
             notes.append("INGEST_API_KEY is not set: ingest answers 503 until it is.")
+        if not self.settings.secret_key:
+            notes.append("SECRET_KEY is not set: nobody can sign in to the pages until it is.")
         if not self.settings.database_url:
             notes.append(f"The database is an embedded Postgres, with its data in {self.settings.data_dir}.")
         if self.settings.service_dev_mode:

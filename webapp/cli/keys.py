@@ -8,8 +8,10 @@ import click
 
 from runtally.access import keys as project_keys
 from runtally.access.scopes import Scope, parse_scopes
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.errors import InvalidScope
 from runtally.models.project import ApiKey
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
@@ -55,10 +57,23 @@ def create(project_id: str | None, scopes: str, expires: timedelta | None, quiet
     async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
         async with database.session() as session:
             return project_keys.issue(
-                session, system_clock(), project_id=project_id, scopes=parse_scopes(scopes.split(",")), lifetime=expires
+                session,
+                system_clock(),
+                OPERATOR,
+                project_id=project_id,
+                scopes=parse_scopes(scopes.split(",")),
+                lifetime=expires,
             )
 
-    _show(with_database(work), quiet=quiet)
+    if expires == timedelta():
+        raise click.BadParameter(
+            "must be longer than nothing; leave it out for a key that never expires", param_hint="'--expires'"
+        )
+    try:
+        issued = with_database(work)
+    except InvalidScope as error:
+        raise click.UsageError(error.message) from None
+    _show(issued, quiet=quiet)
 
 
 @keys.command("list")
@@ -94,7 +109,7 @@ def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  
     async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
         async with database.session() as session:
             found = await project_keys.named(session, key)
-            return project_keys.rotate(session, system_clock(), found, overlap)
+            return project_keys.rotate(session, system_clock(), OPERATOR, found, overlap)
 
     _show(with_database(work), quiet=quiet)
 
@@ -111,7 +126,7 @@ def revoke(key: str) -> None:
     async def work(_settings: Settings, database: Database) -> ApiKey:
         async with database.session() as session:
             found = await project_keys.named(session, key)
-            project_keys.revoke(session, system_clock(), found)
+            project_keys.revoke(session, system_clock(), OPERATOR, found)
             return found
 
     click.echo(f"Revoked {with_database(work).prefix}; it is refused from now on.")

@@ -3,7 +3,7 @@
 import logging
 
 from runtally import log
-from runtally.settings import Settings
+from runtally.settings import LogLevel, Settings
 
 # Their news at INFO are of no use there: which loop started, which dialect was found, which request was sent.
 CHATTY = ("alembic", "httpx", "uvicorn.error")
@@ -11,6 +11,6 @@ CHATTY = ("alembic", "httpx", "uvicorn.error")
 
 def set_up_logs(settings: Settings) -> None:
     log.set_up(settings.log_format, settings.log_level)
-    if settings.log_level.upper() == "INFO":
+    if settings.log_level is LogLevel.INFO:
         for name in CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)

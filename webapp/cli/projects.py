@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from runtally.access import projects as registry
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.project import Project
@@ -50,7 +51,7 @@ def rename(project_id: str, name: str) -> None:
 
     async def work(_settings: Settings, database: Database) -> Project:
         async with database.session() as session:
-            return await registry.rename(session, project_id, name)
+            return await registry.rename(session, OPERATOR, project_id, name)
 
     click.echo(f"{project_id} is now shown as {with_database(work).name}.")
 
@@ -66,7 +67,7 @@ def archive(project_id: str) -> None:
 
     async def work(_settings: Settings, database: Database) -> Project:
         async with database.session() as session:
-            return await registry.archive(session, project_id, system_clock())
+            return await registry.archive(session, OPERATOR, project_id, system_clock())
 
     with_database(work)
     click.echo(f"{project_id} is archived; `runtally projects restore` shows it again.")
@@ -83,7 +84,7 @@ def restore(project_id: str) -> None:
 
     async def work(_settings: Settings, database: Database) -> Project:
         async with database.session() as session:
-            return await registry.restore(session, project_id)
+            return await registry.restore(session, OPERATOR, project_id)
 
     with_database(work)
     click.echo(f"{project_id} is shown again.")
@@ -102,7 +103,7 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
         raise click.ClickException("The id does not match; nothing was deleted.")
 
     async def work(_settings: Settings, database: Database) -> int:
-        async with database.session() as session:
-            return await registry.erase(session, project_id)
+        async with database.patient() as patient, patient.session() as session:
+            return await registry.erase(session, OPERATOR, project_id)
 
     click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")

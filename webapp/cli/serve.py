@@ -1,5 +1,6 @@
 """`runtally serve`: everything that has to be there before the first request, and its end."""
 
+import asyncio
 import errno
 import ipaddress
 import os
@@ -14,6 +15,9 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from runtally.access.invitations import forget_expired, set_up
+from runtally.clock import system_clock
+from runtally.db.database import Database
 from runtally.db.embedded import database_url, kept_up
 from runtally.db.migrate import REPORTING
 from runtally.errors import RuntallyError, SettingsError, StoreUnavailable
@@ -69,8 +73,9 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
             _prepare(url, embedded=not settings.database_url)
             _prepare_reporting(settings.reporting_database_url or url)
             _hand_over(settings, url, port=listener.getsockname()[1])
-            with kept_up(settings), sharing() if workers > 1 else nullcontext():
-                _run(_config(workers), listener, _greeting(settings, listener, by_make=provision))
+            with kept_up(settings), sharing(settings.data_dir) if workers > 1 else nullcontext():
+                token = asyncio.run(_set_up_token(settings, url))
+                _run(_config(workers), listener, _greeting(settings, listener, token, by_make=provision))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
@@ -143,7 +148,18 @@ def _hand_over(settings: Settings, url: str, *, port: int) -> None:
     }
 
 
-def _greeting(settings: Settings, listener: socket.socket, *, by_make: bool) -> Greeting:
+async def _set_up_token(settings: Settings, url: str) -> str | None:
+    """For the first admin, until there is one; in dev mode, and where nobody could sign in, it would be of no use."""
+    if settings.service_dev_mode or not settings.secret_key:
+        return None
+    with suppress(StoreUnavailable):
+        async with Database(url) as database, database.session() as session:
+            await forget_expired(session, system_clock())
+            return await set_up(session, system_clock())
+    return None
+
+
+def _greeting(settings: Settings, listener: socket.socket, set_up_token: str | None, *, by_make: bool) -> Greeting:
     made = kept_secrets(settings).get("INGEST_API_KEY") if by_make and settings.service_dev_mode else None
     keys = [key.get_secret_value() for key in settings.ingest_api_key]
     return Greeting(
@@ -152,6 +168,7 @@ def _greeting(settings: Settings, listener: socket.socket, *, by_make: bool) -> 
         by_make=by_make,
         shown_key=made if made in keys else None,
         program=sys.argv[0],
+        set_up_token=set_up_token,
     )
 
 

@@ -10,7 +10,6 @@ import httpx
 
 from runtally.client.post import Target
 from runtally.settings import Settings, load_settings
-from webapp.cli.greeting import ANY_ADDRESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +22,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        if self.said_url:
-            return self.said_url.rstrip("/")
-        host = ANY_ADDRESS.get(self.settings.host, self.settings.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.port}"
+        return self.said_url.rstrip("/") if self.said_url else self.settings.own_url()
 
     def target(self) -> Target:
         """The server and its key. Raises `click.UsageError` if either is not to be had."""

@@ -2,13 +2,56 @@
 
 from quart import Quart
 
-from webapp.links import ProjectIdConverter
-from webapp.pages import appearance, charts, overview, project, reference, sign_in
+from webapp.links import ProjectIdConverter, SegmentConverter
+from webapp.pages import (
+    account,
+    admin_audit,
+    admin_health,
+    admin_relay,
+    admin_users,
+    appearance,
+    badges,
+    charts,
+    comparison,
+    experiment,
+    experiments,
+    join,
+    overview,
+    project,
+    project_keys,
+    project_settings,
+    reference,
+    run,
+    runs,
+    sign_in,
+)
 
 
 def register(app: Quart) -> None:
     app.url_map.converters["project_id"] = ProjectIdConverter
+    app.url_map.converters["segment"] = SegmentConverter
     # A project id may have slashes side by side.
     app.url_map.merge_slashes = False
-    for module in (overview, project, charts, sign_in, appearance, reference):
+    for module in (
+        overview,
+        project,
+        runs,
+        run,
+        project_settings,
+        project_keys,
+        charts,
+        sign_in,
+        join,
+        account,
+        admin_users,
+        admin_audit,
+        admin_relay,
+        admin_health,
+        appearance,
+        reference,
+        experiments,
+        experiment,
+        comparison,
+        badges,
+    ):
         app.register_blueprint(module.blueprint)

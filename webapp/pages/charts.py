@@ -15,7 +15,7 @@ from runtally.metrics.window import Window
 from webapp.charts import series
 from webapp.charts.colours import shared_slots
 from webapp.charts.series import Chart, Split
-from webapp.links import Metric, View
+from webapp.links import Metric, View, project_asked_for
 from webapp.security import signed_in
 
 blueprint = Blueprint("charts", __name__)
@@ -25,7 +25,7 @@ blueprint = Blueprint("charts", __name__)
 @signed_in
 async def chart(name: str) -> ResponseReturnValue:
     """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
-    view = View.parse(request.args, request.args.get("project"))
+    view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
     async with services().database.connection() as connection:
         drawn = await _read_chart(connection, Metric(name), view, services().clock())
@@ -43,12 +43,14 @@ async def _read_chart(connection: Connection, metric: Metric, view: View, now: d
     window = Window.of(view.range, now, view.range.chart_interval)
     fine = window.in_buckets_of(view.range.interval)
     if metric is Metric.LATENCY:
-        return series.latency(await read_metrics(connection, fine, view.project_id))
+        return series.latency(await read_metrics(connection, fine, view.project_id, view.only))
     if metric is Metric.ERRORS:
-        return series.errors(await read_sums(connection, fine, view.project_id))
-    sums = await read_sums(connection, window, view.project_id)
+        return series.errors(await read_sums(connection, fine, view.project_id, view.only))
+    sums = await read_sums(connection, window, view.project_id, view.only)
     earlier, span = window.previous(now), await read_span(connection, view.project_id)
-    before = await read_sums(connection, earlier, view.project_id) if span.reaches_back_to(earlier) else None
+    before = None
+    if span.reaches_back_to(earlier):
+        before = await read_sums(connection, earlier, view.project_id, view.only)
     if metric is Metric.COST:
         slots = slots_of(*await read_rankings(connection, view.project_id), view.by)
         return series.cost(sums, before, view.by, slots)

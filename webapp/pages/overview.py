@@ -12,14 +12,13 @@ from runtally.db.database import Connection
 from runtally.metrics import read
 from runtally.metrics.report import Overview, ProjectSummary
 from webapp import formats
-from webapp.first_run import first_run_command
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.formats import Change
 from webapp.links import View
 from webapp.pages.panel import Panel, overview_name, panel_of
+from webapp.pages.your_projects import has_several_or_none, your_projects
 from webapp.rendering import Page, nothing_new, render
 from webapp.security import signed_in
-
-EXAMPLE_PROJECT = "my-project"
 
 blueprint = Blueprint("overview", __name__)
 
@@ -78,7 +77,9 @@ class FirstRunPage(Page):
 @blueprint.get("/")
 @signed_in
 async def overview() -> ResponseReturnValue:
-    """All projects, or the one that the reader's key opens."""
+    """All projects, or the one that is the reader's; who has several gets a list of them."""
+    if has_several_or_none(actor()):
+        return await render(await your_projects())
     demand(actor(), Scope.METRICS_READ, actor().project_id)
     async with services().database.connection() as connection:
         if (await read.read_span(connection, actor().project_id)).last_run_at:

@@ -1,20 +1,23 @@
 """What overview and project page have in common: figures, charts and lists of a report, ready to be shown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from runtally.metrics.report import Report, UnpricedModel
 from runtally.metrics.values import Tally
-from runtally.metrics.window import Range
+from runtally.metrics.window import Between, Range, Reach, Window
+from runtally.models.run import Status
 from webapp import formats
 from webapp.charts import series
 from webapp.charts.colours import OTHER
-from webapp.charts.series import RANGE_NAMES, Chart, Split
+from webapp.charts.series import Chart, Split, range_name
 from webapp.links import Metric, View
 from webapp.pages.charts import slots_of
+from webapp.pages.drivers import Drivers, drivers_of
 from webapp.pages.kpis import Kpi, kpis_of
+from webapp.pages.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",
@@ -44,6 +47,8 @@ class Figure:
     metric: Metric
     chart: Chart
     src: str
+    narrower: tuple[str, ...] = ()
+    """For each bucket, where to see it alone; none where it is as short as can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,9 @@ class Bar:
     length: float
     share: str
     amount: str
+    url: str | None
+    """The page of its runs alone, or of all runs again if it is of these."""
+    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class BarList:
 
     id: str
     heading: str
+    unit: str
     bars: tuple[Bar, ...]
 
 
@@ -84,6 +93,9 @@ class Panel:
     main: Figure
     beside: tuple[Figure, ...]
     lists: tuple[BarList, ...]
+    chips: tuple[Chip, ...]
+    narrower: Narrower
+    drivers: Drivers | None
 
 
 def panel_of(report: Report, view: View, now: datetime, of_project: str | None) -> Panel:
@@ -94,10 +106,12 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None) 
     def figure(metric: Metric) -> Figure:
         return Figure(metric, _chart(report, metric, view.by), view.chart_url(metric, of_project))
 
+    main = figure(view.metric)
+
     return Panel(
-        title=f"{kpis[0].reading.value} · {RANGE_NAMES[view.range]}",
-        period=RANGE_NAMES[view.range],
-        compared_with=COMPARED_WITH[view.range] if report.previous else None,
+        title=f"{kpis[0].reading.value} · {range_name(view.range)}",
+        period=range_name(view.range),
+        compared_with=_compared_with(view.range) if report.previous else None,
         now=now,
         stale=_stale(report.span.last_run_at, now),
         ranges=tuple(Choice(one.value, view.but(range=one).url, one is view.range) for one in Range),
@@ -106,9 +120,12 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None) 
         has_runs=metrics.total.runs > 0,
         unpriced_runs=metrics.total.unpriced,
         unpriced_models=report.unpriced_models,
-        main=figure(view.metric),
+        main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(figure(metric) for metric in BESIDE if metric is not view.metric)[:MAX_BESIDE],
-        lists=_lists(report, view.by),
+        lists=_lists(report, view),
+        chips=chips_of(view),
+        narrower=narrower_of(view, report.metrics.window),
+        drivers=drivers_of(report, view),
     )
 
 
@@ -131,15 +148,34 @@ def _chart(report: Report, metric: Metric, by: Split) -> Chart:
             return series.latency(report.fine)
 
 
-def _lists(report: Report, by: Split) -> tuple[BarList, ...]:
+def _compared_with(reach: Reach) -> str:
+    if isinstance(reach, Between):
+        return f"the {formats.length(reach.until - reach.since)} before"
+    return COMPARED_WITH[reach]
+
+
+def _window(report: Report, metric: Metric) -> Window:
+    """Which buckets the chart of a metric has."""
+    return report.fine.window if metric in {Metric.ERRORS, Metric.LATENCY} else report.metrics.window
+
+
+def _lists(report: Report, view: View) -> tuple[BarList, ...]:
     """Only the list of what cost is split by has colours: they mean its series in the chart."""
-    slots = slots_of(report.models, report.providers, by)
-    models = _bars(report.metrics.by_model, slots if by is Split.MODEL else None)
-    providers = _bars(report.metrics.by_provider, slots if by is Split.PROVIDER else None)
-    return BarList("models", "Models", models), BarList("providers", "Providers", providers)
+    slots = slots_of(report.models, report.providers, view.by)
+    models = _bars(report.metrics.by_model, view, "model", slots if view.by is Split.MODEL else None)
+    providers = _bars(report.metrics.by_provider, view, "provider", slots if view.by is Split.PROVIDER else None)
+    lists = [BarList("models", "Models", "Cost", models), BarList("providers", "Providers", "Cost", providers)]
+    if report.experiments:
+        experiments = _bars(report.experiments, view, "experiment_id")
+        lists.append(BarList("experiments", "Experiments", "Cost", experiments))
+    if view.project_id is not None:
+        lists.append(BarList("statuses", "Statuses", "Runs", _statuses(report.metrics.total, view)))
+    return tuple(lists)
 
 
-def _bars(tallies: Mapping[str, Tally], slots: Mapping[str, str] | None) -> tuple[Bar, ...]:
+def _bars(
+    tallies: Mapping[str, Tally], view: View, field: str, slots: Mapping[str, str] | None = None
+) -> tuple[Bar, ...]:
     whole = sum((tally.cost_usd for tally in tallies.values()), Decimal(0))
     longest = max((tally.cost_usd for tally in tallies.values()), default=Decimal(0))
     return tuple(
@@ -149,8 +185,32 @@ def _bars(tallies: Mapping[str, Tally], slots: Mapping[str, str] | None) -> tupl
             length=round(float(tally.cost_usd / longest * 100), 2) if longest else 0,
             share=formats.share(tally.cost_usd, whole),
             amount="no price" if tally.unpriced == tally.runs else formats.money(tally.cost_usd),
+            url=toggled(view, field, name),
+            is_chosen=getattr(view.only, field) == name,
         )
         for name, tally in tallies.items()
+    )
+
+
+def _statuses(total: Tally, view: View) -> tuple[Bar, ...]:
+    """By runs, because what a failed run costs is seldom the point."""
+    runs = {
+        Status.SUCCESS: total.runs - total.failed,
+        Status.ERROR: total.failed - total.timeouts,
+        Status.TIMEOUT: total.timeouts,
+    }
+    return tuple(
+        Bar(
+            status.capitalize(),
+            None,
+            length=round(number / total.runs * 100, 2),
+            share=formats.share(Decimal(number), Decimal(total.runs)),
+            amount=formats.count(number),
+            url=toggled(view, "status", status),
+            is_chosen=view.only.status is status,
+        )
+        for status, number in runs.items()
+        if number
     )
 
 

@@ -8,6 +8,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
+from runtally.metrics.only import EVERY_RUN
 from runtally.metrics.read import project_report
 from runtally.metrics.report import KnownProject
 from webapp.links import View
@@ -38,15 +39,15 @@ class ProjectPage(Page):
 @blueprint.get("/projects/<project_id:project_id>")
 @signed_in
 async def project(project_id: str) -> ResponseReturnValue:
-    """The project over a range, with the chart of one metric large."""
+    """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
     async with services().database.connection() as connection:
-        found = await project_report(connection, view.range, now, project_id)
+        found = await project_report(connection, view.range, now, project_id, view.only)
     page = ProjectPage(
         project=found.project,
         panel=panel_of(found.report, view, now, project_id),
         overview_name=overview_name(actor().project_id),
-        overview_url=view.but(project_id=None).url,
+        overview_url=view.but(project_id=None, only=EVERY_RUN, is_live=False).url,
     )
     return await render(page)

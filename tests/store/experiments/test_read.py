@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
-from runtally.experiments.read import Question, public_verdict, verdict_on, verdicts
+from runtally.experiments.read import Question, public_project, verdict_on, verdicts
 from runtally.experiments.rule import MAX_WINDOW_RUNS
 from runtally.experiments.verdict import Outcome, Stats
 from runtally.ids import uuid7
@@ -52,8 +52,10 @@ async def stats_of(connection: Connection, project_id: str, experiment_id: str) 
 
 
 async def outcome_of(connection: Connection, question: Question) -> Outcome | None:
-    verdict = await public_verdict(connection, NOW, question)
-    return verdict.outcome if verdict else None
+    project_id = await public_project(connection, question)
+    if project_id is None:
+        return None
+    return (await verdict_on(connection, NOW, project_id, question.experiment_id)).verdict.outcome
 
 
 async def test_the_first_run_that_names_an_experiment_makes_it_with_the_default_rule(
@@ -82,7 +84,7 @@ async def test_the_first_run_that_names_an_experiment_makes_it_with_the_default_
 async def test_a_batch_makes_the_experiments_of_all_its_runs(connection: Connection, project_id: str) -> None:
     await insert_runs(connection, [run(project_id, name) for name in ("b", "a", "b", None, "c")])
 
-    assert [one.experiment.id for one in await verdicts(connection, NOW, project_id)] == ["a", "b", "c"]
+    assert [one.experiment.id for one in await verdicts(connection, NOW, [project_id])] == ["a", "b", "c"]
 
 
 async def test_a_rule_stays_when_more_runs_come(connection: Connection, project_id: str, experiment_id: str) -> None:
@@ -232,7 +234,7 @@ async def test_a_token_is_picked_out_of_many_namesakes(connection: Connection, e
 
 @pytest.mark.parametrize("question", [Question("\0"), Question("a", "\0"), Question("a" * 10_000), Question("")])
 async def test_what_cannot_be_an_id_is_unknown(connection: Connection, question: Question) -> None:
-    assert await public_verdict(connection, NOW, question) is None
+    assert await public_project(connection, question) is None
 
 
 async def test_too_few_runs_have_a_verdict_that_is_unknown(
@@ -250,7 +252,7 @@ async def test_who_may_read_the_runs_sees_private_experiments_too(
     await insert_runs(connection, [run(project_id, experiment_id), run(project_id, f"{experiment_id}-public")])
     await set_rule(connection, project_id, experiment_id, badge_token="right")
 
-    assert [one.experiment.is_private for one in await verdicts(connection, NOW, project_id)] == [True, False]
+    assert [one.experiment.is_private for one in await verdicts(connection, NOW, [project_id])] == [True, False]
     assert (await verdict_on(connection, NOW, project_id, experiment_id)).verdict.outcome is Outcome.PASS
 
 
@@ -266,7 +268,7 @@ async def test_a_verdict_reads_the_index_of_its_experiment(
     await insert_runs(connection, runs)
     await connection.execute("ANALYZE runs")
 
-    prepared = await connection.prepare(queries.SELECT_VISIBLE)
-    plan = str(await prepared.explain(NOW, experiment_id, project_id, None))
+    prepared = await connection.prepare(queries.SELECT_EXPERIMENTS)
+    plan = str(await prepared.explain(NOW, [project_id], experiment_id))
 
     assert "ix_runs_experiment" in plan

@@ -1,54 +1,62 @@
 """Many who ask for one verdict at once."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
-from runtally.experiments.read import Question
+from runtally.experiments import shared
+from runtally.experiments.read import Judged, Question, verdict_on
 from runtally.experiments.shared import SharedVerdicts
 from runtally.experiments.verdict import Outcome
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
-class CountingDatabase(Database):
-    """Counts what is read; the first reader waits for `gate`."""
+class Gate:
+    """Counts how often runs are read; every reader waits until it is opened."""
 
-    def __init__(self, database: Database) -> None:
-        self._real = database
+    def __init__(self) -> None:
         self.reads = 0
         self.busy = 0
         self.most_busy = 0
-        self.started = asyncio.Event()
-        self.gate = asyncio.Event()
+        self.reached = asyncio.Event()
+        self.open = asyncio.Event()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def verdict_on(self, connection: Connection, now: datetime, project_id: str, experiment_id: str) -> Judged:
         self.reads += 1
         self.busy += 1
         self.most_busy = max(self.most_busy, self.busy)
-        self.started.set()
+        self.reached.set()
         try:
-            await self.gate.wait()
-            async with self._real.connection() as connection:
-                yield connection
+            await self.open.wait()
+            return await verdict_on(connection, now, project_id, experiment_id)
         finally:
             self.busy -= 1
 
 
 @pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate = Gate()
+    monkeypatch.setattr(shared, "verdict_on", gate.verdict_on)
+    return gate
+
+
+@pytest.fixture
 async def question(database: Database, project_id: str, experiment_id: str) -> Question:
-    async with database.transaction() as connection:
+    await make(database, project_id, experiment_id)
+    await store(database, project_id, experiment_id, "success")
+    return Question(experiment_id, project_id)
+
+
+async def make(database: Database, project_id: str, experiment_id: str) -> None:
+    async with database.connection() as connection:
         await connection.execute(
             "INSERT INTO experiments (project_id, id, created_at) VALUES ($1, $2, $3)", project_id, experiment_id, NOW
         )
-    await store(database, project_id, experiment_id, "success")
-    return Question(experiment_id, project_id)
 
 
 async def store(database: Database, project_id: str, experiment_id: str, status: str) -> None:
@@ -68,18 +76,22 @@ async def outcome(verdicts: SharedVerdicts, question: Question) -> Outcome | Non
     return verdict.outcome if verdict else None
 
 
-async def test_those_who_ask_meanwhile_share_the_next_answer(database: Database, question: Question) -> None:
-    counting = CountingDatabase(database)
-    verdicts = SharedVerdicts(counting, lambda: NOW)
+async def test_those_who_ask_meanwhile_share_the_next_answer_whatever_token_they_make_up(
+    database: Database, question: Question, gate: Gate
+) -> None:
+    verdicts = SharedVerdicts(database, lambda: NOW)
 
     first = asyncio.create_task(outcome(verdicts, question))
-    await counting.started.wait()
-    others = [asyncio.create_task(outcome(verdicts, question)) for _ in range(20)]
-    await asyncio.wait(others, timeout=0.01)
-    counting.gate.set()
+    await gate.reached.wait()
+    made_up = [replace(question, token=f"made-up-{number}") for number in range(10)]
+    unnamed = [replace(question, project_id=None)] * 10
+    others = [asyncio.create_task(outcome(verdicts, one)) for one in made_up + unnamed]
+    await asyncio.wait(others, timeout=0.05)
+    gate.open.set()
 
     assert await asyncio.gather(first, *others) == [Outcome.PASS] * 21
-    assert (counting.reads, counting.most_busy) == (2, 1)
+    assert gate.most_busy == 1
+    assert gate.reads <= 3
 
 
 async def test_an_answer_is_never_older_than_its_question(database: Database, question: Question) -> None:
@@ -93,52 +105,66 @@ async def test_an_answer_is_never_older_than_its_question(database: Database, qu
     await asyncio.gather(*asked)
 
 
-async def test_different_questions_do_not_wait_for_each_other(database: Database, question: Question) -> None:
-    counting = CountingDatabase(database)
-    verdicts = SharedVerdicts(counting, lambda: NOW)
+async def test_different_experiments_do_not_wait_for_each_other(
+    database: Database, question: Question, gate: Gate
+) -> None:
+    verdicts = SharedVerdicts(database, lambda: NOW)
+    other = replace(question, experiment_id=f"{question.experiment_id}-2")
+    await store(database, question.project_id or "", other.experiment_id, "error")
+    await make(database, question.project_id or "", other.experiment_id)
 
-    asked = [asyncio.create_task(outcome(verdicts, one)) for one in (question, Question("a"), Question("b"))]
-    await asyncio.wait(asked, timeout=0.01)
-    counting.gate.set()
+    first = asyncio.create_task(outcome(verdicts, question))
+    await gate.reached.wait()
+    gate.reached.clear()
+    second = asyncio.create_task(outcome(verdicts, other))
+    await gate.reached.wait()
+    gate.open.set()
 
-    assert await asyncio.gather(*asked) == [Outcome.PASS, None, None]
-    assert counting.most_busy == 3
+    assert list(await asyncio.gather(first, second)) == [Outcome.PASS, Outcome.FAIL]
+    assert gate.most_busy == 2
 
 
-async def test_who_goes_away_takes_the_answer_from_nobody(database: Database, question: Question) -> None:
-    counting = CountingDatabase(database)
-    verdicts = SharedVerdicts(counting, lambda: NOW)
+async def test_who_goes_away_takes_the_answer_from_nobody(database: Database, question: Question, gate: Gate) -> None:
+    verdicts = SharedVerdicts(database, lambda: NOW)
 
-    leaving, staying = [asyncio.create_task(outcome(verdicts, question)) for _ in range(2)]
-    await counting.started.wait()
+    leaving = asyncio.create_task(outcome(verdicts, question))
+    await gate.reached.wait()
+    staying = asyncio.create_task(outcome(verdicts, question))
     leaving.cancel()
-    counting.gate.set()
+    gate.open.set()
 
     assert await staying is Outcome.PASS
-    assert leaving.cancelled() or leaving.cancelling()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
 
 
-async def test_an_error_is_for_all_who_waited_and_for_nobody_after(database: Database, question: Question) -> None:
-    failing = FailingOnce(database)
-    verdicts = SharedVerdicts(failing, lambda: NOW)
+async def test_an_error_is_for_all_who_waited_and_for_nobody_after(
+    database: Database, question: Question, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = SharedVerdicts(database, lambda: NOW)
 
-    both = await asyncio.gather(*(outcome(verdicts, question) for _ in range(2)), return_exceptions=True)
+    async def fail(*_: object) -> Judged:
+        await gate.open.wait()
+        raise StoreUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shared, "verdict_on", fail)
+        asked = [asyncio.create_task(outcome(verdicts, question)) for _ in range(2)]
+        await asyncio.wait(asked, timeout=0.05)
+        gate.open.set()
+        both = await asyncio.gather(*asked, return_exceptions=True)
 
     assert [type(error) for error in both] == [StoreUnavailable] * 2
     assert await outcome(verdicts, question) is Outcome.PASS
 
 
-class FailingOnce(Database):
-    """Is out of reach the first time."""
+async def test_an_experiment_that_goes_meanwhile_has_no_verdict(
+    database: Database, question: Question, gate: Gate
+) -> None:
+    asked = asyncio.create_task(outcome(SharedVerdicts(database, lambda: NOW), question))
+    await gate.reached.wait()
+    async with database.connection() as connection:
+        await connection.execute("DELETE FROM experiments WHERE id = $1", question.experiment_id)
+    gate.open.set()
 
-    def __init__(self, database: Database) -> None:
-        self._real = database
-        self._is_away = True
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        if self._is_away:
-            self._is_away = False
-            raise StoreUnavailable
-        async with self._real.connection() as connection:
-            yield connection
+    assert await asked is None

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 
 import pytest
 from redis.asyncio import Redis
@@ -149,21 +148,6 @@ async def test_idle_keys_are_forgotten_and_busy_ones_are_not(database: Database,
         left = await connection.fetch("SELECT key FROM rate_limits WHERE starts_with(key, $1)", key)
 
     assert [row["key"] for row in left] == [f"{key}-busy"]
-
-
-async def test_the_sweep_goes_on_while_the_database_is_away(database: Database) -> None:
-    pauses: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 3:
-            raise asyncio.CancelledError
-
-    async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as away:
-        with suppress(asyncio.CancelledError):
-            await PostgresStore(away).sweep(pause)
-
-    assert pauses == [60.0] * 3
 
 
 async def test_redis_forgets_idle_keys_by_itself(redis_url: str, key: str) -> None:

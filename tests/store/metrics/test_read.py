@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
-from runtally.metrics.read import read_metrics
+from runtally.metrics.only import Only
+from runtally.metrics.read import project_report, read_metrics, read_sums
 from runtally.metrics.values import Latency, Tally
-from runtally.metrics.window import Range, Window
+from runtally.metrics.window import Between, Range, Window
 from runtally.models.run import Status, StoredRun
 from tests.reference import Recount, by_bucket, cost_by, recount
 
@@ -126,3 +127,58 @@ async def test_a_period_to_compare_with_ends_at_the_same_moment(connection: Conn
     metrics = await read_metrics(connection, Window.of(Range.WEEK, NOW).previous(NOW), project_id)
 
     assert metrics.total == replace(Tally(), runs=1, unpriced=1)
+
+
+choices = st.builds(
+    Only,
+    model=st.none() | st.sampled_from(["large", "mini"]),
+    provider=st.none() | st.just("acme"),
+    status=st.none() | st.sampled_from(Status),
+    experiment_id=st.none() | st.just("prompt-v2"),
+)
+reaches = st.sampled_from(Range) | st.builds(
+    lambda start, length: Between.of(NOW - start, NOW - start + length),
+    st.timedeltas(timedelta(0), timedelta(days=31)),
+    st.timedeltas(timedelta(minutes=1), timedelta(days=31)),
+)
+
+
+@given(sent=st.lists(runs, max_size=60), reach=reaches, only=choices, data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_some_of_the_runs_over_any_time_equal_a_recount(
+    database: Database, sent: list[StoredRun], reach: Range | Between, only: Only, data: st.DataObject
+) -> None:
+    for run in sent:
+        run.experiment_id = data.draw(st.sampled_from([None, "prompt-v1", "prompt-v2"]))
+    window = Window.of(reach, NOW, data.draw(st.sampled_from([reach.interval, reach.chart_interval])))
+    async with database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        project_id = await store(connection, sent)
+
+        metrics = await read_metrics(connection, window, project_id, only)
+        sums = await read_sums(connection, window, project_id, only)
+        report = (await project_report(connection, reach, NOW, project_id, only)).report if sent else None
+        await transaction.rollback()
+
+    chosen = {
+        "model": only.model,
+        "provider": only.provider,
+        "status": only.status,
+        "experiment_id": only.experiment_id,
+    }
+    inside = [
+        run
+        for run in sent
+        if window.start <= run.occurred_at < window.until
+        and all(value is None or getattr(run, name) == value for name, value in chosen.items())
+    ]
+    exact = by_bucket(inside, window.start, window.interval, len(window.buckets))
+    for point, bucket in zip(metrics.points, exact, strict=True):
+        assert as_recount(point.tally, point.latency).is_about(bucket)
+    assert as_recount(metrics.total, metrics.latency).is_about(recount(inside))
+    assert sums.total == metrics.total
+    assert metrics.total.timeouts == sum(run.status is Status.TIMEOUT for run in inside)
+    if report and window.interval == reach.chart_interval:
+        costs = cost_by([run for run in inside if run.experiment_id], "experiment_id")
+        assert {name: tally.cost_usd for name, tally in report.experiments.items()} == costs

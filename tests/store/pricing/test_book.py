@@ -1,14 +1,13 @@
 """The price book follows the registry."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
 from runtally.models.price import Match
 from runtally.pricing.book import LivePrices
 from tests.factories import LONG_AGO, make_price
@@ -93,53 +92,15 @@ async def test_a_change_that_commits_late_is_seen(own: Database, prices: LivePri
     assert _input_pico(prices) == 9_000_000
 
 
-class Pause:
-    """Stands between two looks at the registry, until the test lets the watcher go on."""
-
-    def __init__(self) -> None:
-        self._reached = asyncio.Queue[None]()
-        self._released = asyncio.Queue[None]()
-
-    async def __call__(self, _seconds: float) -> None:
-        self._reached.put_nowait(None)
-        await self._released.get()
-
-    async def next_look(self) -> None:
-        self._released.put_nowait(None)
-        await self._reached.get()
-
-
-@asynccontextmanager
-async def watched(prices: LivePrices) -> AsyncIterator[Pause]:
-    pause = Pause()
-    watching = asyncio.create_task(prices.watch(pause))
-    try:
-        await pause.next_look()
-        yield pause
-    finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-
-
-async def test_watching_picks_changes_up(own: Database, prices: LivePrices) -> None:
-    async with watched(prices) as pause:
-        await _change(own)
-        await pause.next_look()
-        await pause.next_look()
-
-        assert _input_pico(prices) == 9_000_000
-
-
-async def test_watching_outlives_an_outage_with_the_last_good_book(prices: LivePrices) -> None:
+async def test_an_outage_leaves_the_last_good_book(prices: LivePrices) -> None:
     async with Database("postgresql://127.0.0.1:1/nowhere") as nowhere:
         away = LivePrices(nowhere)
         away.book = prices.book
 
-        async with watched(away) as pause:
-            await pause.next_look()
+        with pytest.raises(StoreUnavailable):
+            await away.refresh()
 
-            assert _input_pico(away) == 3_000_000
+        assert _input_pico(away) == 3_000_000
 
 
 async def test_a_broken_pattern_leaves_the_other_prices_alone(own: Database, prices: LivePrices) -> None:

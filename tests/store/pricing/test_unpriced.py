@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from runtally.db.database import Connection
+from runtally.db.database import Connection, Database
+from runtally.errors import StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing import unpriced
-from runtally.pricing.book import PriceBook
-from runtally.pricing.unpriced import price_unpriced
+from runtally.pricing.book import LivePrices, PriceBook
+from runtally.pricing.unpriced import AGAIN_SECONDS, UnpricedRuns, price_unpriced
 from tests.unit.pricing.offers import make_offer
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -109,3 +110,38 @@ async def test_many_runs_are_priced_chunk_by_chunk(
 
     costs = [row[1] for row in await rows_of(connection, project_id)]
     assert costs == [None if number % 3 == 0 else Decimal("0.0012") for number in range(20)]
+
+
+async def test_a_changed_registry_prices_what_waited_and_again_what_was_stored_with_the_old_one(
+    own: Database, project_id: str
+) -> None:
+    seconds = 0.0
+    prices = LivePrices(own)
+    waiting = UnpricedRuns(own, prices, lambda: NOW, queued=False, seconds=lambda: seconds)
+
+    async def store(run_id: str) -> None:
+        async with own.connection() as connection:
+            await insert_runs(connection, [stored_run(project_id, run_id)])
+
+    await store("before")
+    assert await waiting.work() == 0
+
+    prices.book = PriceBook([make_offer("globex", "large")], version="1")
+    assert await waiting.work() == 1
+    await store("meanwhile")
+    assert await waiting.work() == 0
+    seconds = AGAIN_SECONDS
+    assert await waiting.work() == 1
+    await store("later")
+    assert await waiting.work() == 0
+
+
+async def test_what_could_not_be_priced_is_due_again() -> None:
+    async with Database("postgresql://127.0.0.1:1/nowhere") as nowhere:
+        prices = LivePrices(nowhere)
+        prices.book = PriceBook([make_offer("globex", "large")], version="1")
+        waiting = UnpricedRuns(nowhere, prices, lambda: NOW, queued=False, seconds=lambda: 0.0)
+
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await waiting.work()

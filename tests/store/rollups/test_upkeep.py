@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtally.access.projects import erase
+from runtally.audit import ANYONE
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics.read import read_metrics
@@ -80,7 +81,7 @@ def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredR
 
 async def clear(database: Database) -> None:
     async with database.connection() as connection:
-        await connection.execute("TRUNCATE runs, rollups, latency_sketches, projects, outbox")
+        await connection.execute("TRUNCATE runs, rollups, latency_sketches, projects, outbox CASCADE")
 
 
 @given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans())
@@ -98,7 +99,7 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
         assert await differences(own) == {}
     if any(run.project_id == erased for batch in sent for run in batch):
         async with own.session() as session:
-            await erase(session, erased)
+            await erase(session, ANYONE, erased)
         assert await differences(own) == {}
         async with own.connection() as connection:
             assert not await connection.fetchval("SELECT count(*) FROM rollups WHERE project_id = $1", erased)

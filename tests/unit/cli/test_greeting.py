@@ -13,11 +13,21 @@ def greeting(
     port: int = 8000,
     by_make: bool = True,
     shown_key: str | None = None,
+    set_up_token: str | None = None,
     database_url: str | None = DATABASE_URL,
     **settings: object,
 ) -> str:
     made = settings_for(DATABASE_URL, **settings).model_copy(update={"database_url": database_url})
-    return str(Greeting(made, port=port, by_make=by_make, shown_key=shown_key, program=".venv/bin/runtally"))
+    return str(
+        Greeting(
+            made,
+            port=port,
+            by_make=by_make,
+            shown_key=shown_key,
+            program=".venv/bin/runtally",
+            set_up_token=set_up_token,
+        )
+    )
 
 
 def test_a_key_that_was_not_made_here_is_never_shown() -> None:
@@ -28,7 +38,7 @@ def test_a_key_that_was_not_made_here_is_never_shown() -> None:
 
 
 def test_a_key_that_was_made_here_makes_the_line_work_when_pasted() -> None:
-    assert '"Authorization: Bearer made-here"' in greeting(shown_key="made-here")
+    assert "'Authorization: Bearer made-here'" in greeting(shown_key="made-here")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +54,11 @@ def test_the_url_is_one_that_a_browser_can_open(host: str, url: str) -> None:
     assert f"is up: {url}\n" in greeting(host=host)
 
 
+def test_it_prints_the_link_of_the_first_admin_while_there_is_one() -> None:
+    assert "\n    http://127.0.0.1:8000/join?token=a-token\n" in greeting(set_up_token="a-token")
+    assert "/join" not in greeting()
+
+
 def test_it_says_how_to_load_the_demo() -> None:
     assert "\n    make demo\n" in greeting()
     assert "\n    .venv/bin/runtally demo --url http://127.0.0.1:9000\n" in greeting(port=9000)
@@ -54,5 +69,7 @@ def test_it_says_what_an_operator_must_know() -> None:
     assert "Dev mode: everybody" in greeting(service_dev_mode=True)
     assert "Dev mode" not in greeting()
     assert "INGEST_API_KEY is not set" in greeting(ingest_api_key="")
+    assert "SECRET_KEY is not set" in greeting(secret_key=None)
+    assert "SECRET_KEY is not set" not in greeting()
     assert "embedded Postgres" in greeting(database_url=None)
     assert "embedded Postgres" not in greeting()

@@ -31,35 +31,35 @@ class Work:
         return answer
 
 
-async def paused(monkeypatch: pytest.MonkeyPatch, work: Work, pause: float = 1.0) -> list[float]:
+async def paused(work: Work, pause: float = 1.0) -> list[float]:
     """The longest that the loop would have waited, each time."""
     pauses: list[float] = []
 
     async def remember(job: Job, failures: int, _stop: asyncio.Event) -> None:
         pauses.append(loop.longest_pause(job, failures))
 
-    monkeypatch.setattr(loop, "_pause", remember)
-    await asyncio.wait_for(repeat(Job("job", work, pause, max_pause_seconds=10.0), asyncio.Event()), SOON)
+    job = Job("job", work, pause, max_pause_seconds=10.0)
+    await asyncio.wait_for(repeat(job, asyncio.Event(), pause=remember), SOON)
     return pauses
 
 
-async def test_a_job_that_has_more_to_do_is_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_has_more_to_do_is_not_paused() -> None:
     work = Work(MORE, MORE, IDLE, MORE)
 
-    assert await paused(monkeypatch, work) == [1.0]
+    assert await paused(work) == [1.0]
     assert work.calls == 4
 
 
-async def test_a_job_that_fails_waits_longer_and_longer_until_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_fails_waits_longer_and_longer_until_it_succeeds() -> None:
     failures = [StoreUnavailable()] * 5
 
-    assert await paused(monkeypatch, Work(*failures, IDLE, IDLE)) == [2.0, 4.0, 8.0, 10.0, 10.0, 1.0, 1.0]
+    assert await paused(Work(*failures, IDLE, IDLE)) == [2.0, 4.0, 8.0, 10.0, 10.0, 1.0, 1.0]
 
 
-async def test_a_bug_in_a_job_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_a_job_does_not_end_it() -> None:
     work = Work(ZeroDivisionError(), IDLE)
 
-    await paused(monkeypatch, work)
+    await paused(work)
 
     assert work.calls == 2
 
@@ -75,7 +75,7 @@ async def test_a_pause_ends_at_once_when_the_process_does() -> None:
         await worked.wait()
 
 
-async def test_a_job_may_finish_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_may_finish_what_it_is_at() -> None:
     begun, finished = asyncio.Event(), asyncio.Event()
 
     async def work(stop: asyncio.Event) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidInterval, InvalidRange
-from runtally.metrics.window import EPOCH, Range, Window, parse_interval
+from runtally.metrics.window import EPOCH, Between, Range, Window, parse_interval
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
 intervals = st.sampled_from(["15m", "1h", "6h", "1d"]).map(parse_interval)
@@ -58,3 +58,52 @@ def test_another_range_is_refused(text: str) -> None:
 def test_another_interval_is_refused(text: str) -> None:
     with pytest.raises(InvalidInterval):
         parse_interval(text)
+
+
+lengths = st.timedeltas(timedelta(seconds=1), timedelta(days=731))
+
+
+@given(moments, lengths)
+def test_a_time_of_ones_own_is_whole_buckets_that_can_be_told_apart(since: datetime, length: timedelta) -> None:
+    reach = Between.of(since, since + length)
+
+    assert reach is not None
+    assert reach.since <= since < since + length <= reach.until
+    window = Window.of(reach, reach.until, reach.chart_interval)
+    assert window.start == reach.since
+    assert window.until == reach.until <= window.end < reach.until + window.interval
+    assert 1 <= len(window.buckets) <= 32
+    fine = window.in_buckets_of(reach.interval)
+    assert len(fine.buckets) <= 224
+    assert fine.buckets[0] == window.start
+    assert window.interval % fine.interval == timedelta(0)
+    assert window.is_over
+
+
+@given(moments, lengths)
+def test_the_time_before_one_s_own_is_as_long_and_right_before_it(since: datetime, length: timedelta) -> None:
+    reach = Between.of(since, since + length)
+    assert reach is not None
+    window = Window.of(reach, reach.until, reach.chart_interval)
+
+    previous = window.previous(window.now)
+
+    assert previous.until == window.start
+    assert previous.until - previous.start == window.until - window.start
+
+
+def test_a_time_that_is_not_over_is_compared_up_to_the_same_moment() -> None:
+    now = datetime(2026, 11, 21, 9, 20, tzinfo=UTC)
+    reach = Between.of(now.replace(hour=0, minute=0), now.replace(hour=0, minute=0) + timedelta(days=1))
+    assert reach is not None
+    window = Window.of(reach, now, reach.chart_interval)
+
+    assert not window.is_over
+    assert window.previous(now).until == now - timedelta(days=1)
+
+
+@pytest.mark.parametrize("length", [timedelta(0), timedelta(hours=-1), timedelta(days=732)])
+def test_a_time_that_is_none_or_endless_is_none(length: timedelta) -> None:
+    since = datetime(2026, 11, 21, tzinfo=UTC)
+
+    assert Between.of(since, since + length) is None

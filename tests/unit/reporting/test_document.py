@@ -182,7 +182,9 @@ def test_no_message_repeats_a_value() -> None:
     assert "sk-secret" not in str(refused.value.details)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"run"', b"null", b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"run"', b"null", b"\xff\xfe", b'{"unheardOf": "\xff"}', b"[" * 100_000]
+)
 def test_what_is_no_json_object_is_no_document(body: bytes) -> None:
     with pytest.raises(InvalidJson):
         decode(body, NOW, RULE)

@@ -1,0 +1,169 @@
+"""Links that work once: for the first admin, for whoever is invited, and for a user who needs a new password.
+
+A link is shown when it is made; what is stored is the hash of its token.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlmodel import col, delete, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access import users
+from runtally.access.roles import Grant, user_actor
+from runtally.access.sessions import hash_of
+from runtally.audit import Actor, Change, record
+from runtally.errors import InvalidLink, NotFound
+from runtally.ids import uuid7
+from runtally.models.user import Invitation, Membership, Role, User
+
+LIFETIME = timedelta(days=7)
+# Whoever reads the terminal or its log may open it.
+SET_UP_LIFETIME = timedelta(hours=24)
+RESET_LIFETIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """What somebody who opened a link says of themselves."""
+
+    email: str
+    name: str
+    password_hash: str
+
+
+async def set_up(session: AsyncSession, now: datetime) -> str | None:
+    """The token of a link for the first admin; None when there are users already.
+
+    Links that other servers printed work on: the first one that is used ends the others.
+    """
+    if await users.any_exist(session):
+        return None
+    return _made(session, now, SET_UP_LIFETIME, role=Role.ADMIN)
+
+
+async def invite(session: AsyncSession, now: datetime, by: Actor, email: str, grant: Grant) -> str:
+    """The token of a link for this address, in place of one that it had before.
+
+    Raises `InvalidUser`, and `NotFound` when there is no such project.
+    """
+    email = users.parse_email(email)
+    await users.demand_project(session, grant)
+    if await users.named(session, email):
+        raise users.refused("email", "This address has an account already; give it a role instead.")
+    await session.exec(delete(Invitation).where(col(Invitation.email) == email))
+    record(session, by, Change("user.invited", email, grant.project_id, after={"role": grant.role}))
+    return _made(session, now, LIFETIME, email=email, role=grant.role, project_id=grant.project_id)
+
+
+async def new_password(session: AsyncSession, now: datetime, by: Actor, user: User) -> str:
+    """The token of a link with which the user sets a new password, in place of one before it."""
+    await session.exec(delete(Invitation).where(col(Invitation.user_id) == user.id))
+    record(session, by, Change("user.reset_link_made", user.email))
+    return _made(session, now, RESET_LIFETIME, email=user.email, user_id=user.id)
+
+
+async def opened(session: AsyncSession, now: datetime, token: str) -> Invitation:
+    """The invitation that the link is for. Raises `InvalidLink`."""
+    query = select(Invitation).where(col(Invitation.token_hash) == hash_of(token), col(Invitation.expires_at) > now)
+    # Locked, so that a link that is sent twice at once works once.
+    invitation = (await session.exec(query.with_for_update())).one_or_none()
+    if invitation is None:
+        raise InvalidLink
+    return invitation
+
+
+async def accept(session: AsyncSession, now: datetime, invitation: Invitation, newcomer: Newcomer) -> User:
+    """The user that the link makes. Raises `InvalidUser`."""
+    email = invitation.email or users.parse_email(newcomer.email)
+    if await users.named(session, email):
+        raise users.refused("email", "This address has an account already; sign in with it.")
+    role, project_id = Role(invitation.role or ""), invitation.project_id
+    user = User(
+        id=uuid7(),
+        email=email,
+        name=users.parse_name(newcomer.name),
+        password_hash=newcomer.password_hash,
+        is_admin=role is Role.ADMIN,
+        created_at=now,
+    )
+    session.add(user)
+    await session.flush()
+    if project_id is not None:
+        session.add(Membership(project_id=project_id, user_id=user.id, role=role))
+    await session.delete(invitation)
+    # Whoever came second finds the door of the first admin closed.
+    await _drop_set_up_links(session)
+    by = user_actor(user.id, email, {}, is_admin=user.is_admin)
+    record(session, by, Change("user.joined", email, project_id, after={"name": user.name, "role": role}))
+    return user
+
+
+async def reset(session: AsyncSession, invitation: Invitation, password_hash: str) -> User:
+    """Give the user of the link the password; they are signed out everywhere."""
+    account = await users.found(session, _user_of(invitation))
+    await session.delete(invitation)
+    by = user_actor(account.user.id, account.user.email, {}, is_admin=account.user.is_admin)
+    await users.set_password(session, by, account.user, password_hash)
+    return account.user
+
+
+async def pending(session: AsyncSession, now: datetime) -> Sequence[Invitation]:
+    """Links for new users that were not used yet, newest first."""
+    query = select(Invitation).where(col(Invitation.email).is_not(None), col(Invitation.role).is_not(None))
+    return (
+        await session.exec(query.where(col(Invitation.expires_at) > now).order_by(col(Invitation.created_at).desc()))
+    ).all()
+
+
+async def withdraw(session: AsyncSession, by: Actor, invitation_id: UUID) -> Invitation:
+    """Raises `NotFound`."""
+    invitation = await session.get(Invitation, invitation_id)
+    if invitation is None:
+        raise NotFound("This invitation was used or withdrawn already.")
+    await session.delete(invitation)
+    record(session, by, Change("user.invitation_withdrawn", invitation.email or "", invitation.project_id))
+    return invitation
+
+
+async def forget_expired(session: AsyncSession, now: datetime) -> None:
+    await session.exec(delete(Invitation).where(col(Invitation.expires_at) <= now))
+
+
+async def _drop_set_up_links(session: AsyncSession) -> None:
+    await session.exec(delete(Invitation).where(col(Invitation.email).is_(None)))
+
+
+def _made(  # noqa: PLR0913  # The columns of a row.
+    session: AsyncSession,
+    now: datetime,
+    lifetime: timedelta,
+    *,
+    email: str | None = None,
+    role: Role | None = None,
+    project_id: str | None = None,
+    user_id: UUID | None = None,
+) -> str:
+    token = secrets.token_urlsafe(32)
+    session.add(
+        Invitation(
+            id=uuid7(),
+            token_hash=hash_of(token),
+            email=email,
+            role=role,
+            project_id=project_id,
+            user_id=user_id,
+            created_at=now,
+            expires_at=now + lifetime,
+        )
+    )
+    return token
+
+
+def _user_of(invitation: Invitation) -> UUID:
+    if invitation.user_id is None:
+        raise InvalidLink
+    return invitation.user_id

@@ -1,0 +1,60 @@
+"""Passwords: what one must be like, its hash, and whether one is right.
+
+Argon2id with the parameters of RFC 9106 for machines that also do something else: 64 MiB and three passes, about 0.1 s.
+"""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from runtally.errors import Detail, InvalidUser
+
+MIN_LENGTH = 12
+# So that nobody has the server hash a novel.
+MAX_LENGTH = 256
+# Each takes 64 MiB: a burst of sign-ins waits instead of filling the memory.
+MAX_AT_ONCE = 2
+
+_hasher = PasswordHasher()
+_threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords")
+# Compared with where there is no such user, so that the time of an answer does not tell who has an account.
+_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$Ps+/Zqso26Hy0CgSdgoG/Q$kSK80kigIYTjzoG+CojUONYEJ+3Iher72RhrXBAY9oE"
+
+
+def check(password: str, email: str) -> None:
+    """Raises `InvalidUser` for a password that is easily guessed or too long."""
+    if len(password) < MIN_LENGTH:
+        raise _refused(f"Use at least {MIN_LENGTH} characters; several words in a row are easy to remember.")
+    if len(password) > MAX_LENGTH:
+        raise _refused(f"Use at most {MAX_LENGTH} characters.")
+    if len(set(password)) < MIN_LENGTH // 2 or password.casefold() == email:
+        raise _refused("Use something that is harder to guess.")
+
+
+async def hashed(password: str) -> str:
+    return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
+
+
+async def is_right(password: str, hash_: str | None) -> bool:
+    """Whether the password has this hash; None stands for a user who does not exist, and takes as long."""
+    if not 0 < len(password) <= MAX_LENGTH:
+        return False
+    return await asyncio.get_running_loop().run_in_executor(_threads, _verified, password, hash_)
+
+
+def is_outdated(hash_: str) -> bool:
+    """Whether it was made with other parameters than today's."""
+    return _hasher.check_needs_rehash(hash_)
+
+
+def _verified(password: str, hash_: str | None) -> bool:
+    try:
+        return _hasher.verify(hash_ or _NOBODY, password) and hash_ is not None
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+def _refused(why: str) -> InvalidUser:
+    return InvalidUser(details=(Detail("password", why),))

@@ -1,0 +1,78 @@
+"""Who is signed in. A browser holds a random token; what is stored is its hash, so that a copy of the database opens nothing.
+
+What somebody may do is looked up on every request, never kept in the session.
+"""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlmodel import col, delete
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access import session_queries
+from runtally.access.roles import user_actor
+from runtally.access.session_queries import Holder
+from runtally.audit import Actor, ActorKind
+from runtally.db.database import Connection
+from runtally.models.user import Role, Session
+
+IDLE_LIFETIME = timedelta(hours=12)
+LIFETIME = timedelta(days=14)
+SEEN_STEP = timedelta(minutes=1)
+"""Last use is kept to the minute, so that reading a page seldom writes."""
+
+
+def begin(session: AsyncSession, now: datetime, *, user_id: UUID | None = None, key_id: UUID | None = None) -> str:
+    """A new session of a user, or of whoever holds a key; the answer is the token for the browser."""
+    token = secrets.token_urlsafe(32)
+    session.add(
+        Session(
+            token_hash=hash_of(token),
+            user_id=user_id,
+            key_id=key_id,
+            created_at=now,
+            seen_at=now,
+            expires_at=now + LIFETIME,
+        )
+    )
+    return token
+
+
+async def end(session: AsyncSession, token: str) -> None:
+    await session.exec(delete(Session).where(col(Session.token_hash) == hash_of(token)))
+
+
+async def end_all(session: AsyncSession, user_id: UUID) -> None:
+    """Sign a user out everywhere."""
+    await session.exec(delete(Session).where(col(Session.user_id) == user_id))
+
+
+async def holder(connection: Connection, now: datetime, token: str) -> Actor | None:
+    """Whoever is signed in with this token; None when the session ended or its user or key was turned away."""
+    token_hash = hash_of(token)
+    found = await session_queries.select_holder(connection, token_hash, now, now - IDLE_LIFETIME)
+    if found is None:
+        return None
+    if now - found.seen_at >= SEEN_STEP:
+        await session_queries.update_seen(connection, token_hash, now)
+    return _actor(found)
+
+
+async def begun(connection: Connection, now: datetime, token: str) -> None:
+    """To be called when a new session is stored: its user was here, and sessions that ended can go."""
+    await session_queries.update_seen(connection, hash_of(token), now)
+    await session_queries.delete_ended(connection, now, now - IDLE_LIFETIME)
+
+
+def hash_of(token: str) -> bytes:
+    """Tokens are random, so there is nothing to guess that a slow hash would protect."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _actor(found: Holder) -> Actor:
+    if found.user_id is not None:
+        roles = {project_id: Role(role) for project_id, role in (found.roles or {}).items()}
+        return user_actor(found.user_id, found.email or "", roles, is_admin=bool(found.is_admin))
+    return Actor(ActorKind.KEY, str(found.key_id), frozenset(found.scopes or ()), found.project_id, found.prefix or "")

@@ -1,0 +1,169 @@
+"""Users: find, list, sign in, and change what they may do. How somebody becomes one is in `invitations`."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access import passwords, sessions
+from runtally.access.roles import Grant
+from runtally.audit import Actor, Change, record
+from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
+from runtally.models.project import Project
+from runtally.models.user import Membership, Role, User
+
+MAX_NAME = 128
+MAX_EMAIL = 254
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user with their roles by project; those of an admin say nothing."""
+
+    user: User
+    roles: dict[str, Role]
+
+
+def parse_email(text: str) -> str:
+    """As it is stored. Raises `InvalidUser`."""
+    email = text.strip().lower()
+    if len(email) > MAX_EMAIL or not _EMAIL.fullmatch(email):
+        raise refused("email", "Enter an address such as ada@example.com.")
+    return email
+
+
+def parse_name(text: str) -> str:
+    """Raises `InvalidUser`."""
+    name = text.strip()
+    if not name or len(name) > MAX_NAME:
+        raise refused("name", f"Enter a name of 1 to {MAX_NAME} characters.")
+    return name
+
+
+def refused(field: str, why: str) -> InvalidUser:
+    return InvalidUser(f"{why.rstrip('.')}.", details=(Detail(field, why),))
+
+
+async def any_exist(session: AsyncSession) -> bool:
+    return (await session.exec(select(User.id).limit(1))).first() is not None
+
+
+async def listed(session: AsyncSession) -> Sequence[Account]:
+    """All users, by address."""
+    users = (await session.exec(select(User).order_by(User.email))).all()
+    roles: dict[UUID, dict[str, Role]] = {user.id: {} for user in users}
+    for membership in await session.exec(select(Membership).order_by(Membership.project_id)):
+        roles[membership.user_id][membership.project_id] = Role(membership.role)
+    return [Account(user, roles[user.id]) for user in users]
+
+
+async def found(session: AsyncSession, user_id: UUID) -> Account:
+    """Raises `NotFound`."""
+    user = await session.get(User, user_id)
+    if user is None:
+        raise NotFound("There is no such user.")
+    mine = select(Membership).where(col(Membership.user_id) == user_id).order_by(Membership.project_id)
+    return Account(user, {one.project_id: Role(one.role) for one in await session.exec(mine)})
+
+
+async def named(session: AsyncSession, email: str) -> User | None:
+    return (await session.exec(select(User).where(col(User.email) == email.strip().lower()))).one_or_none()
+
+
+async def check_password(user: User | None, password: str) -> User:
+    """The user, if the password is theirs and they may come in. Raises `InvalidCredentials`, always after the same time."""
+    is_right = await passwords.is_right(password, user.password_hash if user else None)
+    if user is None or not is_right or user.disabled_at is not None:
+        raise InvalidCredentials
+    return user
+
+
+async def set_password(session: AsyncSession, by: Actor, user: User, password_hash: str) -> None:
+    """Signs the user out everywhere: whoever knew the old password is out as well."""
+    user.password_hash = password_hash
+    session.add(user)
+    await sessions.end_all(session, user.id)
+    record(session, by, Change("user.password_set", user.email))
+
+
+async def demand_project(session: AsyncSession, grant: Grant) -> None:
+    """Raises `NotFound` for a project that is not there."""
+    if grant.project_id is not None and await session.get(Project, grant.project_id) is None:
+        raise NotFound("There is no such project: the first run that names it makes it.")
+
+
+async def set_role(session: AsyncSession, by: Actor, account: Account, grant: Grant) -> None:
+    """Give a role, in place of the one held there. Signs the user out, so that nothing of the old role lives on.
+
+    Raises `InvalidUser` for the last admin, and `NotFound` when there is no such project.
+    """
+    user, project_id = account.user, grant.project_id
+    await demand_project(session, grant)
+    if project_id is None:
+        await _set_admin(session, by, user, is_admin=True)
+    else:
+        await _lower(session, by, user)
+        await session.merge(Membership(project_id=project_id, user_id=user.id, role=grant.role))
+        record(session, by, _role_change(user, project_id, account.roles.get(project_id), grant.role))
+    await sessions.end_all(session, user.id)
+
+
+async def remove_role(session: AsyncSession, by: Actor, account: Account, project_id: str | None) -> None:
+    """Take the role in a project away, or with None that of an admin. Raises `InvalidUser` for the last admin."""
+    if project_id is None:
+        await _lower(session, by, account.user)
+    elif membership := await session.get(Membership, (project_id, account.user.id)):
+        await session.delete(membership)
+        record(session, by, _role_change(account.user, project_id, Role(membership.role), None))
+    await sessions.end_all(session, account.user.id)
+
+
+async def disable(session: AsyncSession, by: Actor, user: User, now: datetime) -> None:
+    """Turn a user away from now on. Raises `InvalidUser` for the last admin."""
+    if user.disabled_at is not None:
+        return
+    if user.is_admin:
+        await _keep_an_admin(session, user)
+    user.disabled_at = now
+    session.add(user)
+    await sessions.end_all(session, user.id)
+    record(session, by, Change("user.disabled", user.email))
+
+
+def enable(session: AsyncSession, by: Actor, user: User) -> None:
+    if user.disabled_at is None:
+        return
+    user.disabled_at = None
+    session.add(user)
+    record(session, by, Change("user.enabled", user.email))
+
+
+async def _lower(session: AsyncSession, by: Actor, user: User) -> None:
+    """An admin no more."""
+    if user.is_admin:
+        await _keep_an_admin(session, user)
+        await _set_admin(session, by, user, is_admin=False)
+
+
+async def _set_admin(session: AsyncSession, by: Actor, user: User, *, is_admin: bool) -> None:
+    if user.is_admin == is_admin:
+        return
+    user.is_admin = is_admin
+    session.add(user)
+    record(session, by, _role_change(user, None, None if is_admin else Role.ADMIN, Role.ADMIN if is_admin else None))
+
+
+async def _keep_an_admin(session: AsyncSession, user: User) -> None:
+    # Locked, so that two admins cannot lower each other at the same moment.
+    admins = select(User).where(col(User.is_admin), col(User.disabled_at).is_(None)).order_by(User.email)
+    if not [one for one in await session.exec(admins.with_for_update()) if one.id != user.id]:
+        raise refused("role", "This is the only admin; make somebody else one first.")
+
+
+def _role_change(user: User, project_id: str | None, before: Role | None, after: Role | None) -> Change:
+    return Change("user.role_set", user.email, project_id, {"role": before}, {"role": after})

@@ -1,0 +1,28 @@
+"""Who did what."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Index
+from sqlmodel import SQLModel
+
+from runtally.models.base import Json, Timestamp, column, identity
+
+
+class AuditEntry(SQLModel, table=True):
+    """One change of something that is not a run, and who made it. Never holds a secret; nothing ever changes it."""
+
+    __tablename__ = "audit_entries"
+    # The history of one project, newest first.
+    __table_args__ = (Index("ix_audit_entries_project_id_id", "project_id", "id"),)
+
+    id: int | None = identity()
+    at: datetime = column("When (UTC).", Timestamp, default=None, server_default="now()")
+    actor_kind: str = column("What kind of actor did it: user, key, developer, system.")
+    actor_id: str = column("Who: id of the user or key.")
+    actor_label: str = column("How they were called then: address, or start of the key.")
+    action: str = column("What was done, such as key.revoked.")
+    project_id: str | None = column("Project it belongs to; empty: none.", default=None)
+    target: str = column("To what: name, address, or start of a key.")
+    before: dict[str, Any] | None = column("What changed, as it was.", Json, default=None)
+    after: dict[str, Any] | None = column("What changed, as it is since.", Json, default=None)

@@ -1,0 +1,98 @@
+"""Users: who may sign in, what they may do where, and the links by which they come in."""
+
+import uuid
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, LargeBinary, Uuid
+from sqlalchemy.types import Boolean
+from sqlmodel import SQLModel
+
+from runtally.models.base import Timestamp, column
+
+
+class Role(StrEnum):
+    """What a user may do; an admin in every project, the others in those that they are members of."""
+
+    ADMIN = "admin"
+    MEMBER = "member"
+    VIEWER = "viewer"
+
+
+class User(SQLModel, table=True):
+    """Somebody who signs in with a password."""
+
+    __tablename__ = "users"
+    # One signs in by address; it is stored in lower case.
+    __table_args__ = (Index("uq_users_email", "email", unique=True),)
+
+    id: uuid.UUID = column("Identity.", Uuid, key=True)
+    email: str = column("Address to sign in with, in lower case.")
+    name: str = column("Name shown in pages.")
+    password_hash: str = column("Argon2id hash of the password, with its parameters.")
+    is_admin: bool = column("Whether everything is open to them, in every project.", Boolean)
+    created_at: datetime = column("When they joined (UTC).", Timestamp)
+    disabled_at: datetime | None = column("Since when they may not sign in (UTC).", Timestamp, default=None)
+    seen_at: datetime | None = column("Last use, to the minute (UTC).", Timestamp, default=None)
+
+
+class Membership(SQLModel, table=True):
+    """What a user who is no admin may do in a project."""
+
+    __tablename__ = "memberships"
+    __table_args__ = (
+        CheckConstraint("role IN ('member', 'viewer')", name="role"),
+        ForeignKeyConstraint(["project_id"], ["projects.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
+        # Each request asks for those of one user.
+        Index("ix_memberships_user_id", "user_id"),
+    )
+
+    project_id: str = column("The project.", key=True)
+    user_id: uuid.UUID = column("The user.", Uuid, key=True)
+    role: str = column("member or viewer.")
+
+
+class Session(SQLModel, table=True):
+    """Somebody who is signed in, in one browser, as a user or with a key."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        CheckConstraint("(user_id IS NULL) <> (key_id IS NULL)", name="holder"),
+        ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["key_id"], ["api_keys.id"], ondelete="CASCADE"),
+        # All of a user's, or of a key's, end at once.
+        Index("ix_sessions_user_id", "user_id"),
+        Index("ix_sessions_key_id", "key_id"),
+    )
+
+    token_hash: bytes = column("SHA-256 of what the cookie holds.", LargeBinary, key=True)
+    user_id: uuid.UUID | None = column("User who is signed in.", Uuid, default=None)
+    key_id: uuid.UUID | None = column("Key that was signed in with.", Uuid, default=None)
+    created_at: datetime = column("When they signed in (UTC).", Timestamp)
+    seen_at: datetime = column("Last use, to the minute (UTC).", Timestamp)
+    expires_at: datetime = column("When it ends, however busy it is (UTC).", Timestamp)
+
+
+class Invitation(SQLModel, table=True):
+    """A link that works once: to make an account, or to give an account a new password."""
+
+    __tablename__ = "invitations"
+    __table_args__ = (
+        CheckConstraint("role IN ('admin', 'member', 'viewer')", name="role"),
+        CheckConstraint("(role = 'admin') = (project_id IS NULL) OR role IS NULL", name="project"),
+        CheckConstraint("(role IS NULL) = (user_id IS NOT NULL)", name="purpose"),
+        ForeignKeyConstraint(["project_id"], ["projects.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
+        # A link is looked up by the hash of its token.
+        Index("uq_invitations_token_hash", "token_hash", unique=True),
+    )
+
+    id: uuid.UUID = column("Identity; safe to show.", Uuid, key=True)
+    token_hash: bytes = column("SHA-256 of the token in the link.", LargeBinary)
+    email: str | None = column("Address it is for; empty: whoever opens it says theirs.", default=None)
+    role: str | None = column("Role that it gives; empty: a new password for user_id.", default=None)
+    project_id: str | None = column("Project that the role is for; empty: all.", default=None)
+    user_id: uuid.UUID | None = column("User whose password it sets.", Uuid, default=None)
+    created_at: datetime = column("When it was made (UTC).", Timestamp)
+    expires_at: datetime = column("From when it is refused (UTC).", Timestamp)

@@ -1,0 +1,173 @@
+"""SQL of looking runs up. What depends on a filter is put together by `conditions`."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+import msgspec
+
+from runtally.db.database import Connection
+from runtally.models.run import RunColumns, Status, StoredRun
+from runtally.runs.conditions import Conditions
+from runtally.runs.position import Direction
+from runtally.runs.values import ListedRun, Totals, Walk
+
+# Longer than any page takes: an export waits for whoever downloads it.
+EXPORT_SECONDS = 600.0
+COLUMNS = ", ".join({"meta": "metadata"}.get(name, name) for name in RunColumns.model_fields)
+LISTED = (
+    "project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens, "
+    "cached_input_tokens, latency_ms, cost_usd, cost_estimated, experiment_id, trace_id"
+)
+
+# The walk stops after so many runs, and its last one comes along whether it matches or not: it says how far it got. Each
+# sort is that of the walk, so a page that fills up early reads no more than it shows.
+_SELECT_PAGE = """
+  SELECT *
+    FROM (SELECT *, row_number() OVER (ORDER BY occurred_at {way}, id {way}) AS step
+            FROM (SELECT {listed}, {keep} AS is_match
+                    FROM runs
+                   WHERE {walk}
+                ORDER BY occurred_at {way}, id {way}
+                   LIMIT {steps}) AS walked) AS numbered
+   WHERE is_match OR step = {steps}
+ORDER BY occurred_at {way}, id {way}
+   LIMIT {limit}
+"""
+
+# There is no index over the time alone, which would cost every run 22 bytes: each project's is walked.
+_SELECT_PAGE_OF_ALL = """
+  SELECT found.*
+    FROM projects
+         CROSS JOIN LATERAL (SELECT {listed}, TRUE AS is_match, 0 AS step
+                               FROM runs
+                              WHERE project_id = projects.id AND {walk} AND {keep}
+                           ORDER BY occurred_at {way}, id {way}
+                              LIMIT {limit}) AS found
+ORDER BY occurred_at {way}, id {way}, project_id {way}
+   LIMIT {limit}
+"""
+
+_SELECT_TOTALS = """
+SELECT count(*) FILTER (WHERE is_match) AS runs,
+       coalesce(sum(cost_usd) FILTER (WHERE is_match), 0) AS cost_usd,
+       count(*) FILTER (WHERE is_match AND cost_usd IS NULL) AS unpriced,
+       CASE WHEN count(*) = {steps} THEN min(occurred_at) END AS reached
+  FROM ({walked}) AS walked
+"""
+_WALKED = """SELECT occurred_at, cost_usd, {keep} AS is_match
+          FROM runs
+         WHERE {walk}
+      ORDER BY occurred_at DESC
+         LIMIT {steps}"""
+_WALKED_OF_ALL = """SELECT found.*
+          FROM projects
+               CROSS JOIN LATERAL (SELECT occurred_at, cost_usd, {keep} AS is_match
+                                     FROM runs
+                                    WHERE project_id = projects.id AND {walk}) AS found"""
+
+_SELECT_ALL = """
+  SELECT {columns}
+    FROM runs
+   WHERE {walk} AND {keep}
+ORDER BY occurred_at DESC, id DESC, project_id DESC
+"""
+
+SELECT_PROJECTS = """
+  SELECT id,
+         name
+    FROM projects
+   WHERE ($1::text[] IS NULL OR id = ANY($1))
+     AND archived_at IS NULL
+ORDER BY name, id
+"""
+
+SELECT_EXPERIMENTS = """
+  SELECT id
+    FROM experiments
+   WHERE ($1::text IS NULL OR project_id = $1)
+GROUP BY id
+ORDER BY max(created_at) DESC, id
+   LIMIT $2
+"""
+
+SELECT_RUN = f"""
+SELECT {COLUMNS}
+  FROM runs
+ WHERE project_id = $1
+   AND id = $2
+"""  # noqa: S608  # Names of the declaration.
+
+SELECT_TRACE = f"""
+  SELECT {COLUMNS}
+    FROM runs
+   WHERE project_id = $1
+     AND trace_id = $2
+ORDER BY occurred_at, id
+   LIMIT $3
+"""  # noqa: S608  # Names of the declaration.
+
+
+async def select_page(
+    connection: Connection, conditions: Conditions, direction: Direction, *, steps: int, limit: int
+) -> Walk:
+    """Up to `limit` runs of a project that match out of the next `steps`; of all projects, out of what was walked."""
+    sql = (_SELECT_PAGE if conditions.is_of_project else _SELECT_PAGE_OF_ALL).format(
+        listed=LISTED,
+        keep=conditions.keep,
+        walk=conditions.walk,
+        way="DESC" if direction is Direction.OLDER else "ASC",
+        steps=steps,
+        limit=limit,
+    )
+    rows = await connection.fetch(sql, *conditions.values)
+    last = rows[-1] if rows and rows[-1]["step"] == steps else None
+    return Walk(tuple(_listed(row) for row in rows if row["is_match"]), _listed(last).place if last else None)
+
+
+async def select_totals(connection: Connection, conditions: Conditions, *, steps: int) -> Totals:
+    """Count of the first `steps` runs of a project, the newest first; of all projects, of what was walked."""
+    walked = (_WALKED if conditions.is_of_project else _WALKED_OF_ALL).format(
+        keep=conditions.keep, walk=conditions.walk, steps=steps
+    )
+    [row] = await connection.fetch(_SELECT_TOTALS.format(walked=walked, steps=steps), *conditions.values)
+    return Totals(*row)
+
+
+async def select_projects(connection: Connection, ids: Sequence[str] | None) -> dict[str, str]:
+    """The names of these projects, or of all with None, by their ids; without archived ones."""
+    return {row[0]: row[1] for row in await connection.fetch(SELECT_PROJECTS, ids)}
+
+
+async def select_experiments(connection: Connection, project_id: str | None, limit: int) -> tuple[str, ...]:
+    """The newest experiments."""
+    return tuple(row[0] for row in await connection.fetch(SELECT_EXPERIMENTS, project_id, limit))
+
+
+async def select_run(connection: Connection, project_id: str, run_id: str) -> StoredRun | None:
+    row = await connection.fetchrow(SELECT_RUN, project_id, run_id)
+    return _stored(row) if row else None
+
+
+async def select_trace(connection: Connection, project_id: str, trace_id: str, limit: int) -> tuple[StoredRun, ...]:
+    """The first runs of the trace, oldest first."""
+    return tuple(_stored(row) for row in await connection.fetch(SELECT_TRACE, project_id, trace_id, limit))
+
+
+async def select_all(connection: Connection, conditions: Conditions, chunk: int) -> AsyncIterator[Sequence[StoredRun]]:
+    """All runs that match, newest first, in chunks; inside a transaction."""
+    sql = _SELECT_ALL.format(columns=COLUMNS, keep=conditions.keep, walk=conditions.walk)
+    # The first rows are wanted soon, so an index is walked rather than everything sorted first.
+    await connection.execute("SET LOCAL cursor_tuple_fraction = 0.000001")
+    cursor = await connection.cursor(sql, *conditions.values, timeout=EXPORT_SECONDS)
+    while rows := await cursor.fetch(chunk, timeout=EXPORT_SECONDS):
+        yield [_stored(row) for row in rows]
+
+
+def _listed(row: asyncpg.Record) -> ListedRun:
+    values = dict(row)
+    del values["is_match"], values["step"]
+    return ListedRun(**values | {"status": Status(row["status"])})
+
+
+def _stored(row: asyncpg.Record) -> StoredRun:
+    return msgspec.convert(dict(row), StoredRun)

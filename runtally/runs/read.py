@@ -1,0 +1,160 @@
+"""Pages of runs, what runs add up to, one run, one trace.
+
+Pages follow an index from a place on, so the thousandth costs what the first does. A walk is bounded: where hardly any
+run matches, a page says how far it looked, and its reader decides whether to go on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.db.database import Connection
+from runtally.errors import NotFound
+from runtally.models.run import StoredRun
+from runtally.pricing.queries import select_offer
+from runtally.runs import queries, rollup_queries
+from runtally.runs.conditions import conditions_of
+from runtally.runs.explain import Explanation, explain
+from runtally.runs.filters import Outcome, RunFilter
+from runtally.runs.position import Direction, Place, Position
+from runtally.runs.stretch import find_stretch
+from runtally.runs.trace import Trace, trace_of
+from runtally.runs.values import ListedRun, Totals, Walk
+
+PAGE_RUNS = 50
+# About as many as are read in 30 ms, and counted in 15.
+WALK_STEPS = 20_000
+COUNT_STEPS = 10_000
+# Runs that are not side by side in the table are each on a page of their own.
+SCATTERED_STEPS = 5_000
+# Where every run matches, a page needs no more; it still has to come out of many projects.
+MATCHING_STEPS = 2_000
+MAX_TRACE_RUNS = 500
+MAX_EXPERIMENTS = 200
+# What rollups tell apart.
+_ROLLED_UP = {"provider", "model", "status"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Runs, the newest first, and where the pages beside this one begin."""
+
+    runs: tuple[ListedRun, ...]
+    older: Place | None
+    newer: Place | None
+    stopped_at: datetime | None = None
+    """How far the walk looked, where it stopped before the page was full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What there is to filter by."""
+
+    projects: Mapping[str, str]
+    """Names by id."""
+    models: tuple[tuple[str, str], ...]
+    """Provider and model."""
+    experiments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRun:
+    """A run, why it costs what it costs, and how many runs its trace has (0 without one)."""
+
+    run: StoredRun
+    explanation: Explanation
+
+
+async def read_page(connection: Connection, sought: RunFilter, now: datetime, position: Position) -> RunPage:
+    """The runs from this position on; the newest page is a full one, also when one comes to it from an older."""
+    steps = _steps(sought, WALK_STEPS)
+    reach = steps if sought.narrowed else MATCHING_STEPS
+    stretch = await find_stretch(connection, sought, now, position, steps=reach)
+    walk = Walk((), None)
+    if not stretch.is_empty:
+        conditions = conditions_of(sought, now, position, stretch)
+        walk = await queries.select_page(connection, conditions, position.direction, steps=steps, limit=PAGE_RUNS + 1)
+        if walk.stopped_at is None and stretch.end is not None and _lies_within(sought, now, stretch.end):
+            walk = Walk(walk.runs, Place(stretch.end, "", ""))
+    if position.direction is Direction.OLDER:
+        return _towards_older(walk, position.place)
+    page = _towards_newer(walk, position.place)
+    if page.newer is None and len(page.runs) < PAGE_RUNS:
+        return await read_page(connection, sought, now, Position())
+    return page
+
+
+async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals:
+    """Exact where rollups know it or there is little to count; else of the newest runs, and it says since when."""
+    since = sought.starts_at(now)
+    if set(sought.narrowed) <= _ROLLED_UP and sought.since is None and sought.until is None:
+        return await rollup_queries.select_rolled_up_totals(connection, sought, since)
+    steps = _steps(sought, COUNT_STEPS)
+    stretch = await find_stretch(connection, sought, now, Position(), steps=steps)
+    if stretch.is_empty:
+        return Totals(0, Decimal(0), 0)
+    totals = await queries.select_totals(connection, conditions_of(sought, now, stretch=stretch), steps=steps)
+    if sought.project_id is None:
+        reached = stretch.end if stretch.end and _lies_within(sought, now, stretch.end) else None
+        return replace(totals, reached=reached)
+    return totals
+
+
+def totals_of(page: RunPage) -> Totals | None:
+    """What the runs of a page that has them all add up to; None where there are more."""
+    if page.older or page.newer:
+        return None
+    costs = [run.cost_usd for run in page.runs if run.cost_usd is not None]
+    return Totals(len(page.runs), sum(costs, Decimal(0)), len(page.runs) - len(costs))
+
+
+async def read_names(connection: Connection, project_id: str | None, projects: Sequence[str] | None) -> Names:
+    """Of the project, or of all; `projects` are those that may be looked at, None is every one."""
+    found = await queries.select_projects(connection, projects)
+    models = await rollup_queries.select_names(connection, project_id)
+    return Names(found, models, await queries.select_experiments(connection, project_id, MAX_EXPERIMENTS))
+
+
+async def read_run(connection: Connection, project_id: str, run_id: str) -> ExplainedRun:
+    """Raises `NotFound`."""
+    run = await queries.select_run(connection, project_id, run_id)
+    if run is None:
+        raise NotFound("This project has no run with that id; it may have been deleted.")
+    offer = await select_offer(connection, run.price_entry_id) if run.price_entry_id is not None else None
+    return ExplainedRun(run, explain(run, offer))
+
+
+async def read_trace(connection: Connection, project_id: str, trace_id: str) -> Trace:
+    """Raises `NotFound`."""
+    runs = await queries.select_trace(connection, project_id, trace_id, MAX_TRACE_RUNS + 1)
+    if not runs:
+        raise NotFound("This project has no run of that trace; it may have been deleted.")
+    return trace_of(trace_id, runs[:MAX_TRACE_RUNS], is_whole=len(runs) <= MAX_TRACE_RUNS)
+
+
+def _steps(sought: RunFilter, steps: int) -> int:
+    is_scattered = sought.experiment_id is not None or sought.status not in {None, Outcome.SUCCESS}
+    return min(steps, SCATTERED_STEPS) if is_scattered else steps
+
+
+def _lies_within(sought: RunFilter, now: datetime, at: datetime) -> bool:
+    """Whether there may be more beyond this time."""
+    since = sought.starts_at(now)
+    return (since is None or at > since) and (sought.until is None or at < sought.until)
+
+
+def _towards_older(walk: Walk, place: Place | None) -> RunPage:
+    shown = walk.runs[:PAGE_RUNS]
+    newer = None if place is None else shown[0].place if shown else place
+    if len(walk.runs) > PAGE_RUNS:
+        return RunPage(shown, shown[-1].place, newer)
+    return RunPage(shown, walk.stopped_at, newer, walk.stopped_at.occurred_at if walk.stopped_at else None)
+
+
+def _towards_newer(walk: Walk, place: Place | None) -> RunPage:
+    shown = walk.runs[:PAGE_RUNS][::-1]
+    older = shown[-1].place if shown else place
+    if len(walk.runs) > PAGE_RUNS:
+        return RunPage(shown, older, shown[0].place)
+    return RunPage(shown, older, walk.stopped_at, walk.stopped_at.occurred_at if walk.stopped_at else None)

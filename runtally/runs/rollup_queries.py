@@ -1,0 +1,139 @@
+"""SQL of what the rollups know about runs: how many there are, by whom, and when."""
+
+from datetime import datetime
+
+from runtally.db.database import Connection
+from runtally.metrics.window import Range
+from runtally.models.rollup import EVERYTHING, GRAINS, Grain
+from runtally.runs.filters import Period, RunFilter
+from runtally.runs.position import Direction
+from runtally.runs.values import Presence, Totals
+
+MAX_BUCKETS = 1_000
+
+# Of the whole time of a range, which begins where a bucket does.
+SELECT_ROLLED_UP_TOTALS = """
+SELECT coalesce(sum(CASE $6::text WHEN 'success' THEN runs - errors - timeouts
+                                   WHEN 'failed' THEN errors + timeouts
+                                   WHEN 'error' THEN errors
+                                   WHEN 'timeout' THEN timeouts
+                                   ELSE runs END), 0)::bigint AS runs,
+       CASE WHEN $6 IS NULL THEN coalesce(sum(cost_usd), 0) END AS cost_usd,
+       CASE WHEN $6 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
+  FROM rollups
+ WHERE project_id = $1
+   AND grain = $2
+   AND bucket >= coalesce($3::timestamptz, '-infinity')
+   AND ($4::text IS NULL OR provider = $4)
+   AND ($5::text IS NULL OR model = $5)
+"""
+
+SELECT_NAMES = f"""
+  SELECT DISTINCT provider,
+         model
+    FROM rollups
+   WHERE project_id = $1
+     AND grain = {GRAINS[-1].minutes}
+     AND runs > 0
+ORDER BY provider, model
+"""  # noqa: S608  # Constants of the declaration.
+
+# Buckets of the longest grain: they are the fewest, and kept for ever.
+SELECT_PRESENCE = f"""
+SELECT coalesce(sum(runs), 0)::bigint AS runs,
+       coalesce(array_agg(DISTINCT model), '{{}}') AS models,
+       max(bucket) FILTER (WHERE bucket <= $4) AS last,
+       min(bucket) FILTER (WHERE bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes') AS next
+  FROM rollups
+ WHERE project_id = $1
+   AND grain = {GRAINS[-1].minutes}
+   AND ($2::text IS NULL OR provider = $2)
+   AND ($3::text IS NULL OR model = $3)
+   AND runs > 0
+"""  # noqa: S608  # Constants of the declaration.
+
+SELECT_ENDS = """
+SELECT min(bucket),
+       max(bucket)
+  FROM rollups
+ WHERE project_id = $1
+   AND grain = $2
+   AND bucket >= $3
+   AND bucket < $4
+   AND ($5::text IS NULL OR provider = $5)
+   AND ($6::text IS NULL OR model = $6)
+   AND runs > 0
+"""
+
+_SELECT_BUCKETS = """
+  SELECT bucket,
+         sum({counted})::bigint AS runs
+    FROM rollups
+   WHERE project_id = $1
+     AND grain = $2
+     AND {side}
+GROUP BY bucket
+ORDER BY bucket {way}
+   LIMIT $4
+"""
+SELECT_BUCKETS_BEFORE = _SELECT_BUCKETS.format(counted="runs", side="bucket <= $3", way="DESC")
+SELECT_BUCKETS_AFTER = _SELECT_BUCKETS.format(
+    counted="runs", side="bucket > $3::timestamptz - make_interval(mins => $2::int)", way="ASC"
+)
+SELECT_FAILED_BEFORE = SELECT_BUCKETS_BEFORE.replace("sum(runs)", "sum(errors + timeouts)")
+SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("sum(runs)", "sum(errors + timeouts)")
+
+
+async def select_rolled_up_totals(connection: Connection, sought: RunFilter, since: datetime | None) -> Totals:
+    """Of a filter that names no more than project, provider, model, status and range; with a status, without cost."""
+    grain = _GRAINS[sought.range]
+    [row] = await connection.fetch(
+        SELECT_ROLLED_UP_TOTALS,
+        sought.project_id or EVERYTHING,
+        grain,
+        since,
+        sought.provider,
+        sought.model,
+        sought.status,
+    )
+    return Totals(*row)
+
+
+async def select_names(connection: Connection, project_id: str | None) -> tuple[tuple[str, str], ...]:
+    """Provider and model of all runs of the project, or of all projects."""
+    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_NAMES, project_id or EVERYTHING))
+
+
+async def select_presence(connection: Connection, sought: RunFilter, at: datetime) -> Presence:
+    [row] = await connection.fetch(SELECT_PRESENCE, sought.project_id or EVERYTHING, sought.provider, sought.model, at)
+    return Presence(*row)
+
+
+async def select_ends(
+    connection: Connection, sought: RunFilter, grain: Grain, since: datetime, until: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """The first and the last bucket in which a provider or model was used."""
+    project_id = sought.project_id or EVERYTHING
+    [row] = await connection.fetch(SELECT_ENDS, project_id, grain.minutes, since, until, sought.provider, sought.model)
+    return row[0], row[1]
+
+
+async def select_buckets(
+    connection: Connection, minutes: int, at: datetime, direction: Direction, *, only_failed: bool
+) -> list[tuple[datetime, int]]:
+    """The next buckets from a time on, of all projects together, and how many runs are in each."""
+    if direction is Direction.OLDER:
+        sql = SELECT_FAILED_BEFORE if only_failed else SELECT_BUCKETS_BEFORE
+    else:
+        sql = SELECT_FAILED_AFTER if only_failed else SELECT_BUCKETS_AFTER
+    rows = await connection.fetch(sql, EVERYTHING, minutes, at, MAX_BUCKETS)
+    return [(row["bucket"], row["runs"]) for row in rows]
+
+
+# The shortest buckets that reach back as far and begin where the range does.
+_GRAINS = {
+    Period.DAY: Range.DAY.interval.seconds // 60,
+    Period.WEEK: Range.WEEK.interval.seconds // 60,
+    Period.MONTH: Range.MONTH.interval.seconds // 60,
+    Period.ALL: Range.MONTH.interval.seconds // 60,
+}

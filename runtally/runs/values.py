@@ -1,0 +1,62 @@
+"""What is read of runs, besides the runs themselves. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.models.run import Status
+from runtally.runs.position import Place
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """What a list shows of a run."""
+
+    project_id: str
+    id: str
+    occurred_at: datetime
+    provider: str
+    model: str
+    status: Status
+    error_code: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None
+    latency_ms: int | None
+    cost_usd: Decimal | None
+    cost_estimated: bool | None
+    experiment_id: str | None
+    trace_id: str | None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.occurred_at, self.id, self.project_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The runs that were met and match, in the order of the walk, and where it stopped short of the end."""
+
+    runs: tuple[ListedRun, ...]
+    stopped_at: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The runs that match, and what they cost where that is known; with `reached`, only those since then were counted."""
+
+    runs: int
+    cost_usd: Decimal | None
+    unpriced: int
+    reached: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """When a provider or model was used: the buckets with its runs nearest to a time, and how many runs there are."""
+
+    runs: int
+    models: Sequence[str]
+    last: datetime | None
+    next: datetime | None

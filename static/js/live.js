@@ -1,0 +1,12 @@
+// Live mode: while it is on and somebody can see it, the page is asked for again and morphed into its new state.
+
+const SECONDS = 10;
+
+function refresh() {
+  const live = document.querySelector("[data-live]");
+  // Who is about to choose a time must not have it changed underneath.
+  if (live && !document.hidden && !document.querySelector("#custom-range[open]")) live.dispatchEvent(new Event("refresh"));
+}
+
+setInterval(refresh, SECONDS * 1000);
+document.addEventListener("visibilitychange", refresh);

@@ -1,0 +1,68 @@
+"""An engineer finds what got expensive: from a bar to its time, from a row to its runs; and looks on, live."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PROJECT, drawn, post
+from tests.factories import make_run
+from tests.serving import Server
+
+
+def test_a_bar_and_a_row_lead_to_what_got_expensive(project_page: Page) -> None:
+    project_page.evaluate("() => { window.stillHere = true; }")
+    project_page.click("#main-chart .chart-plot", position={"x": 500, "y": 150})
+    expect(project_page).to_have_url(re.compile(r"since=.*&until="))
+    expect(project_page.locator("#main-chart h2")).to_have_text("Cost by model, per 15 minutes")
+    drawn(project_page)
+
+    project_page.get_by_role("region", name="Models").get_by_role("link", name="gpt-large").click()
+    expect(project_page.get_by_role("link", name="Remove Model gpt-large")).to_be_visible()
+    expect(project_page).to_have_url(re.compile(r"model=gpt-large"))
+    expect(project_page.get_by_role("region", name="Models").get_by_role("listitem")).to_have_count(1)
+    drawn(project_page)
+
+    project_page.get_by_role("link", name="Remove Model gpt-large").click()
+    expect(project_page.get_by_role("list", name="Filters in use")).to_have_count(0)
+    project_page.go_back()
+    project_page.go_back()
+    project_page.go_back()
+    expect(project_page).to_have_url(re.compile(rf"/projects/{PROJECT}$"))
+    drawn(project_page)
+
+
+def test_a_time_of_ones_own_is_filled_in(project_page: Page) -> None:
+    project_page.get_by_text("Custom", exact=True).click()
+    project_page.get_by_label("From (UTC)").fill("2026-01-01T00:00")
+    project_page.get_by_label("To (UTC)").fill("2026-01-03T00:00")
+    project_page.get_by_role("button", name="Show this time").click()
+
+    expect(project_page).to_have_url(re.compile(r"since=2026-01-01T00(:|%3A)00&until=2026-01-03T00(:|%3A)00"))
+    expect(project_page.get_by_role("heading", name="No runs in this range.")).to_be_visible()
+
+
+def test_live_mode_brings_new_runs_while_somebody_looks(page: Page, dev_server: Server, project_id: str) -> None:
+    post(dev_server, project_id, make_run())
+    # The page's own clock, so that nobody waits for it.
+    page.clock.install()
+    page.goto(f"{dev_server.url}/projects/{project_id}?range=24h")
+    page.get_by_role("link", name="Live").click()
+    expect(page.locator("#live-switch")).to_have_attribute("aria-current", "true")
+    drawn(page)
+    page.focus("#kpi-runs")
+
+    post(dev_server, project_id, make_run())
+    page.clock.run_for(10_000)
+    expect(page.locator("#kpi-runs .kpi-value")).to_have_text("2")
+    expect(page.locator("#kpi-runs")).to_be_focused()
+    expect(page).to_have_url(re.compile(r"live=1"))
+    drawn(page)
+
+    page.evaluate("() => Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    post(dev_server, project_id, make_run())
+    page.clock.run_for(60_000)
+    assert asked == []
+    page.evaluate("() => { delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); }")
+    expect(page.locator("#kpi-runs .kpi-value")).to_have_text("3")

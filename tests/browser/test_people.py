@@ -1,0 +1,107 @@
+"""People and keys, as they walk: from a link to an account, to a key that works, to a colleague who sees one project."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import post
+from tests.browser.test_accessibility import OPTIONS
+from tests.browser_fixtures import Complaints
+from tests.conftest import TEMPLATE
+from tests.factories import make_run
+from tests.serving import Postgres, Server, running_server
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def server(postgres: Postgres) -> Iterator[Server]:
+    """The service as people find it: they must sign in."""
+    with running_server(postgres.create("people", TEMPLATE)) as server:
+        yield server
+
+
+def link_for(server: Server, email: str) -> str:
+    """What `runtally users create` prints for a new admin."""
+    program = str(Path(sys.executable).with_name("runtally"))
+    environment = {"PATH": os.environ["PATH"], "DATABASE_URL": server.database_url}
+    printed = subprocess.run(  # noqa: S603  # Our own command.
+        [program, "users", "create", email, "--role", "admin", "--url", server.url],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    return printed.stdout.strip()
+
+
+def join(page: Page, link: str, name: str) -> None:
+    page.goto(link)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    page.get_by_role("button", name="Make account").click()
+    expect(page.get_by_role("status")).to_contain_text("You are signed in")
+
+
+def assert_accessible(page: Page) -> None:
+    assert [violation["id"] for violation in Axe().run(page, options=OPTIONS).response["violations"]] == []
+
+
+def test_an_admin_makes_a_key_and_its_command_works_as_pasted(page: Page, server: Server, project_id: str) -> None:
+    post(server, project_id, make_run())
+    link = link_for(server, f"{uuid.uuid4().hex}@example.com")
+    page.goto(link)
+    assert_accessible(page)
+    join(page, link, "Ada")
+    page.goto(f"{server.url}/account")
+    assert_accessible(page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    page.goto(f"{server.url}/projects/{project_id}")
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("button", name="Create key").click()
+    assert_accessible(page)
+    page.get_by_role("button", name="Copy curl").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    command = page.evaluate("() => navigator.clipboard.readText()")
+    done = subprocess.run(["/bin/sh", "-c", f"{command} --silent"], check=True, capture_output=True, text=True)  # noqa: S603  # As a reader would.
+
+    assert json.loads(done.stdout)["ok"]
+    page.reload()
+    expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
+
+
+def test_a_colleague_comes_in_by_a_link_and_is_refused_what_is_not_theirs(
+    page: Page, browser: Browser, server: Server, project_id: str, complaints: Complaints
+) -> None:
+    post(server, project_id, make_run())
+    post(server, f"{project_id}-other", make_run())
+    join(page, link_for(server, f"{uuid.uuid4().hex}@example.com"), "Ada")
+    page.get_by_role("link", name="Admin").click()
+    page.get_by_label("Email address").fill(f"{uuid.uuid4().hex}@example.com")
+    page.locator("#invite-project").select_option(project_id)
+    page.get_by_role("button", name="Make link").click()
+    link = page.locator("#new-link-url").inner_text()
+    assert_accessible(page)
+
+    with browser.new_context() as context:
+        colleague = context.new_page()
+        join(colleague, link, "Bob")
+        expect(colleague.get_by_role("heading", name="Your project")).to_be_visible()
+        expect(colleague.get_by_role("link", name="Admin")).to_have_count(0)
+        colleague.goto(f"{server.url}/projects/{project_id}")
+        expect(colleague.get_by_role("heading", name=project_id)).to_be_visible()
+        expect(colleague.get_by_role("link", name="Settings")).to_have_count(0)
+        colleague.goto(f"{server.url}/projects/{project_id}-other")
+        expect(colleague.get_by_role("heading", name="We can't find that page")).to_be_visible()
+        colleague.goto(f"{server.url}/admin/users")
+        expect(colleague.get_by_role("heading", name="You can't see this")).to_be_visible()

@@ -1,0 +1,62 @@
+"""Using the run explorer: the list follows the fields, one row leads to its run, Back comes back."""
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import PROJECT
+from tests.serving import Server
+
+
+def test_the_list_follows_what_is_typed_and_the_field_keeps_its_focus(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/runs?project={PROJECT}&range=30d")
+    page.evaluate("() => { window.stillHere = true; }")
+    field = page.get_by_label("Run or trace id")
+
+    field.press_sequentially("trace-17", delay=20)
+
+    expect(page).to_have_url(re.compile(rf"/runs\?project={PROJECT}&q=trace-17&range=30d$"))
+    expect(page.locator("#runs-sum")).to_contain_text("4 runs")
+    expect(page.locator("#runs-list tbody tr")).to_have_count(4)
+    expect(field).to_be_focused()
+    expect(field).to_have_value("trace-17")
+    assert page.evaluate("() => window.stillHere === true")
+
+
+def test_choices_and_chips_change_the_filter_and_back_undoes_it(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/runs?project={PROJECT}")
+    page.locator("#filter-status").select_option("failed")
+    expect(page).to_have_url(re.compile(r"status=failed"))
+    expect(page.locator("#runs-list tbody .run-status").first).to_contain_text("error")
+
+    page.get_by_role("link", name="Remove Status failed").click()
+    expect(page).not_to_have_url(re.compile(r"status="))
+    expect(page.locator("#filter-status")).to_have_value("")
+
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"status=failed"))
+    expect(page.locator("#filter-status")).to_have_value("failed")
+
+
+def test_a_page_leads_to_the_next_and_a_row_to_its_run_and_trace(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/runs?project={PROJECT}")
+    page.get_by_role("link", name="Older runs").click()
+    expect(page).to_have_url(re.compile(r"before="))
+    expect(page.get_by_role("link", name="Newer runs")).to_be_visible()
+
+    page.locator("#runs-list tbody th a").first.click()
+
+    expect(page.get_by_role("heading", name="Details")).to_be_visible()
+    page.get_by_role("link", name="Show its trace").click()
+    expect(page.locator(".waterfall tbody tr")).to_have_count(4)
+
+
+def test_the_filter_is_a_form_without_javascript(browser: Browser, story: Server) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(f"{story.url}/runs?project={PROJECT}")
+
+    page.locator("#filter-status").select_option("failed")
+    page.get_by_role("button", name="Search").click()
+
+    expect(page).to_have_url(re.compile(rf"/runs\?project={PROJECT}&status=failed$"))
+    expect(page.locator("#runs-list tbody .run-status").first).to_contain_text("error")

@@ -1,0 +1,157 @@
+"""The pages about the installation: users, audit log, relay, health."""
+
+import re
+
+import pytest
+from quart import Quart
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.models.user import Role
+from tests.pages.conftest import PASSWORD, Invite, Post
+from tests.pages.looking import html_of, text_of
+
+
+async def id_of(database: Database, email: str) -> str:
+    async with database.connection() as connection:
+        return str(await connection.fetchval("SELECT id FROM users WHERE email = $1", email))
+
+
+async def test_an_admin_invites_somebody_who_then_joins(
+    invite: Invite, post: Post, project_id: str, closed_app: Quart
+) -> None:
+    await post()
+    admin, _ = await invite(Role.ADMIN)
+    email = f"{project_id}@example.com"
+    form = {"email": email.upper(), "role": "viewer", "project": project_id}
+
+    made = await admin.post("/admin/users/invite", form=form)
+
+    html = await made.get_data(as_text=True)
+    assert made.status_code == 200
+    [link] = re.findall(r"http://localhost(/join\?token=[\w-]+)", html)
+    assert email in text_of(html)
+    assert link not in await html_of(admin, "/admin/users")
+    newcomer = closed_app.test_client()
+    assert f"You were invited as {email}." in text_of(await html_of(newcomer, link))
+    sent = {"token": link.partition("=")[2], "name": "Bob", "password": PASSWORD, "again": PASSWORD}
+    assert (await newcomer.post("/join", form=sent)).status_code == 303
+    assert project_id in await html_of(newcomer, f"/projects/{project_id}")
+    assert f"viewer of {project_id}" in text_of(await html_of(admin, "/admin/users"))
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"email": "nobody"}, "invite-email"),
+        ({"role": "owner"}, "invite-role"),
+        ({"role": "admin"}, "invite-project"),
+        ({"project": ""}, "invite-project"),
+        ({"project": "no-such"}, "invite-project"),
+    ],
+)
+async def test_a_wrong_invitation_is_refused_at_its_field(
+    invite: Invite, post: Post, project_id: str, change: dict[str, str], field: str
+) -> None:
+    await post()
+    admin, _ = await invite(Role.ADMIN)
+    form = {"email": f"{project_id}@example.com", "role": "viewer", "project": project_id} | change
+
+    refused = await admin.post("/admin/users/invite", form=form)
+
+    assert refused.status_code == 422
+    assert f'id="{field}-error"' in await refused.get_data(as_text=True)
+
+
+async def test_a_changed_role_holds_at_once_and_signs_out(
+    invite: Invite, database: Database, post: Post, project_id: str
+) -> None:
+    await post()
+    admin, _ = await invite(Role.ADMIN)
+    viewer, email = await invite(Role.VIEWER, project_id)
+    user = f"/admin/users/{await id_of(database, email)}"
+    assert (await viewer.get(f"/projects/{project_id}/settings")).status_code == 403
+
+    changed = await admin.post(f"{user}/role", form={"role": "member", "project": project_id})
+
+    assert changed.status_code == 303
+    assert (await viewer.get("/account")).status_code == 303
+    await viewer.post("/sign-in", form={"email": email, "password": PASSWORD})
+    assert (await viewer.get(f"/projects/{project_id}/settings")).status_code == 200
+    await admin.post(f"{user}/role/remove", form={"project": project_id})
+    await viewer.post("/sign-in", form={"email": email, "password": PASSWORD})
+    assert (await viewer.get(f"/projects/{project_id}")).status_code == 404
+
+
+async def test_who_is_turned_away_is_out_at_once_until_let_in_again(invite: Invite, database: Database) -> None:
+    admin, _ = await invite(Role.ADMIN)
+    other, email = await invite(Role.ADMIN)
+    user = f"/admin/users/{await id_of(database, email)}"
+
+    await admin.post(f"{user}/disable")
+
+    assert (await other.get("/account")).status_code == 303
+    refused = await other.post("/sign-in", form={"email": email, "password": PASSWORD})
+    assert refused.status_code == 422
+    await admin.post(f"{user}/enable")
+    assert (await other.post("/sign-in", form={"email": email, "password": PASSWORD})).status_code == 303
+
+
+async def test_a_link_for_a_new_password_replaces_the_old_one(invite: Invite, database: Database) -> None:
+    admin, _ = await invite(Role.ADMIN)
+    other, email = await invite(Role.ADMIN)
+
+    made = await admin.post(f"/admin/users/{await id_of(database, email)}/reset")
+
+    [token] = re.findall(r"/join\?token=([\w-]+)", await made.get_data(as_text=True))
+    form = {"token": token, "password": "quite another password", "again": "quite another password"}
+    assert (await other.post("/join", form=form)).status_code == 303
+    assert (await other.get("/account")).status_code == 200
+    assert (await other.post("/sign-in", form={"email": email, "password": PASSWORD})).status_code == 422
+
+
+async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite, post: Post, project_id: str) -> None:
+    await post()
+    admin, email = await invite(Role.ADMIN)
+    await admin.post(f"/projects/{project_id}/settings/name", form={"name": "New name"})
+    await admin.post(f"/projects/{project_id}/settings/archive")
+
+    text = text_of(await html_of(admin, f"/admin/audit?project={project_id}"))
+    nothing = text_of(await html_of(admin, f"/admin/audit?project={project_id}&before=1"))
+
+    assert f"project archived {project_id} {email}" in text
+    assert f"name {project_id} →became New name" in text
+    assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")
+    assert "Nothing was changed yet." in nothing
+
+
+async def test_a_parked_run_is_shown_with_its_error_and_queued_again(
+    invite: Invite, database: Database, project_id: str
+) -> None:
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at, attempts, parked_at, last_error) "
+            "VALUES ($1, 'run-1', 1, $2, $2, 10, $2, '<b>422: no')",
+            project_id,
+            system_clock(),
+        )
+    admin, _ = await invite(Role.ADMIN)
+    assert "&lt;b&gt;422: no" in await html_of(admin, "/admin/relay")
+
+    await admin.post("/admin/relay/retry", form={"project": project_id, "run": "run-1"})
+
+    assert "1 run is queued again." in await html_of(admin, "/admin/relay")
+    async with database.connection() as connection:
+        row = await connection.fetchrow("DELETE FROM outbox WHERE project_id = $1 RETURNING *", project_id)
+    assert row
+    assert (row["parked_at"], row["attempts"]) == (None, 0)
+
+
+async def test_health_shows_what_the_doctor_says_and_versions(invite: Invite) -> None:
+    admin, _ = await invite(Role.ADMIN)
+
+    text = text_of(await html_of(admin, "/admin/health"))
+
+    assert re.search(r"Look at this SERVICE_SYNC_SIGN", text)
+    assert re.search(r"OK database Postgres \d+", text)
+    assert "Quart 0." in text

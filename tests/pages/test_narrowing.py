@@ -1,0 +1,172 @@
+"""A project's page of some of its runs, of a time of one's own choice, and live."""
+
+import json
+from datetime import timedelta
+from html import unescape
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.clock import system_clock
+from tests.factories import make_run
+from tests.pages.conftest import Post, ago
+from tests.pages.looking import Outline, html_of, part_of, text_of
+
+
+@pytest.fixture
+async def page(post: Post, project_id: str) -> str:
+    """A page with runs of two models, three statuses and an experiment."""
+    await post(
+        *(make_run(latencyMs=100) for _ in range(4)),
+        *(make_run(provider="bolt", model="b/1 & more", status="error", experimentId="v2") for _ in range(2)),
+        make_run(provider="bolt", model="b2", status="timeout", latencyMs=9000),
+    )
+    return f"/projects/{project_id}"
+
+
+def rows(html: str) -> dict[str, str]:
+    """The address of each row of the lists, by its name."""
+    found = {}
+    for row in html.split('<a class="bars-row"')[1:]:
+        name = row.partition('class="bars-name">')[2].partition('<span class="share"')[0]
+        found[text_of(name)] = unescape(row.split('href="', 1)[1].split('"', 1)[0])
+    return found
+
+
+async def test_a_row_of_a_list_leads_to_its_runs_alone(reader: Browser, page: str) -> None:
+    html = await html_of(reader, page)
+
+    urls = rows(html)
+    assert parse_qs(urlsplit(urls["b/1 & more"]).query) == {"model": ["b/1 & more"]}
+    assert urls["bolt"] == f"{page}?provider=bolt"
+    assert urls["v2"] == f"{page}?experiment=v2"
+    assert urls["Timeout"] == f"{page}?status=timeout"
+    for name, runs in (("b/1 & more", 2), ("bolt", 3), ("v2", 2), ("Timeout", 1), ("Success", 4)):
+        assert f"Runs {runs}" in text_of(await html_of(reader, urls[name])), name
+
+
+async def test_filters_add_up_and_each_can_be_taken_away(reader: Browser, page: str) -> None:
+    html = await html_of(reader, f"{page}?provider=bolt&status=error&range=24h&metric=runs")
+
+    assert "Runs 2" in text_of(html)
+    chips = [link for link in Outline(html).all("a") if link.get("class") == "chip"]
+    assert [link["href"] for link in chips] == [
+        f"{page}?status=error&range=24h&metric=runs",
+        f"{page}?provider=bolt&range=24h&metric=runs",
+    ]
+    # A row that is chosen lets all others in again.
+    chosen = [link for link in Outline(html).all("a") if link.get("class") == "bars-row" and "aria-current" in link]
+    assert {link["href"] for link in chosen} == {link["href"] for link in chips}
+    assert "/runs?project=" in html
+
+
+async def test_ranges_figures_and_charts_keep_the_filters(reader: Browser, page: str) -> None:
+    outline = Outline(await html_of(reader, f"{page}?model=b2"))
+
+    assert outline.by_id("range-24h")["href"] == f"{page}?model=b2&range=24h"
+    assert outline.by_id("kpi-runs")["href"] == f"{page}?model=b2&metric=runs"
+    src = outline.by_id("latency-chart-plot")["data-chart-src"] or ""
+    assert "model=b2" in src
+    payload = json.loads(await (await reader.get(src)).get_data())
+    known = [row["y"] for row in payload["spec"]["datasets"]["points"] if row["y"] is not None]
+    assert known == [pytest.approx(9000, rel=0.01)]
+
+
+async def test_a_filter_that_nothing_passes_says_so(reader: Browser, page: str) -> None:
+    text = text_of(await html_of(reader, f"{page}?model=none-such"))
+
+    assert "No such runs in this range." in text
+    assert "Remove Model none-such" in text
+
+
+async def test_what_cannot_be_a_filter_is_none(reader: Browser, page: str) -> None:
+    assert "Runs 7" in text_of(await html_of(reader, f"{page}?status=bad&since=x&until=y&model="))
+    assert (await reader.get(f"{page}?model=%00")).status_code == 404
+
+
+async def test_a_time_of_ones_own_counts_its_runs_alone(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(timestamp=ago(days=3)), make_run(timestamp=ago(days=3)), make_run())
+    day = (system_clock() - timedelta(days=4)).replace(hour=0, minute=0)
+    since, until = f"{day:%Y-%m-%dT%H:%M}", f"{day + timedelta(days=2):%Y-%m-%dT%H:%M}"
+    page = f"/projects/{project_id}"
+
+    html = await html_of(reader, f"{page}?since={since}&until={until}")
+
+    assert "Runs 2" in text_of(html)
+    outline = Outline(html)
+    assert outline.by_id("range-since")["value"] == since
+    assert outline.by_id("range-until")["value"] == until
+    assert not [
+        link for link in outline.all("a") if (link.get("id") or "").startswith("range-") and "aria-current" in link
+    ]
+    # It is over, so there is nothing to look on to.
+    assert "live-switch" not in outline.ids()
+    assert "so far" not in html
+
+
+async def test_the_form_of_a_time_keeps_what_else_is_chosen(reader: Browser, page: str) -> None:
+    outline = Outline(await html_of(reader, f"{page}?model=b2&metric=runs&range=24h&live=1"))
+
+    hidden = {field["name"]: field["value"] for field in outline.all("input") if field.get("type") == "hidden"}
+    assert {name: hidden[name] for name in hidden if name != "here"} == {"model": "b2", "metric": "runs"}
+
+
+async def test_each_bar_leads_to_its_time_alone(reader: Browser, page: str) -> None:
+    outline = Outline(await html_of(reader, f"{page}?model=b2"))
+    links = [
+        link["href"] or ""
+        for link in outline.all("a")
+        if "since=" in (link["href"] or "") and "/runs" not in (link["href"] or "")
+    ]
+
+    assert len(links) == 28
+    assert "data-chart-narrows" in outline.by_id("main-chart-plot")
+    assert "data-chart-narrows" not in outline.by_id("errors-chart-plot")
+    html = await html_of(reader, links[-1])
+    assert "Runs 1" in text_of(html)
+    assert "Cost by model, per 15 minutes" in html or "Cost by model, per hour" in html
+    assert "Remove Model b2" in text_of(html)
+
+
+async def test_a_quarter_of_an_hour_is_as_short_as_it_gets(reader: Browser, page: str) -> None:
+    html = await html_of(reader, f"{page}?range=24h&metric=errors")
+
+    assert "data-chart-narrows" not in html
+
+
+async def test_live_mode_asks_for_the_page_as_it_is(reader: Browser, page: str) -> None:
+    assert Outline(await html_of(reader, f"{page}?model=b2")).by_id("live-switch")["href"] == f"{page}?model=b2&live=1"
+
+    outline = Outline(await part_of(reader, f"{page}?model=b2&live=1"))
+
+    assert outline.by_id("live-switch")["href"] == f"{page}?model=b2"
+    asked = outline.by_id("live")
+    assert asked["hx-get"] == f"{page}?model=b2&live=1"
+    assert asked["hx-push-url"] == "false"
+
+
+async def test_what_drove_the_change_is_named(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        *(make_run(timestamp=ago(days=days)) for days in (9, 10, 15)),
+        *(make_run(timestamp=ago(days=1)) for _ in range(3)),
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}")
+
+    assert "Cost is $0.0105 more than in the previous period." in text_of(html)
+    assert "acme-large more runs +$0.0105" in text_of(html)
+    assert f'href="/projects/{project_id}?model=acme-large"' in html
+
+
+async def test_the_overview_takes_a_time_but_no_filter(reader: Browser, page: str, project_id: str) -> None:
+    since = quote(f"{system_clock() - timedelta(hours=2):%Y-%m-%dT%H:%M}")
+    until = quote(f"{system_clock() + timedelta(hours=1):%Y-%m-%dT%H:%M}")
+
+    html = await html_of(reader, f"/?since={since}&until={until}&model=none-such&live=1")
+
+    assert f"{project_id}" in html
+    assert "chip" not in html
+    assert 'id="live"' not in html
+    link = next(link["href"] for link in Outline(html).all("a") if (link["href"] or "").startswith(f"{page}?"))
+    assert set(parse_qs(urlsplit(link or "").query)) == {"since", "until"}

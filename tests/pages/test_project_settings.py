@@ -1,0 +1,178 @@
+"""A project's settings: keys, name, archive, delete."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from runtally.access.keys import issue, listed, verify
+from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.errors import InvalidKey
+from runtally.models.project import ApiKey
+from runtally.models.user import Role
+from tests.pages.conftest import Invite, Post
+from tests.pages.looking import Outline, html_of, text_of
+
+SECRET = re.compile(r"rt_[\w-]{43}")
+
+
+@pytest.fixture
+async def key(database: Database, project_id: str, post: Post) -> ApiKey:
+    """A key of the test's project, which has a run."""
+    await post()
+    async with database.session() as session:
+        return issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ]).row
+
+
+async def test_a_member_makes_a_key_that_is_shown_once_with_snippets(
+    invite: Invite, database: Database, post: Post, project_id: str
+) -> None:
+    await post()
+    member, email = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    made = await member.post(f"{url}/keys", form={"scopes": "metrics:read", "expires": "30"})
+
+    html = await made.get_data(as_text=True)
+    assert made.headers["Cache-Control"] == "no-store"
+    [secret] = set(SECRET.findall(html))
+    assert html.count(secret) == 4
+    assert SECRET.search(await html_of(member, url)) is None
+    async with database.session() as session:
+        actor = await verify(session, system_clock(), secret)
+    assert actor.project_id == project_id
+    assert actor.scopes == {Scope.METRICS_READ}
+    async with database.connection() as connection:
+        entry = await connection.fetchrow(
+            "SELECT * FROM audit_entries WHERE project_id = $1 ORDER BY id DESC", project_id
+        )
+    assert entry
+    assert (entry["actor_label"], entry["action"]) == (email, "key.created")
+    assert secret not in str(dict(entry))
+
+
+@pytest.mark.parametrize("scopes", [[], ["admin"], ["everything"]], ids=str)
+async def test_a_key_without_a_scope_that_a_project_may_give_is_refused(
+    invite: Invite, database: Database, post: Post, project_id: str, scopes: list[str]
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+
+    refused = await member.post(f"/projects/{project_id}/settings/keys", form={"scopes": ",".join(scopes)})
+
+    assert refused.status_code == 422
+    fieldset = Outline(await refused.get_data(as_text=True)).by_id("key-scopes")
+    assert fieldset["aria-describedby"] == "key-scopes-error"
+    async with database.session() as session:
+        assert [one for one in await listed(session, project_id) if one.project_id] == []
+
+
+async def test_a_key_is_rotated_and_revoked(invite: Invite, database: Database, key: ApiKey, project_id: str) -> None:
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings/keys"
+
+    rotated = await member.post(f"{url}/{key.id}/rotate", form={"overlap": "24"})
+    [successor] = set(SECRET.findall(await rotated.get_data(as_text=True)))
+    revoked = await member.post(f"{url}/{key.id}/revoke")
+
+    assert revoked.status_code == 303
+    assert f"{key.prefix} is revoked" in text_of(await html_of(member, f"/projects/{project_id}/settings"))
+    async with database.session() as session:
+        assert await verify(session, system_clock(), successor)
+        rows = {one.id: one for one in await listed(session, project_id)}
+    assert rows[key.id].revoked_at is not None
+    assert system_clock() + timedelta(hours=23) < (rows[key.id].expires_at or system_clock())
+
+
+async def test_a_key_of_another_project_is_out_of_reach(
+    invite: Invite, key: ApiKey, post: Post, project_id: str
+) -> None:
+    await post(to=f"{project_id}-own")
+    member, _ = await invite(Role.MEMBER, f"{project_id}-own")
+
+    for act in ("rotate", "revoke"):
+        own = await member.post(f"/projects/{project_id}-own/settings/keys/{key.id}/{act}")
+        other = await member.post(f"/projects/{project_id}/settings/keys/{key.id}/{act}")
+        assert (own.status_code, other.status_code) == (404, 404)
+    assert key.revoked_at is None
+
+
+async def test_a_revoked_key_signs_out_whoever_came_in_with_it(
+    invite: Invite, database: Database, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    made = await member.post(f"/projects/{project_id}/settings/keys", form={"scopes": "metrics:read"})
+    secret = SECRET.findall(await made.get_data(as_text=True))[0]
+    async with database.session() as session:
+        key_id = (await verify(session, system_clock(), secret)).name
+
+    await member.post(f"/projects/{project_id}/settings/keys/{key_id}/revoke")
+
+    async with database.session() as session:
+        with pytest.raises(InvalidKey):
+            await verify(session, system_clock(), secret)
+
+
+async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    refused = await member.post(f"{url}/name", form={"name": " "})
+    saved = await member.post(f"{url}/name", form={"name": "Support & more"})
+
+    assert refused.status_code == 422
+    assert Outline(await refused.get_data(as_text=True)).by_id("name-name")["aria-invalid"] == "true"
+    assert saved.headers["Location"] == url
+    assert "Name saved." in await html_of(member, url)
+    assert "Support &amp; more" in await html_of(member, f"/projects/{project_id}")
+
+
+async def test_a_project_is_archived_and_shown_again(invite: Invite, post: Post, project_id: str) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    await member.post(f"{url}/archive")
+    assert "Hidden from the overview since" in await html_of(member, url)
+    await member.post(f"{url}/restore")
+    assert "Hidden from the overview since" not in await html_of(member, url)
+
+
+async def test_only_an_admin_deletes_a_project_and_only_by_its_name(
+    invite: Invite, database: Database, key: ApiKey, project_id: str
+) -> None:
+    member, _ = await invite(Role.MEMBER, project_id)
+    admin, _ = await invite(Role.ADMIN)
+    url = f"/projects/{project_id}/settings"
+    assert "Only an admin can delete a project." in await html_of(member, url)
+
+    by_member = await member.post(f"{url}/delete", form={"typed": project_id})
+    mistyped = await admin.post(f"{url}/delete", form={"typed": "something"})
+    deleted = await admin.post(f"{url}/delete", form={"typed": project_id})
+
+    assert (by_member.status_code, mistyped.status_code, deleted.status_code) == (403, 422, 303)
+    assert (await admin.get(f"/projects/{project_id}")).status_code == 404
+    assert (await member.get(f"/projects/{project_id}")).status_code == 404
+    async with database.session() as session:
+        assert await session.get(ApiKey, key.id) is None
+
+
+@pytest.mark.parametrize("name", ["a/settings", "settings", "~settings", "settings/keys"])
+async def test_a_project_that_is_called_like_a_page_has_its_own(
+    invite: Invite, post: Post, project_id: str, name: str
+) -> None:
+    id_ = f"{project_id}/{name}"
+    await post(to=id_)
+    admin, _ = await invite(Role.ADMIN)
+    links = [link["href"] or "" for link in Outline(await html_of(admin, "/")).all("a")]
+    [url] = [href for href in links if href.startswith(f"/projects/{project_id}/")]
+
+    assert f">{id_}</h1>" in await html_of(admin, url)
+    assert f"Type {id_} to confirm" in await html_of(admin, f"{url}/settings")

@@ -1,0 +1,251 @@
+"""The run explorer, a run with its cost explained, a trace, and the files: what they show, and to whom."""
+
+import csv
+import json
+from urllib.parse import quote, urlsplit
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.access.scopes import Scope
+from tests.factories import make_run
+from tests.pages.conftest import Post, SignIn, ago
+from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
+
+READ = Scope.RUNS_READ
+
+
+async def test_runs_are_listed_with_what_they_add_up_to(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(runId="one"), make_run(status="error", errorCode="rate_limited"), make_run(model="unheard-of"))
+
+    html = await html_of(reader, f"/runs?project={project_id}")
+
+    text = text_of(html)
+    assert "3 runs, $0.0210 or more" in text
+    assert "1 without a price" in text
+    assert "error: rate_limited" in text
+    assert "unheard-of" in text
+    assert "no price" in text
+    assert f"/projects/{project_id}/runs/one" in [link["href"] for link in Outline(html).all("a")]
+
+
+async def test_a_filter_becomes_a_chip_that_takes_it_away(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(metadata={"user": "ann"}), make_run(model="acme-cached", metadata={"user": "bob"}))
+    url = f"/runs?project={project_id}&model=acme-cached&metadataKey=user&metadataValue=bob&range=24h"
+
+    html = await html_of(reader, url)
+
+    assert "1 run, $0.01" in text_of(html)
+    chips = [link["href"] for link in Outline(html).all("a") if link.get("class") == "chip"]
+    assert f"/runs?project={project_id}&metadataKey=user&metadataValue=bob&range=24h" in chips
+    assert f"/runs?project={project_id}&model=acme-cached&range=24h" in chips
+
+
+async def test_empty_fields_of_a_form_leave_no_trace_in_the_address(reader: Browser, project_id: str) -> None:
+    query = f"/runs?q=&project={project_id}&model=&status=failed&column=cost"
+    address = f"/runs?project={project_id}&status=failed&column=cost"
+
+    plain = await reader.get(query)
+    part = await reader.get(query, headers=PARTIAL)
+
+    assert (plain.status_code, plain.headers["Location"]) == (303, address)
+    assert (part.status_code, part.headers["HX-Push-Url"]) == (200, address)
+
+
+async def test_what_cannot_be_read_is_marked_at_its_field_and_kept(reader: Browser) -> None:
+    html = await part_of(reader, "/runs?minCost=much&metadataValue=x", 422)
+
+    outline = Outline(html)
+    field = outline.by_id("filter-minCost")
+    assert field["value"] == "much"
+    assert field["aria-describedby"] == "filter-minCost-error"
+    assert "open" in outline.by_id("runs-further")
+    assert "This must be an amount in US dollars, such as 0.05." in text_of(html)
+    assert "This must say which key has the value." in text_of(html)
+
+
+async def test_a_place_that_is_none_is_refused(reader: Browser) -> None:
+    await html_of(reader, "/runs?before=nonsense", 422)
+
+
+async def test_no_runs_offer_a_longer_time_and_no_filter(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(timestamp=ago(days=20)))
+
+    html = await html_of(reader, f"/runs?project={project_id}&status=success")
+
+    text = text_of(html)
+    assert "No runs match. Search all time Clear filters" in text
+    links = [link["href"] for link in Outline(html).all("a")]
+    assert f"/runs?project={project_id}&status=success&range=all" in links
+    assert f"/runs?project={project_id}" in links
+
+
+async def test_pages_lead_on_and_back(reader: Browser, post: Post, project_id: str) -> None:
+    await post(*(make_run(runId=f"run-{number:02}", timestamp=ago(minutes=number)) for number in range(70)))
+    first = Outline(await html_of(reader, f"/runs?project={project_id}"))
+
+    second = Outline(await html_of(reader, first.by_id("runs-older")["href"] or ""))
+
+    assert "runs-newer" not in first.ids()
+    assert "runs-older" not in second.ids()
+    rows = [link["href"] or "" for link in second.all("a") if "/runs/run-" in (link["href"] or "")]
+    assert rows[0].endswith("run-50")
+    assert len(rows) == 20
+    back = await html_of(reader, second.by_id("runs-newer")["href"] or "")
+    assert "run-00" in back
+    assert "run-50" not in back
+
+
+async def test_columns_are_chosen_and_stay_chosen(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(traceId="trace-1"))
+
+    html = await html_of(reader, f"/runs?project={project_id}&column=trace&column=cost")
+
+    assert "Run Trace Cost" in text_of(html)
+    ranges = [link["href"] or "" for link in Outline(html).all("a") if "range=30d" in (link["href"] or "")]
+    assert all("column=trace&column=cost" in href for href in ranges)
+
+
+async def test_a_cost_is_explained_line_by_line(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(
+            runId="a",
+            model="acme-cached",
+            inputTokens=1000,
+            cachedInputTokens=400,
+            outputTokens=100,
+            costUSD=0.004,
+            metadata={"user": "ann"},
+        )
+    )
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/runs/a"))
+
+    assert "$0.00342" in text
+    assert "Input 600 \u00d7 $3.00 = $0.0018" in text
+    assert "Input read from a cache 400 \u00d7 $0.30 = $0.00012" in text
+    assert "Output 100 \u00d7 $15.00 = $0.0015" in text
+    assert "Price of acme acme-cached, always in force, set by an admin: entry" in text
+    assert "The client reported $0.004; computed is $0.00058 less than reported." in text
+    assert '"user": "ann"' in text
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ({"model": "unheard-of"}, "No price is known for this model"),
+        ({"model": "unheard-of", "costUSD": 1}, "the cost that the client reported is kept as an estimate"),
+        ({"provider": "openrouter", "costUSD": 1}, "The provider reported this cost with the run"),
+        ({"model": "acme-old"}, "in force since 1 Jan 2026"),
+    ],
+    ids=["unknown", "kept", "trusted", "dated"],
+)
+async def test_a_cost_says_where_it_comes_from(
+    reader: Browser, post: Post, project_id: str, run: dict[str, object], why: str
+) -> None:
+    await post(make_run(runId="a", **run))
+
+    assert why in text_of(await html_of(reader, f"/projects/{project_id}/runs/a"))
+
+
+@pytest.mark.parametrize("run_id", ["a/b", "runs/x/settings", "..", "a b?c#d%e", "~runs"])
+async def test_an_id_may_be_any_text(reader: Browser, post: Post, project_id: str, run_id: str) -> None:
+    project = f"{project_id}/runs/x"
+    await post(make_run(runId=run_id, traceId=run_id), to=project)
+
+    listed = Outline(await html_of(reader, f"/runs?project={quote(project, safe='')}"))
+    [link] = [link["href"] or "" for link in listed.all("a") if "/x/runs/" in (link["href"] or "")]
+    one = await html_of(reader, link)
+    [trace] = {link["href"] or "" for link in Outline(one).all("a") if "/traces/" in (link["href"] or "")}
+
+    assert "acme-large" in text_of(one)
+    assert "Steps 1" in text_of(await html_of(reader, trace))
+    assert project in text_of(await html_of(reader, f"/projects/{project_id}/~runs/x"))
+
+
+async def test_a_trace_shows_its_steps_in_time(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(runId="b", traceId="t", timestamp=ago(seconds=10), latencyMs=1000, status="timeout"),
+        make_run(runId="a", traceId="t", timestamp=ago(seconds=12), latencyMs=2000),
+        make_run(runId="c", traceId="other"),
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}/traces/t")
+
+    text = text_of(html)
+    assert "Steps 2" in text
+    assert "Failed 1" in text
+    assert "Cost $0.0210" in text
+    steps = [link["href"] or "" for link in Outline(html).all("a") if "/runs/" in (link["href"] or "")]
+    assert [urlsplit(href).path[-1] for href in steps] == ["a", "b"]
+
+
+@pytest.mark.parametrize("path", ["/runs/none", "/traces/none"])
+async def test_what_is_not_there_says_so(reader: Browser, project_id: str, path: str) -> None:
+    text = text_of(await html_of(reader, f"/projects/{project_id}{path}", 404))
+
+    assert "it may have been deleted" in text
+
+
+async def test_a_project_s_runs_are_the_explorer_with_that_project(reader: Browser, project_id: str) -> None:
+    response = await reader.get(f"/projects/{project_id}/runs")
+
+    assert (response.status_code, response.headers["Location"]) == (303, f"/runs?project={project_id}")
+
+
+async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(runId="a", metadata={"user": "ann", "n": [1]}), make_run(runId="=1+1", model="acme-cached", costUSD=1)
+    )
+    query = f"project={project_id}"
+
+    table = await reader.get(f"/runs/export.csv?{query}")
+    lines = await reader.get(f"/runs/export.jsonl?{query}&model=acme-large")
+
+    rows = list(csv.DictReader((await table.get_data(as_text=True)).splitlines()))
+    assert table.headers["Content-Disposition"] == 'attachment; filename="runs.csv"'
+    # A spreadsheet must not compute an id.
+    assert {row["id"] for row in rows} == {"a", "'=1+1"}
+    assert {row["cost_usd"] for row in rows} == {"0.0105"}
+    assert {row["metadata"] for row in rows} == {'{"n":[1],"user":"ann"}', ""}
+    [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
+    assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
+
+
+@pytest.mark.parametrize("query", ["parquet", "csv?minCost=much"])
+async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str) -> None:
+    assert (await reader.get(f"/runs/export.{query}")).status_code == 400
+
+
+PAGES = ["/runs", "/runs?project={}", "/runs/export.csv?project={}", "/projects/{}/runs/a", "/projects/{}/traces/t"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_nobody_sees_the_runs_of_another_project(
+    signed_in: SignIn, stranger: Browser, post: Post, project_id: str, page: str
+) -> None:
+    await post(make_run(runId="a", traceId="t", model="secret-model"))
+    other, without = await signed_in(f"{project_id}-other", READ), await signed_in(project_id, Scope.METRICS_READ)
+    url = page.format(project_id)
+
+    assert (await stranger.get(url)).status_code == 303
+    assert (await without.get(url)).status_code == 403
+    response = await other.get(url)
+    assert "secret-model" not in await response.get_data(as_text=True)
+    assert response.status_code == (200 if page == "/runs" else 403)
+
+
+async def test_a_key_sees_its_own_runs_and_no_other_project_s_name(
+    signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post(make_run(runId="a", traceId="t"))
+    await post(to=f"{project_id}-other")
+    member = await signed_in(project_id, READ)
+
+    html = await html_of(member, "/runs")
+
+    assert "1 run, $0.01" in text_of(html)
+    assert f"{project_id}-other" not in html
+    assert 'name="project"' in html
+    for page in PAGES:
+        assert (await member.get(page.format(project_id))).status_code == 200

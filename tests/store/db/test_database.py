@@ -1,0 +1,127 @@
+"""What of a driver's errors means that the database is out of reach, and what is a bug."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+import asyncpg
+import pytest
+from sqlmodel.ext.asyncio.session import AsyncSession
+from structlog.testing import capture_logs
+
+from runtally.db import database as module
+from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
+from tests.serving import free_port
+
+KILL_ME = "SELECT pg_terminate_backend(pg_backend_pid())"
+SLEEP = "SELECT pg_sleep(0.5)"
+
+Run = Callable[[Database, str], Awaitable[object]]
+
+
+async def by_connection(database: Database, sql: str) -> object:
+    async with database.connection() as connection:
+        return await connection.execute(sql)
+
+
+async def by_session(database: Database, sql: str) -> object:
+    async with database.session() as session:
+        return await executed(session, sql)
+
+
+async def executed(session: AsyncSession, sql: str) -> object:
+    return await (await session.connection()).exec_driver_sql(sql)
+
+
+both = pytest.mark.parametrize("run", [by_connection, by_session])
+
+
+@pytest.fixture
+async def hasty(database_url: str) -> AsyncIterator[Database]:
+    """Its statements may take next to no time."""
+    async with Database(database_url, statement_seconds=0.05) as hasty:
+        yield hasty
+
+
+@both
+async def test_nobody_listening_is_out_of_reach(run: Run) -> None:
+    async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as away:
+        with capture_logs() as logs, pytest.raises(StoreUnavailable):
+            await run(away, "SELECT 1")
+
+    assert [(event["event"], event["cause"]) for event in logs] == [("store_unavailable", "ConnectionRefusedError")]
+
+
+@both
+async def test_a_connection_that_the_server_ends_is_out_of_reach(database: Database, run: Run) -> None:
+    with pytest.raises(StoreUnavailable):
+        await run(database, KILL_ME)
+
+
+@both
+async def test_a_statement_without_end_is_out_of_reach_and_a_patient_one_is_not(hasty: Database, run: Run) -> None:
+    with pytest.raises(StoreUnavailable):
+        await run(hasty, SLEEP)
+
+    async with hasty.patient() as patient:
+        await run(patient, SLEEP)
+
+
+async def test_a_connection_that_closed_between_two_statements_is_out_of_reach(database: Database) -> None:
+    async def lose_it() -> None:
+        async with database.connection() as connection:
+            connection.terminate()
+            await connection.execute("SELECT 1")
+
+    with pytest.raises(StoreUnavailable):
+        await lose_it()
+
+
+async def test_sessions_that_are_all_taken_are_out_of_reach(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
+
+    async def take_all(database: Database) -> None:
+        async with AsyncExitStack() as stack:
+            for _ in range(20):
+                await executed(await stack.enter_async_context(database.session()), "SELECT 1")
+
+    async with Database(database_url) as database:
+        with pytest.raises(StoreUnavailable):
+            await take_all(database)
+
+
+async def test_a_wrong_argument_is_a_bug(database: Database) -> None:
+    with pytest.raises(asyncpg.DataError):
+        async with database.connection() as connection:
+            await connection.fetchval("SELECT $1::int", "not a number")
+
+
+async def test_two_statements_at_once_are_a_bug(database: Database) -> None:
+    async def run_two() -> None:
+        async with database.connection() as connection:
+            _, second = await asyncio.gather(
+                connection.execute(SLEEP), connection.execute("SELECT 1"), return_exceptions=True
+            )
+            assert isinstance(second, Exception)
+            raise second
+
+    with pytest.raises(asyncpg.InterfaceError):
+        await run_two()
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("a file"), TimeoutError(), ConnectionResetError()])
+async def test_an_error_of_the_callers_own_stays_what_it_is(database: Database, error: Exception) -> None:
+    async def fail(block: AbstractAsyncContextManager[object]) -> None:
+        async with block:
+            raise error
+
+    for block in (database.connection(), database.transaction(), database.session()):
+        with pytest.raises(type(error)):
+            await fail(block)
+
+
+async def test_the_callers_own_deadline_stays_its_own(database: Database) -> None:
+    with pytest.raises(TimeoutError):
+        async with database.connection() as connection, asyncio.timeout(0.05):
+            await connection.execute(SLEEP)

@@ -1,0 +1,70 @@
+"""The jobs that every process runs, on a database whose tables come later than the process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.db.migrate import MAIN, upgrade
+from runtally.jobs.loop import Job, repeat
+from runtally.jobs.registry import prices_job, prune_job, sweep_job, unpriced_job
+from runtally.pricing.book import LivePrices
+from runtally.pricing.unpriced import UnpricedRuns
+from tests.factories import make_price
+from tests.serving import Postgres
+
+SOON = 20.0
+
+
+@pytest.fixture
+def unmigrated_url(postgres: Postgres) -> str:
+    return postgres.create("unmigrated")
+
+
+@pytest.fixture
+async def unmigrated(postgres: Postgres, unmigrated_url: str) -> AsyncIterator[Database]:
+    async with Database(unmigrated_url) as database:
+        yield database
+    postgres.drop("unmigrated")
+
+
+def migrate(url: str) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(upgrade, url, MAIN).result()
+
+
+async def outcomes(job: Job, between: Callable[[], object]) -> list[bool]:
+    """Whether the job failed in two goes, with something done in between; the loop survives both."""
+    failed: list[bool] = []
+    stop = asyncio.Event()
+
+    async def no_pause(_job: Job, failures: int, _stop: asyncio.Event) -> None:
+        failed.append(failures > 0)
+        if len(failed) == 1:
+            between()
+        else:
+            stop.set()
+
+    await asyncio.wait_for(repeat(job, stop, pause=no_pause), SOON)
+    return failed
+
+
+async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_url: str) -> None:
+    prices = LivePrices(unmigrated)
+    jobs = [prices_job(prices), sweep_job(unmigrated), prune_job(unmigrated, system_clock)]
+
+    for job in jobs[1:]:
+        assert await outcomes(job, lambda: None) == [True, True], job.name
+    assert await outcomes(jobs[0], lambda: migrate(unmigrated_url)) == [True, False]
+    for job in jobs[1:]:
+        assert await outcomes(job, lambda: None) == [False, False], job.name
+
+    async with unmigrated.session() as session:
+        session.add(make_price())
+    unpriced = unpriced_job(UnpricedRuns(unmigrated, prices, system_clock, queued=False))
+    assert await outcomes(jobs[0], lambda: None) == [False, False]
+    assert await outcomes(unpriced, lambda: None) == [False, False]
+    assert prices.book.knows("acme", "acme-large")

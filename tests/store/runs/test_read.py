@@ -1,0 +1,240 @@
+"""Looking runs up: every filter against a plain recount, every page of a walk, and what it says when it stops."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from runtally.clock import system_clock
+from runtally.db.database import Connection, Database
+from runtally.errors import NotFound
+from runtally.runs import read
+from runtally.runs.export import Format, export
+from runtally.runs.filters import Period, RunFilter
+from runtally.runs.position import Direction, Position
+from runtally.runs.read import RunPage
+from runtally.runs.values import ListedRun
+from tests.factories import make_run
+
+Post = Callable[..., Awaitable[list[str]]]
+RUNS = 130
+NOW = system_clock()
+
+
+def _sent() -> list[dict[str, Any]]:
+    """Runs of two weeks, some of them at the same moment, each field with a few values."""
+    rng = Random(7)  # noqa: S311  # Made-up runs are no secret.
+    return [
+        make_run(
+            runId=f"run-{number:03}",
+            provider=rng.choice(["acme", "zeta"]),
+            model=rng.choice(["acme-large", "acme-cached", "other"]),
+            status=rng.choice(["success", "success", "error", "timeout"]),
+            costUSD=rng.choice([None, 0.5]),
+            latencyMs=rng.choice([None, 100, 2_000]),
+            inputTokens=rng.choice([10, 100_000]),
+            experimentId=rng.choice([None, "experiment"]),
+            traceId=rng.choice([None, "trace-a", "trace-b"]),
+            metadata=rng.choice([None, {"user": "ann", "team": {"id": 7}}, {"user": "bob", "a.b": "c"}]),
+            timestamp=(NOW - timedelta(hours=number // 4 * 8)).isoformat(),
+        )
+        for number in range(RUNS)
+    ]
+
+
+@pytest.fixture
+async def project(client: httpx.AsyncClient, project_id: str) -> str:
+    """A project with these runs, and one beside it with the same, so that no filter may mix them up."""
+    for id_ in (project_id, f"{project_id}-beside"):
+        response = await client.post("/api/ingest", json={"projectId": id_, "runs": _sent()})
+        assert response.status_code == 200, response.text
+    return project_id
+
+
+@pytest.fixture
+async def reading(database: Database) -> Any:  # noqa: ANN401  # An async generator.
+    async with database.connection() as connection:
+        yield connection
+
+
+async def _pages(connection: Connection, sought: RunFilter, direction: Direction) -> list[RunPage]:
+    """All pages from the newest to the oldest, or back again."""
+    pages = [await read.read_page(connection, sought, NOW, Position())]
+    while pages[-1].older:
+        pages.append(await read.read_page(connection, sought, NOW, Position(Direction.OLDER, pages[-1].older)))
+    if direction is Direction.OLDER:
+        return pages
+    back = [pages[-1]]
+    while back[-1].newer:
+        back.append(await read.read_page(connection, sought, NOW, Position(Direction.NEWER, back[-1].newer)))
+    return back
+
+
+FILTERS: dict[str, tuple[RunFilter, Callable[[dict[str, Any]], bool]]] = {
+    "none": (RunFilter(), lambda _: True),
+    "provider": (RunFilter(provider="zeta"), lambda run: run["provider"] == "zeta"),
+    "model": (RunFilter(model="other"), lambda run: run["model"] == "other"),
+    "unknown model": (RunFilter(model="none such"), lambda _: False),
+    "status": (RunFilter.parse({"status": "success"}), lambda run: run["status"] == "success"),
+    "failed": (RunFilter.parse({"status": "failed"}), lambda run: run["status"] != "success"),
+    "timeout": (RunFilter.parse({"status": "timeout"}), lambda run: run["status"] == "timeout"),
+    "experiment": (RunFilter(experiment_id="experiment"), lambda run: run.get("experimentId") == "experiment"),
+    "trace": (RunFilter(trace_id="trace-a"), lambda run: run.get("traceId") == "trace-a"),
+    "run id": (RunFilter(search="run-007"), lambda run: run["runId"] == "run-007"),
+    "trace id": (RunFilter(search="trace-b"), lambda run: run.get("traceId") == "trace-b"),
+    "latency": (
+        RunFilter(min_latency_ms=101, max_latency_ms=2_000),
+        lambda run: run.get("latencyMs") == 2_000,
+    ),
+    "metadata": (
+        RunFilter(metadata_key="user", metadata_value="ann"),
+        lambda run: (run.get("metadata") or {}).get("user") == "ann",
+    ),
+    "metadata key": (RunFilter(metadata_key="a.b"), lambda run: "a.b" in (run.get("metadata") or {})),
+    "metadata key with a dot": (
+        RunFilter(metadata_key="a.b", metadata_value="c"),
+        lambda run: "a.b" in (run.get("metadata") or {}),
+    ),
+    "metadata below a key": (
+        RunFilter(metadata_key="team.id", metadata_value="7"),
+        lambda run: "team" in (run.get("metadata") or {}),
+    ),
+    "time": (
+        RunFilter(since=NOW - timedelta(days=5), until=NOW - timedelta(days=2)),
+        lambda run: NOW - timedelta(days=5) <= datetime.fromisoformat(run["timestamp"]) < NOW - timedelta(days=2),
+    ),
+    "several": (
+        RunFilter.parse({"provider": "acme", "status": "failed", "experiment": "experiment", "maxLatency": "100"}),
+        lambda run: (
+            run["provider"] == "acme"
+            and run["status"] != "success"
+            and run.get("experimentId") == "experiment"
+            and run.get("latencyMs") == 100
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("direction", Direction)
+async def test_pages_hold_every_run_that_matches_once_and_in_order(
+    reading: Connection, project: str, name: str, direction: Direction
+) -> None:
+    sought, matches = FILTERS[name]
+    sought = sought.but(project_id=project, range=Period.ALL)
+
+    pages = await _pages(reading, sought, direction)
+
+    found = [run for page in (pages if direction is Direction.OLDER else pages[::-1]) for run in page.runs]
+    # Coming back, the newest page is a full one, so that it may repeat runs of the one before.
+    ids = list(dict.fromkeys(run.id for run in found)) if direction is Direction.NEWER else [run.id for run in found]
+    assert sorted(ids) == sorted(run["runId"] for run in _sent() if matches(run))
+    assert (
+        found == sorted(found, key=lambda run: (run.occurred_at, run.id), reverse=True) or direction is Direction.NEWER
+    )
+    assert {run.project_id for run in found} <= {project}
+    assert all(page.stopped_at is None for page in pages)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+async def test_totals_are_those_of_the_runs(reading: Connection, project: str, name: str) -> None:
+    sought = FILTERS[name][0].but(project_id=project, range=Period.ALL)
+    runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+
+    totals = await read.read_totals(reading, sought, NOW)
+
+    assert totals.runs == len(runs)
+    assert totals.reached is None
+    if totals.cost_usd is not None:
+        assert totals.cost_usd == sum((run.cost_usd or Decimal(0) for run in runs), Decimal(0))
+        assert totals.unpriced == sum(run.cost_usd is None for run in runs)
+
+
+async def test_cost_ranges_leave_out_what_has_no_price(reading: Connection, project: str) -> None:
+    sought = RunFilter(project_id=project, range=Period.ALL, min_cost_usd=Decimal("0.01"), max_cost_usd=Decimal("0.4"))
+
+    runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+
+    assert runs
+    assert all(run.cost_usd is not None and Decimal("0.01") <= run.cost_usd <= Decimal("0.4") for run in runs)
+
+
+@pytest.mark.parametrize("narrower", [{}, {"model": "other"}, {"status": "failed"}, {"metadataKey": "user"}], ids=str)
+async def test_all_projects_together_are_paged_like_one(
+    reading: Connection, project: str, narrower: dict[str, str]
+) -> None:
+    sought = RunFilter.parse(narrower).but(range=Period.ALL)
+    alone = [
+        run
+        for id_ in (project, f"{project}-beside")
+        for page in await _pages(reading, sought.but(project_id=id_), Direction.OLDER)
+        for run in page.runs
+    ]
+
+    everywhere = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+
+    assert [run for run in everywhere if run.project_id.startswith(project)] == _newest_first(alone)
+    assert everywhere == _newest_first(everywhere)
+
+
+async def test_a_walk_that_finds_little_stops_and_goes_on_where_it_stopped(
+    reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "WALK_STEPS", 20)
+    sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
+
+    pages = await _pages(reading, sought, Direction.OLDER)
+
+    assert pages[0].stopped_at is not None
+    assert pages[-1].stopped_at is None
+    runs = [run for page in pages for run in page.runs]
+    assert sorted(run.id for run in runs) == sorted(
+        run["runId"] for run in _sent() if "a.b" in (run.get("metadata") or {})
+    )
+
+
+async def test_counting_stops_too_and_says_since_when(
+    reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "COUNT_STEPS", 40)
+
+    totals = await read.read_totals(reading, RunFilter(project_id=project, range=Period.ALL, min_latency_ms=0), NOW)
+
+    assert totals.reached == NOW.astimezone(UTC) - timedelta(hours=72)
+    assert totals.runs < 40
+
+
+async def test_a_page_that_has_all_needs_no_count(reading: Connection, project: str) -> None:
+    sought = RunFilter(project_id=project, range=Period.ALL, experiment_id="experiment", model="other")
+    page = await read.read_page(reading, sought, NOW, Position())
+
+    assert read.totals_of(page) == replace(await read.read_totals(reading, sought, NOW))
+    assert read.totals_of(await read.read_page(reading, RunFilter(project_id=project), NOW, Position())) is None
+
+
+async def test_an_export_has_every_column_of_every_run_that_matches(database: Database, project: str) -> None:
+    sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="user")
+    async with database.transaction() as connection:
+        lines = b"".join([chunk async for chunk in export(connection, sought, NOW, Format.JSONL)]).splitlines()
+        table = b"".join([chunk async for chunk in export(connection, sought, NOW, Format.CSV)]).decode().splitlines()
+
+    matching = [run for run in _sent() if run.get("metadata")]
+    assert len(lines) == len(matching)
+    assert len(table) == len(matching) + 1
+    assert table[0].startswith("project_id,id,occurred_at,provider,model,status,")
+
+
+async def test_what_is_not_there_is_not_found(reading: Connection, project_id: str) -> None:
+    with pytest.raises(NotFound):
+        await read.read_run(reading, project_id, "none")
+    with pytest.raises(NotFound):
+        await read.read_trace(reading, project_id, "none")
+
+
+def _newest_first(runs: list[ListedRun]) -> list[ListedRun]:
+    return sorted(runs, key=lambda run: (run.occurred_at, run.id, run.project_id), reverse=True)

@@ -1,0 +1,63 @@
+"""What is said of a difference."""
+
+import pytest
+
+from runtally.experiments.estimate import Difference
+from runtally.experiments.verdict import Measure
+from webapp.formats import Tone
+from webapp.pages.findings import finding_of
+
+NAMES = ("old", "new")
+
+
+@pytest.mark.parametrize(
+    ("measure", "difference", "tone", "sentence"),
+    [
+        (
+            Measure.COST_PER_RUN_USD,
+            Difference(-0.2, -0.25, -0.12),
+            Tone.GOOD,
+            "new costs 12% to 25% less per run than old.",
+        ),
+        (
+            Measure.P95_LATENCY_MS,
+            Difference(0.5, 0.1, 1.2),
+            Tone.BAD,
+            "new has a p95 latency 10% to 120% higher than old.",
+        ),
+        (
+            Measure.ERROR_RATE,
+            Difference(-0.04, -0.0712, -0.022),
+            Tone.GOOD,
+            "new fails 2.2 to 7.12 points less often than old.",
+        ),
+    ],
+)
+def test_a_real_difference_says_between_what_it_lies(
+    measure: Measure, difference: Difference, tone: Tone, sentence: str
+) -> None:
+    found = finding_of(measure, difference, NAMES)
+
+    assert (found.headline, found.sentence, found.tone) == ("The difference is real", sentence, tone)
+
+
+def test_a_difference_that_may_be_chance_says_how_large_it_could_be() -> None:
+    found = finding_of(Measure.ERROR_RATE, Difference(0.01, -0.02, 0.03), NAMES)
+
+    assert found.headline == "No difference is shown"
+    assert found.sentence == (
+        "new may fail up to 2 points less often or 3 points more often than old: chance alone could make what is seen."
+    )
+    assert found.change == "+1 points, between \u22122 points and +3 points"
+
+
+def test_too_few_runs_say_nothing() -> None:
+    found = finding_of(Measure.P95_LATENCY_MS, None, NAMES)
+
+    assert (found.headline, found.change, found.tone) == ("Too few runs to say", "", Tone.NEUTRAL)
+
+
+def test_what_is_the_very_same_is_not_a_matter_of_chance() -> None:
+    found = finding_of(Measure.COST_PER_RUN_USD, Difference(0, 0, 0), NAMES)
+
+    assert found.sentence == "old and new came to the very same."

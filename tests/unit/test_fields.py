@@ -1,0 +1,46 @@
+"""What a value of a run may be."""
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.errors import InvalidPayload
+from runtally.fields import MAX_PROJECT_ID, WRONG, exact, is_project_id, parse_project_id
+
+# No more than this many digits can stand before or after the point in Postgres.
+POSTGRES_DIGITS = 16_383
+
+decoder = msgspec.json.Decoder(float_hook=exact)
+literals = st.builds(
+    "{}{}.{}e{}".format, st.sampled_from(["", "-"]), st.integers(0, 9), st.sampled_from(["0", "000", "5", "25"]),
+    st.integers(-30_000, 30_000) | st.integers(-310, 310),
+)  # fmt: skip
+
+
+@given(literals)
+def test_a_number_of_metadata_is_exact_and_one_that_postgres_keeps_or_refused(literal: str) -> None:
+    try:
+        number = decoder.decode(literal)
+    except WRONG:
+        assert abs(Decimal(literal).adjusted()) > 300
+        return
+
+    assert number == Decimal(literal)
+    _, digits, exponent = number.as_tuple()
+    assert -POSTGRES_DIGITS <= exponent <= POSTGRES_DIGITS - len(digits)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n", "\0", "a\0b", "x" * (MAX_PROJECT_ID + 1)])
+def test_what_can_be_no_project_is_refused_by_name(text: str) -> None:
+    assert not is_project_id(text)
+    with pytest.raises(InvalidPayload) as refused:
+        parse_project_id(text)
+    assert [detail.path for detail in refused.value.details] == ["projectId"]
+
+
+@pytest.mark.parametrize("text", ["a", "a/b", "..", "é 漢", "x" * MAX_PROJECT_ID])
+def test_any_other_text_is_a_project(text: str) -> None:
+    assert parse_project_id(text) == text

@@ -1,0 +1,46 @@
+"""Settings that would open doors."""
+
+import pytest
+
+from runtally.errors import SettingsError
+from runtally.settings import LogLevel, load_settings
+
+
+@pytest.mark.parametrize(("value", "is_on"), [("1", True), ("0", False), ("", False), ("true", False), ("yes", False)])
+def test_dev_mode_is_on_for_exactly_1(monkeypatch: pytest.MonkeyPatch, value: str, is_on: bool) -> None:
+    monkeypatch.setenv("SERVICE_DEV_MODE", value)
+
+    assert load_settings().service_dev_mode is is_on
+
+
+def test_the_settings_do_not_show_the_passwords_of_databases() -> None:
+    url = "postgresql://me:hunter2@db/runtally"
+
+    settings = load_settings(
+        database_url=url, reporting_database_url=url, rate_limit_redis_url=url, secret_key="hunter2"
+    )
+
+    assert "hunter2" not in repr(settings) + str(settings)
+    assert settings.database_url == url
+
+
+def test_a_mistyped_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_LEVEL", "DEBG")
+    with pytest.raises(SettingsError, match="LOG_LEVEL"):
+        load_settings()
+
+    monkeypatch.setenv("LOG_LEVEL", "debug")
+    assert load_settings().log_level is LogLevel.DEBUG
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "url"),
+    [
+        ("127.0.0.1", None, "http://127.0.0.1:8000"),
+        ("0.0.0.0", 9000, "http://127.0.0.1:9000"),  # noqa: S104  # Nothing listens here.
+        ("::", None, "http://[::1]:8000"),
+        ("10.0.0.7", 0, "http://10.0.0.7:0"),
+    ],
+)
+def test_the_own_url_is_one_that_this_machine_can_open(host: str, port: int | None, url: str) -> None:
+    assert load_settings(host=host, port=8000).own_url(port) == url

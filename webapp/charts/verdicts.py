@@ -1,0 +1,118 @@
+"""Experiments as charts: a checked figure day by day against its limit, and two estimates beside each other. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+
+from runtally.experiments.estimate import Estimate
+from runtally.experiments.verdict import Measure
+from webapp import formats, measures
+from webapp.charts import axes, specs
+from webapp.charts.axes import Ticks
+from webapp.charts.drawing import Series, Table, Tip, line_rows
+from webapp.charts.series import Chart, KeyEntry
+
+SLOTS = {
+    Measure.ERROR_RATE: "bad",
+    Measure.P95_LATENCY_MS: "accent",
+    Measure.COST_PER_RUN_USD: "c1",
+    Measure.TOTAL_COST_USD: "c1",
+}
+DAY = "Day (UTC)"
+# Of two experiments, the first and the second.
+ARM_SLOTS = ("c1", "c3")
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The end of a day: what a figure came to, over how many runs, and which verdict these had."""
+
+    start: datetime
+    value: Decimal | None
+    runs: int
+    outcome: str
+
+
+def history(measure: Measure, days: Sequence[Day], limit: Decimal) -> Chart:
+    """A figure over the experiment's window, at the end of each day."""
+    name, says = measures.NAMES[measure], f"Limit {measures.limit_text(measure, limit)}"
+    titles = [formats.bucket(day.start, timedelta(days=1)) for day in days]
+    titles[-1] += ", so far"
+    shown = [formats.NOTHING if day.value is None else measures.text(measure, day.value) for day in days]
+    known = [day.value for day in days if day.value is not None]
+    over = sum(value > limit for value in known)
+    columns = {name: shown, "Runs": [formats.count(day.runs) for day in days], "Verdict": [day.outcome for day in days]}
+    rows = tuple(zip(*columns.values(), strict=True))
+    return Chart(
+        heading=name,
+        sentence=f"{name} at the end of each of {len(days)} days. {says}; over it on {over}. Now: {shown[-1]}.",
+        key=(),
+        has_previous=True,
+        previous_name=says,
+        table=Table((DAY, *columns), tuple((title, *row) for title, row in zip(titles, rows, strict=True))),
+        spec=specs.line(SLOTS[measure], has_limit=True),
+        ticks=(axes.days([day.start for day in days]), _value_ticks(measure, max([*known, limit]))),
+        datasets={
+            **line_rows(Series(name, SLOTS[measure], tuple(day.value for day in days))),
+            "limit": [{"y": float(limit)}],
+        },
+        tip_rows=tuple(KeyEntry(column, SLOTS[measure] if column == name else "") for column in columns),
+        tips=tuple(Tip(title, row) for title, row in zip(titles, rows, strict=True)),
+    )
+
+
+def intervals(measure: Measure, arms: Sequence[tuple[str, Estimate | None]]) -> Chart:
+    """The first estimate above the second, each with the interval that holds the true figure in 95 of 100 cases."""
+    name = measures.NAMES[measure]
+    # What has no upper end is drawn to the edge.
+    ends = [one.high if isfinite(one.high) else one.value * 1.5 for _, one in arms if one is not None]
+    across = _value_ticks(measure, Decimal(str(max(ends, default=0.0))))
+    rows = [
+        {
+            "i": len(arms) - 1 - number,
+            "x": one.value,
+            "a": one.low,
+            "b": min(one.high, across.values[-1]),
+            "slot": ARM_SLOTS[number],
+        }
+        for number, (_, one) in enumerate(arms)
+        if one is not None
+    ]
+    middles = (*(number + 0.5 for number in range(len(arms))), float(len(arms)))
+    cells = [(arm, *_cells(measure, one)) for arm, one in arms]
+    said = "; ".join(f"{arm}: {value}, between {low} and {high}" for arm, value, low, high in cells)
+    return Chart(
+        heading=name,
+        sentence=f"{name}, with 95 % confidence. {said}.",
+        key=(),
+        has_previous=False,
+        previous_name="",
+        table=Table(("Experiment", name, "At least", "At most"), tuple(cells)),
+        spec=specs.intervals(),
+        ticks=(across, Ticks(middles, (*(arm for arm, _ in reversed(arms)), ""))),
+        datasets={"rows": rows},
+        tip_rows=(),
+        tips=(),
+    )
+
+
+def _cells(measure: Measure, one: Estimate | None) -> tuple[str, str, str]:
+    if one is None:
+        return formats.NOTHING, formats.NOTHING, formats.NOTHING
+    value, low, high = (
+        measures.text(measure, Decimal(str(end))) if isfinite(end) else "not known"
+        for end in (one.value, one.low, one.high)
+    )
+    return value, low, high
+
+
+def _value_ticks(measure: Measure, highest: Decimal) -> Ticks:
+    match measure:
+        case Measure.ERROR_RATE:
+            return axes.percent(float(highest))
+        case Measure.P95_LATENCY_MS:
+            return axes.duration(float(highest))
+        case Measure.COST_PER_RUN_USD | Measure.TOTAL_COST_USD:
+            return axes.money(highest)

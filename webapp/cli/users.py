@@ -1,0 +1,125 @@
+"""`runtally users`: create, set-role, reset, list."""
+
+from collections.abc import Sequence
+
+import click
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access import invitations
+from runtally.access import users as accounts
+from runtally.access.roles import Grant
+from runtally.access.users import Account
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.errors import NotFound
+from runtally.models.user import Role
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+from webapp.cli.server import Server
+from webapp.links import join_url
+
+ROLE = click.Choice([role.value for role in Role])
+PROJECT = click.option("--project", "project_id", help="Project that the role is for; leave it out for admin.")
+URL = click.option("--url", help="Where people reach the server; by default that of HOST and PORT.")
+
+
+@click.group()
+def users() -> None:
+    """Users: create, set-role, reset, list. Their passwords are theirs to choose: they get a link.
+
+    \b
+    Example: runtally users create ada@example.com --role admin
+    """
+
+
+@users.command()
+@click.argument("email")
+@click.option(
+    "--role", type=ROLE, required=True, help="admin: everything; member: may change a project; viewer: reads."
+)
+@PROJECT
+@URL
+def create(email: str, role: str, project_id: str | None, url: str | None) -> None:
+    """Print a link with which EMAIL makes an account. It works once, for 7 days.
+
+    \b
+    Example: runtally users create bob@example.com --role viewer --project support-agent
+    """
+
+    async def work(settings: Settings, database: Database) -> str:
+        async with database.session() as session:
+            grant = Grant(Role(role), project_id)
+            token = await invitations.invite(session, system_clock(), OPERATOR, email, grant)
+        return join_url(Server(settings, url, None).url, token)
+
+    click.echo(with_database(work))
+
+
+@users.command("set-role")
+@click.argument("email")
+@click.argument("role", type=click.Choice([*(role.value for role in Role), "none"]))
+@PROJECT
+def set_role(email: str, role: str, project_id: str | None) -> None:
+    """Give EMAIL another ROLE; none takes it away. The user is signed out and comes back with it.
+
+    \b
+    Example: runtally users set-role bob@example.com member --project support-agent
+    """
+
+    async def work(_settings: Settings, database: Database) -> None:
+        async with database.session() as session:
+            account = await _account(session, email)
+            if role == "none":
+                await accounts.remove_role(session, OPERATOR, account, project_id)
+            else:
+                await accounts.set_role(session, OPERATOR, account, Grant(Role(role), project_id))
+
+    with_database(work)
+    where = f" in {project_id}" if project_id else ""
+    click.echo(f"{email} has no role{where} now." if role == "none" else f"{email} is {role}{where} now.")
+
+
+@users.command()
+@click.argument("email")
+@URL
+def reset(email: str, url: str | None) -> None:
+    """Print a link with which EMAIL sets a new password. It works once, for 24 hours.
+
+    \b
+    Example: runtally users reset ada@example.com
+    """
+
+    async def work(settings: Settings, database: Database) -> str:
+        async with database.session() as session:
+            user = (await _account(session, email)).user
+            token = await invitations.new_password(session, system_clock(), OPERATOR, user)
+        return join_url(Server(settings, url, None).url, token)
+
+    click.echo(with_database(work))
+
+
+@users.command("list")
+def list_users() -> None:
+    """List users: address, name, role by project, last use.
+
+    \b
+    Example: runtally users list
+    """
+
+    async def work(_settings: Settings, database: Database) -> Sequence[Account]:
+        async with database.session() as session:
+            return await accounts.listed(session)
+
+    for account in with_database(work):
+        user = account.user
+        roles = ", ".join(f"{role} of {project_id}" for project_id, role in account.roles.items()) or "no role"
+        state = "disabled" if user.disabled_at else f"seen {user.seen_at:%F %R}" if user.seen_at else "never seen"
+        click.echo(f"{user.email:32}  {user.name:24}  {'admin' if user.is_admin else roles:32}  {state}")
+
+
+async def _account(session: AsyncSession, email: str) -> Account:
+    user = await accounts.named(session, email)
+    if user is None:
+        raise NotFound("There is no user with this address; `runtally users list` shows all.")
+    return await accounts.found(session, user.id)

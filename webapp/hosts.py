@@ -1,0 +1,31 @@
+"""By which names dev mode answers: there everybody is admin, and any web page can point a name of its own at this machine."""
+
+from urllib.parse import urlsplit
+
+from quart import request
+
+from api.current import services
+from runtally.errors import Forbidden
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+async def refuse_foreign_names() -> None:
+    """Refuses requests to another name than this machine's own, as DNS rebinding makes a browser send. Raises `Forbidden`."""
+    settings = services().settings
+    if not settings.service_dev_mode or settings.service_dev_mode_allow_remote:
+        return
+    host = request.headers.get("Host")
+    if host is not None and _name(host) not in {*LOOPBACK, settings.host.lower()}:
+        raise Forbidden(
+            f"In dev mode everybody is admin, so it answers only on this machine: open http://localhost:{settings.port}, or "
+            "set SERVICE_DEV_MODE_ALLOW_REMOTE=1 where all who can reach it may be admin."
+        )
+
+
+def _name(host: str) -> str | None:
+    """The host without its port; None for what is no host."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None

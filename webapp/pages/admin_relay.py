@@ -1,0 +1,97 @@
+"""The relay: what waits for the reporting table, how long, and what was given up."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.audit import Change, record
+from runtally.reporting.queries import retry_parked, select_parked
+from runtally.reporting.read import relay_status
+from runtally.settings import RelayMode, Settings
+from webapp import formats
+from webapp.form import sent_form
+from webapp.pages.admin import Frame, frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+SHOWN = 100
+
+blueprint = Blueprint("admin_relay", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A run that the relay gave up on."""
+
+    project_id: str
+    run_id: str
+    since: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelayPage(Page):
+    """How the relay is doing."""
+
+    template: ClassVar[str] = "admin/relay.html"
+    fragment: ClassVar[str] = "admin/_relay.html"
+
+    frame: Frame
+    waiting: str
+    parked: str
+    lag: str
+    mode: str
+    runs: tuple[Parked, ...]
+    hidden: int
+
+    @property
+    def document_title(self) -> str:
+        return "Relay"
+
+
+@blueprint.get("/admin/relay")
+@admin
+async def relay() -> ResponseReturnValue:
+    """Queue, lag and parked runs."""
+    now = services().clock()
+    async with services().database.connection() as connection:
+        status = await relay_status(connection)
+        parked = await select_parked(connection, limit=SHOWN)
+    page = RelayPage(
+        frame=frame("admin_relay.relay"),
+        waiting=formats.count(status.waiting),
+        parked=formats.count(status.parked),
+        lag=formats.duration(int((now - status.oldest_at).total_seconds() * 1000)) if status.oldest_at else "none",
+        mode=_mode(services().settings),
+        runs=tuple(
+            Parked(one.project_id, one.run_id, formats.ago(one.parked_at, now), one.last_error) for one in parked
+        ),
+        hidden=status.parked - len(parked),
+    )
+    return await render(page)
+
+
+@blueprint.post("/admin/relay/retry")
+@admin
+async def retry() -> ResponseReturnValue:
+    """Queue parked runs again: the one that the form names, or all of them."""
+    form = await sent_form()
+    project_id, run_id = form.value("project") or None, form.value("run") or None
+    async with services().database.connection() as connection:
+        runs = await retry_parked(connection, services().clock(), project_id, run_id)
+    async with services().database.session() as session:
+        record(session, actor(), Change("relay.retried", run_id or "all parked runs", project_id, after={"runs": runs}))
+    return see_other(
+        url_for(".relay"), said="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again."
+    )
+
+
+def _mode(settings: Settings) -> str:
+    if not settings.service_sync_sign:
+        return "Off: SERVICE_SYNC_SIGN is not set, so nothing is queued."
+    if settings.relay is RelayMode.OFF:
+        return "This server pushes nothing (RELAY=off); `runtally relay` does."
+    return "This server pushes runs as they come."

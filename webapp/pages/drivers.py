@@ -1,0 +1,73 @@
+"""What drove the change of cost, in words."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from runtally.metrics.drivers import Driver
+from runtally.metrics.report import Report
+from webapp import formats
+from webapp.links import View
+from webapp.pages.narrowing import toggled
+
+# Of a change that so much is due to one reason, the other is not worth a word.
+_MAINLY = Decimal("0.75")
+_MINUS = "\u2212"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A model that made the cost change."""
+
+    model: str
+    url: str | None
+    reason: str
+    amount: str
+    length: float
+    rises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """The change as a sentence, and the models that make up most of it."""
+
+    sentence: str
+    lines: tuple[Line, ...]
+
+
+def drivers_of(report: Report, view: View) -> Drivers | None:
+    """None without a previous period, or where nothing changed."""
+    change = report.change
+    if change is None:
+        return None
+    longest = max(abs(driver.change_usd) for driver in change.drivers)
+    size = formats.money(abs(change.total_usd))
+    sentence = f"Cost is {size} {'more' if change.total_usd > 0 else 'less'} than in the previous period."
+    if not change.total_usd:
+        sentence = "Cost is the same as in the previous period, but not for the same models."
+    return Drivers(sentence, tuple(_line(driver, view, longest) for driver in change.drivers))
+
+
+def _line(driver: Driver, view: View, longest: Decimal) -> Line:
+    sign = "+" if driver.change_usd > 0 else _MINUS
+    return Line(
+        driver.model,
+        toggled(view, "model", driver.model),
+        reason_of(driver),
+        f"{sign}{formats.money(abs(driver.change_usd))}",
+        round(float(abs(driver.change_usd) / longest * 100), 2),
+        driver.change_usd > 0,
+    )
+
+
+def reason_of(driver: Driver) -> str:
+    """Whether there were more runs, or each cost more."""
+    if driver.is_new:
+        return "not used before"
+    if driver.is_gone:
+        return "not used any more"
+    runs = "more runs" if driver.by_runs_usd > 0 else "fewer runs"
+    each = "more per run" if driver.by_cost_per_run_usd > 0 else "less per run"
+    sizes = abs(driver.by_runs_usd), abs(driver.by_cost_per_run_usd)
+    if sizes[0] >= _MAINLY * sum(sizes):
+        return runs
+    return each if sizes[1] >= _MAINLY * sum(sizes) else f"{runs}, {each}"

@@ -1,0 +1,75 @@
+"""A difference between two experiments in a plain sentence: whether it is real, and how large it may be. Pure."""
+
+from dataclasses import dataclass
+
+from runtally.experiments.estimate import MIN_RUNS, Difference
+from runtally.experiments.verdict import Measure
+from webapp import formats
+from webapp.formats import Tone
+
+# What the second does, less and more of it, compared with the first.
+_VERBS = {
+    Measure.COST_PER_RUN_USD: ("costs", "less per run", "more per run"),
+    Measure.P95_LATENCY_MS: ("has a p95 latency", "lower", "higher"),
+    Measure.ERROR_RATE: ("fails", "less often", "more often"),
+}
+_MAY = {
+    Measure.COST_PER_RUN_USD: "may cost",
+    Measure.P95_LATENCY_MS: "may have a p95 latency",
+    Measure.ERROR_RATE: "may fail",
+}
+_POINTS = " points"
+_MINUS = "\u2212"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the difference is, and what to make of it."""
+
+    headline: str
+    sentence: str
+    change: str
+    """The difference with its interval; empty where there are too few runs."""
+    tone: Tone
+
+
+def finding_of(measure: Measure, difference: Difference | None, names: tuple[str, str]) -> Finding:
+    """Of the second against the first; in all measures, less is better."""
+    first, second = names
+    if difference is None:
+        sentence = f"Each experiment needs {MIN_RUNS} runs at least, and a p95 latency about a hundred."
+        return Finding("Too few runs to say", sentence, "", Tone.NEUTRAL)
+    if difference.low == difference.high == 0:
+        return Finding("No difference", f"{first} and {second} came to the very same.", "", Tone.NEUTRAL)
+    verb, less, more = _VERBS[measure]
+    change = (
+        f"{_signed(measure, difference.value)}, between {_signed(measure, difference.low)} "
+        f"and {_signed(measure, difference.high)}"
+    )
+    if difference.is_real:
+        is_less = difference.high < 0
+        size = _span(measure, *sorted((abs(difference.low), abs(difference.high))))
+        sentence = f"{second} {verb} {size} {less if is_less else more} than {first}."
+        return Finding("The difference is real", sentence, change, Tone.GOOD if is_less else Tone.BAD)
+    sentence = (
+        f"{second} {_MAY[measure]} up to {_size(measure, difference.low)} {less} or {_size(measure, difference.high)} "
+        f"{more} than {first}: chance alone could make what is seen."
+    )
+    return Finding("No difference is shown", sentence, change, Tone.NEUTRAL)
+
+
+def _span(measure: Measure, low: float, high: float) -> str:
+    """2.2 to 7.12 points, 2.9% to 35.7%."""
+    start = _size(measure, low).removesuffix(_POINTS)
+    return f"{start} to {_size(measure, high)}"
+
+
+def _size(measure: Measure, size: float) -> str:
+    if measure is Measure.ERROR_RATE:
+        return formats.percent(abs(size)).removesuffix("%") + _POINTS
+    return formats.percent(abs(size))
+
+
+def _signed(measure: Measure, value: float) -> str:
+    sign = "" if value == 0 else "+" if value > 0 else _MINUS
+    return f"{sign}{_size(measure, value)}"

@@ -1,0 +1,85 @@
+"""Looking at less: some of a project's runs, a time of one's own choice, one bucket of a chart; and looking on, live."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from runtally.metrics.window import Between, Range, Window
+from runtally.models.rollup import GRAINS
+from webapp.links import MINUTES, View
+
+FIELDS = {"model": "Model", "provider": "Provider", "status": "Status", "experiment_id": "Experiment"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A part of what narrows the page, and the page without it."""
+
+    label: str
+    value: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrower:
+    """The form of a time of one's own choice, and the switch of live mode; None where there is nothing to look on to."""
+
+    is_chosen: bool
+    since: str
+    until: str
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+    """What else the address says, and the form must send along."""
+    url: str
+    live_url: str | None
+    is_live: bool
+    runs_url: str | None
+
+
+def chips_of(view: View) -> tuple[Chip, ...]:
+    chosen = {label: (name, getattr(view.only, name)) for name, label in FIELDS.items()}
+    return tuple(
+        Chip(label, str(value), _with(view, name, None).url)
+        for label, (name, value) in chosen.items()
+        if value is not None
+    )
+
+
+def toggled(view: View, field: str, value: str) -> str | None:
+    """The page with this filter, or without it if it has it; None where nothing is filtered."""
+    if view.project_id is None:
+        return None
+    return _with(view, field, None if getattr(view.only, field) == value else value).url
+
+
+def _with(view: View, field: str, value: str | None) -> View:
+    changes: dict[str, Any] = {field: value}
+    return view.but(only=replace(view.only, **changes))
+
+
+def narrower_of(view: View, window: Window) -> Narrower:
+    rest = view.but(range=Range.WEEK, is_live=False)
+    can_be_live = view.project_id is not None and not window.is_over
+    return Narrower(
+        is_chosen=isinstance(view.range, Between),
+        since=window.start.strftime(MINUTES),
+        until=min(window.until, window.now).strftime(MINUTES),
+        action=View(view.project_id).url,
+        hidden=tuple(rest.query.items()),
+        url=view.url,
+        live_url=view.but(is_live=not view.is_live).url if can_be_live else None,
+        is_live=can_be_live and view.is_live,
+        runs_url=None if view.project_id is None else view.runs_url(),
+    )
+
+
+def narrower_urls(view: View, window: Window) -> tuple[str, ...]:
+    """For each bucket, the page of its time alone."""
+    if window.interval <= GRAINS[0].length:
+        return ()
+    base = view.but(range=Range.WEEK, is_live=False).url
+    base += "&" if "?" in base else "?"
+    starts = [start.strftime(MINUTES) for start in (*window.buckets, window.end)]
+    # Thousands of addresses: each built by itself would take longer than all else on the page.
+    escaped = [start.replace(":", "%3A") for start in starts]
+    return tuple(f"{base}since={since}&until={until}" for since, until in pairwise(escaped))

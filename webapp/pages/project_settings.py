@@ -1,0 +1,174 @@
+"""What can be changed about a project: its keys, its name, and whether it is shown or there at all."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.access import keys as project_keys
+from runtally.access import projects
+from runtally.access.keys import IssuedKey, is_active, state_of
+from runtally.access.scopes import Scope, may
+from runtally.errors import InvalidName
+from runtally.models.project import ApiKey, Project
+from webapp import formats
+from webapp.form import Form, sent_form
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin, project_editor
+from webapp.snippets import Snippet, snippets
+
+PATH = "/projects/<project_id:project_id>/settings"
+EXPIRIES = (("30", "30 days"), ("90", "90 days"), ("365", "1 year"), ("", "Never"))
+OVERLAPS = (("24", "24 hours"), ("168", "7 days"), ("0", "Not at all"))
+SCOPES = (
+    (Scope.METRICS_READ, "reads cost, errors, latency and tokens"),
+    (Scope.RUNS_READ, "reads single runs"),
+    (Scope.RUNS_WRITE, "sends runs, where the server takes them with project keys"),
+)
+KEY_FORM = Form("key", {"scopes": (Scope.METRICS_READ,), "expires": ("90",)})
+NAME_FORM = Form("name")
+DELETE_FORM = Form("delete")
+
+blueprint = Blueprint("project_settings", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A key of the list; the key itself is nowhere."""
+
+    id: str
+    prefix: str
+    scopes: str
+    state: str
+    used: str
+    created: str
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownKey:
+    """A key that was just made: here once, and never again."""
+
+    secret: str
+    scopes: str
+    expires: str
+    replaces: str | None
+    snippets: tuple[Snippet, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage(Page):
+    """A project's settings, with what was just made or refused."""
+
+    template: ClassVar[str] = "project_settings/show.html"
+    fragment: ClassVar[str] = "project_settings/_project_settings.html"
+
+    project: Project
+    keys: tuple[KeyRow, ...]
+    ended_keys: tuple[KeyRow, ...]
+    may_delete: bool
+    new: ShownKey | None = None
+    key_form: Form = KEY_FORM
+    name_form: Form = NAME_FORM
+    delete_form: Form = DELETE_FORM
+    scopes: tuple[tuple[str, str, str], ...] = tuple((scope.value, scope.value, meaning) for scope, meaning in SCOPES)
+    expiries: tuple[tuple[str, str], ...] = EXPIRIES
+    overlaps: tuple[tuple[str, str], ...] = OVERLAPS
+
+    @property
+    def document_title(self) -> str:
+        return f"Settings · {self.project.name}"
+
+
+@blueprint.get(PATH)
+@project_editor
+async def settings(project_id: str) -> ResponseReturnValue:
+    """The project's settings."""
+    async with services().database.session() as session:
+        return await render(await settings_page(session, project_id))
+
+
+@blueprint.post(f"{PATH}/name")
+@project_editor
+async def rename(project_id: str) -> ResponseReturnValue:
+    """Change the name that pages show."""
+    form = await sent_form("name")
+    async with services().database.session() as session:
+        page = await settings_page(session, project_id)
+        try:
+            await projects.rename(session, actor(), project_id, form.value("name"))
+        except InvalidName as error:
+            return await render(replace(page, name_form=form.refused(error, "name")), 422)
+    return see_other(url_for(".settings", project_id=project_id), said="Name saved.")
+
+
+@blueprint.post(f"{PATH}/archive")
+@project_editor
+async def archive(project_id: str) -> ResponseReturnValue:
+    """Hide the project from the overview."""
+    async with services().database.session() as session:
+        await projects.archive(session, actor(), project_id, services().clock())
+    return see_other(url_for(".settings", project_id=project_id), said="Project archived. Runs are still taken.")
+
+
+@blueprint.post(f"{PATH}/restore")
+@project_editor
+async def restore(project_id: str) -> ResponseReturnValue:
+    """Show the project in the overview again."""
+    async with services().database.session() as session:
+        await projects.restore(session, actor(), project_id)
+    return see_other(url_for(".settings", project_id=project_id), said="Project shown in the overview again.")
+
+
+@blueprint.post(f"{PATH}/delete")
+@admin
+async def delete(project_id: str) -> ResponseReturnValue:
+    """Delete the project with its runs and keys, if its name was typed."""
+    form = await sent_form("delete")
+    async with services().database.patient() as patient, patient.session() as session:
+        page = await settings_page(session, project_id)
+        if form.value("typed").strip() != page.project.name:
+            refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
+            return await render(replace(page, delete_form=refused), 422)
+        runs = await projects.erase(session, actor(), project_id)
+    return see_other(url_for("overview.overview"), said=f"{page.project.name} and its {runs:,} runs are deleted.")
+
+
+async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
+    """Raises `NotFound`."""
+    project, now = await projects.found(session, project_id), services().clock()
+    found = await project_keys.of_project(session, project_id)
+    rows = [_row(key, now) for key in found]
+    return SettingsPage(
+        project=project,
+        keys=tuple(row for row in rows if row.is_active),
+        ended_keys=tuple(row for row in rows if not row.is_active),
+        may_delete=may(actor(), Scope.ADMIN, None),
+    )
+
+
+def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None) -> ShownKey:
+    row = issued.row
+    return ShownKey(
+        secret=issued.secret,
+        scopes=", ".join(row.scopes),
+        expires=formats.moment(row.expires_at) if row.expires_at else "never",
+        replaces=replaces.prefix if replaces else None,
+        snippets=snippets(server_url, issued.secret, row.project_id or "", row.scopes),
+    )
+
+
+def _row(key: ApiKey, now: datetime) -> KeyRow:
+    return KeyRow(
+        id=str(key.id),
+        prefix=key.prefix,
+        scopes=", ".join(key.scopes),
+        state=state_of(key, now),
+        used=f"used {formats.ago(key.last_used_at, now)}" if key.last_used_at else "never used",
+        created=formats.ago(key.created_at, now),
+        is_active=is_active(key, now),
+    )

@@ -1,0 +1,124 @@
+"""A run's cost in words: tokens times price line by line, which price that was, and what the client reported beside it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.models.price import PriceSource
+from runtally.models.run import CostSource, StoredRun
+from runtally.pricing.cost import Kind, Line
+from runtally.pricing.match import Offer
+from runtally.runs.explain import Explanation
+from webapp import formats
+
+KINDS = {
+    Kind.INPUT: "Input",
+    Kind.CACHED_INPUT: "Input read from a cache",
+    Kind.CACHE_WRITE: "Input written to a cache",
+    Kind.OUTPUT: "Output",
+    Kind.REASONING: "Reasoning",
+}
+UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."
+TRUSTED = "The provider reported this cost with the run, and it is taken as it is."
+KEPT = "No price was known for this model, so the cost that the client reported is kept as an estimate."
+ENTRY_GONE = "The price entry that it was computed from is not there any more."
+CHANGED = "The entry was changed after the run was priced, so the lines don't add up to the stored cost."
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """`tokens` at `price` are `amount`, each as it is written."""
+
+    name: str
+    tokens: str
+    price: str
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriceNote:
+    """The price entry that the lines use."""
+
+    name: str
+    number: int
+    since: str
+    source: str
+    tier: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CostCard:
+    """The cost of a run and how it comes about."""
+
+    total: str
+    is_known: bool
+    is_estimated: bool
+    lines: tuple[CostLine, ...]
+    price: PriceNote | None
+    note: str | None
+    reported: str | None
+    difference: str | None
+
+
+def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
+    offer = explanation.offer
+    return CostCard(
+        total="no price" if run.cost_usd is None else formats.money_exact(run.cost_usd),
+        is_known=run.cost_usd is not None,
+        is_estimated=bool(run.cost_estimated),
+        lines=tuple(_line(line) for line in explanation.lines),
+        price=_price(offer) if offer else None,
+        note=_note(run, explanation),
+        reported=None if run.reported_cost_usd is None else formats.money_exact(run.reported_cost_usd),
+        difference=_difference(run),
+    )
+
+
+def _note(run: StoredRun, explanation: Explanation) -> str | None:
+    match run.cost_source:
+        case None:
+            return UNPRICED
+        case CostSource.PROVIDER:
+            return TRUSTED
+        case CostSource.ESTIMATED:
+            return KEPT
+        case CostSource.CATALOG if explanation.offer is None:
+            return ENTRY_GONE
+        case _:
+            return None if explanation.accounts_for(run) else CHANGED
+
+
+def _line(line: Line) -> CostLine:
+    return CostLine(
+        KINDS[line.kind],
+        formats.count(line.tokens),
+        formats.money_exact(line.per_million),
+        formats.money_exact(line.amount_usd),
+    )
+
+
+def _price(offer: Offer) -> PriceNote:
+    price = offer.price
+    above = price.above_input_tokens
+    return PriceNote(
+        name=f"{price.provider} {price.model}",
+        number=price.id,
+        since=_since(price.effective_from, price.effective_to),
+        source="the catalogue" if offer.source is PriceSource.CATALOGUE else "an admin",
+        tier=f"for more than {formats.count(above)} input tokens" if above else None,
+    )
+
+
+def _since(start: datetime | None, end: datetime | None) -> str:
+    began = "always in force" if start is None else f"in force since {formats.date(start)} {start.year}"
+    return began if end is None else f"{began.removeprefix('always ')} until {formats.date(end)} {end.year}"
+
+
+def _difference(run: StoredRun) -> str | None:
+    """How the cost differs from the one that the client reported; None without both, or where that is the cost."""
+    if run.cost_usd is None or run.reported_cost_usd is None or run.cost_source != CostSource.CATALOG:
+        return None
+    apart = run.cost_usd - run.reported_cost_usd
+    if apart == Decimal(0):
+        return "the same"
+    return f"{formats.money_exact(abs(apart))} {'more' if apart > 0 else 'less'} than reported"

@@ -1,0 +1,211 @@
+"""The run explorer: runs by any filter, page by page, and as a file."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, Response, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand, may
+from runtally.audit import Actor
+from runtally.db.database import Connection
+from runtally.errors import InvalidFilter
+from runtally.runs import export, read
+from runtally.runs.export import Format
+from runtally.runs.filters import Period, RunFilter
+from runtally.runs.position import Direction, Position
+from runtally.runs.read import RunPage
+from runtally.runs.values import Totals
+from runtally.services import Services
+from webapp import formats
+from webapp.links import project_chosen
+from webapp.pages.panel import Choice
+from webapp.pages.run_filters import PERIODS, Chip, Form, chips_of, form_of, periods_of
+from webapp.pages.run_rows import Row, row_of
+from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, runs_url
+from webapp.rendering import Page, render, see_other, wants_part
+from webapp.security import signed_in
+
+# A download may take longer than any page; what stops it is its reader.
+DOWNLOAD_SECONDS = 3600
+
+blueprint = Blueprint("runs", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    name: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the runs add up to; `note` says what the figures leave out."""
+
+    runs: str
+    cost: str | None
+    is_minimum: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The runs that were found, and the ways on from them."""
+
+    rows: tuple[Row, ...]
+    summary: Summary
+    newer_url: str | None
+    older_url: str | None
+    stopped: str | None
+    """How far the search looked, where it stopped before the page was full."""
+    exports: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunsPage(Page):
+    """The explorer; without a listing while its filter is wrong."""
+
+    template: ClassVar[str] = "runs/index.html"
+    fragment: ClassVar[str] = "runs/_runs.html"
+
+    form: Form
+    periods: tuple[Choice, ...]
+    period: str
+    chips: tuple[Chip, ...]
+    clear_url: str
+    all_time_url: str | None
+    headings: tuple[Heading, ...]
+    project: str | None
+    listing: Listing | None
+
+    @property
+    def document_title(self) -> str:
+        found = f"{self.listing.summary.runs} · " if self.listing else ""
+        return f"{found}{self.period} · Runs{f' · {self.project}' if self.project else ''}"
+
+
+@blueprint.get("/runs")
+@signed_in
+async def explorer() -> ResponseReturnValue:
+    """Runs that match the filter of the query, the newest first."""
+    try:
+        view = _view(RunFilter.parse(request.args))
+        position = Position.parse(request.args.get("before"), request.args.get("after"))
+    except InvalidFilter as error:
+        return await _mistaken({detail.path: detail.message for detail in error.details})
+    address = view.url(position.direction, position.place)
+    if not wants_part() and "" in request.args.values():
+        # A form sends its empty fields too; the address to keep is without them.
+        return see_other(address)
+    response = await render(await _found(view, position))
+    response.headers["HX-Push-Url"] = address
+    return response
+
+
+@blueprint.get("/projects/<project_id:project_id>/runs")
+@signed_in
+async def of_project(project_id: str) -> ResponseReturnValue:
+    """The explorer with this project chosen."""
+    return see_other(runs_url(project_id=project_id))
+
+
+@blueprint.get("/runs/export.<name>")
+@signed_in
+async def export_runs(name: str) -> ResponseReturnValue:
+    """All runs that match the filter of the query as a file."""
+    format_, view = Format.parse(name), _view(RunFilter.parse(request.args))
+    response = Response(_exported(services(), view.sought, format_), content_type=format_.content_type)
+    response.timeout = DOWNLOAD_SECONDS
+    response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+async def _exported(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
+    """`opened` are the services: what is streamed is sent when the request is over."""
+    async with opened.database.transaction() as connection:
+        async for chunk in export.export(connection, sought, opened.clock(), format_):
+            yield chunk
+
+
+def _view(sought: RunFilter) -> RunsView:
+    """With a project that the reader may see: the one asked for, else all, else the reader's first. Raises `Forbidden`."""
+    reader = actor()
+    if sought.project_id is None and not may(reader, Scope.RUNS_READ, None):
+        sought = sought.but(project_id=next(iter(_open_to(reader) or ()), None))
+    demand(reader, Scope.RUNS_READ, sought.project_id)
+    return RunsView.of(sought, request.args.getlist("column"))
+
+
+def _open_to(reader: Actor) -> list[str] | None:
+    """The projects whose runs the reader may see; None is every one."""
+    if may(reader, Scope.RUNS_READ, None):
+        return None
+    known = {*reader.grants, *([reader.project_id] if reader.project_id else [])}
+    return sorted(id_ for id_ in known if may(reader, Scope.RUNS_READ, id_))
+
+
+async def _mistaken(errors: Mapping[str, str]) -> Response:
+    """The form with what was sent and what is wrong with it, and no runs."""
+    view = _view(RunFilter(project_id=project_chosen(request.args)))
+    async with services().database.connection() as connection:
+        page = await _page(connection, view, services().clock(), errors, None)
+    return await render(page, 422)
+
+
+async def _found(view: RunsView, position: Position) -> RunsPage:
+    now = services().clock()
+    async with services().database.connection() as connection:
+        found = await read.read_page(connection, view.sought, now, position)
+        totals = read.totals_of(found) or await read.read_totals(connection, view.sought, now)
+        return await _page(connection, view, now, {}, _listing(view, found, totals, now))
+
+
+async def _page(
+    connection: Connection, view: RunsView, now: datetime, errors: Mapping[str, str], listing: Listing | None
+) -> RunsPage:
+    names = await read.read_names(connection, view.sought.project_id, _open_to(actor()))
+    sought, values = view.sought, request.args if errors else view.sought.query
+    is_custom = sought.since is not None or sought.until is not None
+    return RunsPage(
+        form=form_of(view, values, errors, names),
+        periods=periods_of(view),
+        period="Chosen time" if is_custom else PERIODS[sought.range],
+        chips=chips_of(view, names.projects),
+        clear_url=RunsView.of(sought.without(*sought.narrowed, "since", "until"), ()).url(),
+        all_time_url=None
+        if sought.starts_at(now) is None
+        else view.but(range=Period.ALL, since=None, until=None).url(),
+        headings=tuple(Heading(HEADINGS[column], column in NUMBERS) for column in view.columns),
+        project=names.projects.get(sought.project_id, sought.project_id) if sought.project_id else None,
+        listing=listing,
+    )
+
+
+def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> Listing:
+    return Listing(
+        rows=tuple(row_of(run, view.columns, now) for run in found.runs),
+        summary=_summary(totals, now),
+        newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
+        older_url=view.url(Direction.OLDER, found.older) if found.older else None,
+        stopped=formats.moment(found.stopped_at) if found.stopped_at else None,
+        exports=tuple(Choice(name.upper(), view.export_url(name), is_chosen=False) for name in Format),
+    )
+
+
+def _summary(totals: Totals, now: datetime) -> Summary:
+    notes = []
+    if totals.reached:
+        notes.append(f"counted back to {formats.moment(totals.reached)}, {formats.ago(totals.reached, now)}")
+    if totals.unpriced:
+        notes.append(f"{formats.count(totals.unpriced)} without a price")
+    number = "1 run" if totals.runs == 1 else f"{formats.count(totals.runs)} runs"
+    return Summary(
+        runs=f"At least {number}" if totals.reached else number,
+        cost=None if totals.cost_usd is None else formats.money(totals.cost_usd),
+        is_minimum=bool(totals.unpriced or totals.reached),
+        note=", ".join(notes) or None,
+    )

@@ -1,0 +1,131 @@
+"""Signing in and out: the browser keeps a signed cookie with a random token, the database what it stands for."""
+
+import hashlib
+from datetime import timedelta
+from uuid import UUID
+
+from quart import Quart, current_app, request, session
+from quart.sessions import SecureCookieSessionInterface
+
+from api.current import services
+from api.limits import wrong_keys_limited
+from runtally.access import passwords, sessions, users
+from runtally.access.keys import verify
+from runtally.audit import Actor
+from runtally.errors import InvalidCredentials, NotConfigured, RateLimited
+from runtally.limits.rate import Rate
+from runtally.models.user import User
+from runtally.settings import Settings
+
+# Ten guesses at once, then one a minute; whoever mistypes a password has time enough.
+TRIES = Rate(10, timedelta(minutes=10))
+_TOKEN = "token"  # noqa: S105  # Where in the cookie it is.
+
+
+class _Sessions(SecureCookieSessionInterface):
+    def get_cookie_secure(self, app: Quart) -> bool:  # noqa: ARG002  # The signature is Quart's.
+        """Secure wherever there is TLS; a server without it, on a laptop, must still let one sign in."""
+        return request.is_secure
+
+
+def set_up(app: Quart, settings: Settings) -> None:
+    app.session_interface = _Sessions()
+    app.secret_key = settings.secret_key.get_secret_value() if settings.secret_key else None
+    # How long a session lasts is known to the database; the cookie need not come again with every answer.
+    app.permanent_session_lifetime = sessions.LIFETIME
+    app.config["SESSION_REFRESH_EACH_REQUEST"] = False
+    app.config["SESSION_COOKIE_NAME"] = "runtally_session"
+    app.config["SESSION_COOKIE_SAMESITE"] = "Lax"
+
+
+def demand_secret() -> None:
+    """Raises `NotConfigured` without SECRET_KEY: nobody could be kept signed in."""
+    if not current_app.secret_key:
+        raise NotConfigured("The server has no SECRET_KEY, so nobody can sign in; ask its operator to set it.")
+
+
+async def sign_in_with_key(key: str) -> None:
+    """Keep the holder of this key signed in. Raises `InvalidKey`, `RateLimited`, and `NotConfigured`."""
+    demand_secret()
+    async with wrong_keys_limited(), services().database.session() as database:
+        actor = await verify(database, services().clock(), key)
+    await _begin(key_id=UUID(actor.name))
+
+
+async def sign_in_with_password(email: str, password: str) -> None:
+    """Keep the user signed in. Raises `InvalidCredentials`, `RateLimited`, and `NotConfigured`."""
+    demand_secret()
+    await _count_try(email)
+    async with wrong_keys_limited():
+        user = await checked(email, password)
+    await begin_as(user)
+
+
+async def checked(email: str, password: str) -> User:
+    """The user with this password. Raises `InvalidCredentials`."""
+    async with services().database.session() as database:
+        found = await users.named(database, email)
+    # Outside of a transaction: hashing takes long.
+    user = await users.check_password(found, password)
+    if passwords.is_outdated(user.password_hash):
+        renewed = await passwords.hashed(password)
+        async with services().database.session() as database:
+            (await users.found(database, user.id)).user.password_hash = renewed
+    return user
+
+
+async def checked_again(user: User, password: str) -> None:
+    """Of somebody who is signed in: guesses are counted as at the door. Raises `InvalidCredentials`, `RateLimited`."""
+    await _count_try(user.email)
+    if not await passwords.is_right(password, user.password_hash):
+        raise InvalidCredentials("This is not your current password.")
+
+
+async def begin_as(user: User) -> None:
+    """A session of the user's, in place of whichever the browser had."""
+    await _begin(user_id=user.id)
+
+
+async def sign_out() -> None:
+    token = session.get(_TOKEN)
+    session.clear()
+    if token:
+        async with services().database.session() as database:
+            await sessions.end(database, token)
+
+
+async def holder() -> Actor | None:
+    """Whoever is signed in; None when nobody is, or is any more."""
+    token = session.get(_TOKEN)
+    if token is None:
+        return None
+    async with services().database.connection() as connection:
+        actor = await sessions.holder(connection, services().clock(), token)
+    if actor is None:
+        session.clear()
+    return actor
+
+
+async def _begin(*, user_id: UUID | None = None, key_id: UUID | None = None) -> None:
+    now, before = services().clock(), session.get(_TOKEN)
+    async with services().database.session() as database:
+        if before:
+            await sessions.end(database, before)
+        token = sessions.begin(database, now, user_id=user_id, key_id=key_id)
+    async with services().database.connection() as connection:
+        await sessions.begun(connection, now, token)
+    session.clear()
+    session.permanent = True
+    session[_TOKEN] = token
+
+
+async def _count_try(email: str) -> None:
+    """Every try counts, so that a right guess is not told from a wrong one by it."""
+    # A hash: the table of limits is no list of who has an account, or of what was typed into the wrong field.
+    account = hashlib.sha256(email.strip().lower().encode()).hexdigest()
+    decision = await services().limiter.take(f"sign-in:{account}", TRIES)
+    if not decision.granted:
+        raise RateLimited(
+            f"Too many tries for this address; wait {decision.retry_after_seconds} seconds and try again.",
+            retry_after_seconds=decision.retry_after_seconds,
+        )
