@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import asyncpg
 import pytest
 from sqlmodel.ext.asyncio.session import AsyncSession
-from structlog.testing import capture_logs
+from structlog import wrap_logger
+from structlog.testing import LogCapture
 
 from runtally.db import database as module
 from runtally.db.database import Database
@@ -45,12 +46,14 @@ async def hasty(database_url: str) -> AsyncIterator[Database]:
 
 
 @both
-async def test_nobody_listening_is_out_of_reach(run: Run) -> None:
+async def test_nobody_listening_is_out_of_reach(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = LogCapture()
+    monkeypatch.setattr(module, "log", wrap_logger(None, processors=[logs]))
     async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as away:
-        with capture_logs() as logs, pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable):
             await run(away, "SELECT 1")
 
-    assert [(event["event"], event["cause"]) for event in logs] == [("store_unavailable", "ConnectionRefusedError")]
+    assert [(event["event"], event["cause"]) for event in logs.entries] == [("store_unavailable", "ConnectionRefusedError")]
 
 
 @both
