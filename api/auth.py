@@ -19,7 +19,7 @@ from runtally.reporting.document import SIGNATURE_HEADER, is_signed
 CHALLENGE = 'Bearer realm="runtally"'
 DEVELOPER = Actor(ActorKind.DEVELOPER, "developer", frozenset({Scope.ADMIN}))
 _RELAY = Actor(ActorKind.SYSTEM, "relay", frozenset())
-_INGEST = Actor(ActorKind.INGEST, "ingest", frozenset({Scope.RUNS_WRITE}))
+INGEST = Actor(ActorKind.INGEST, "ingest", frozenset({Scope.RUNS_WRITE}))
 
 
 def bearer() -> str | None:
@@ -41,7 +41,7 @@ async def ingest_actor() -> Actor:
         raise MissingKey("Send the ingest key in the header Authorization: Bearer <key>, or x-api-key.")
     async with wrong_keys_limited():
         if is_any_of(sent, settings.ingest_api_key):
-            return _INGEST
+            return INGEST
         if not settings.ingest_project_keys:
             raise InvalidKey
         holder = await _holder(sent)

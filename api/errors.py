@@ -1,5 +1,6 @@
 """Domain and framework errors to the contract's JSON error shape: the only place that knows which status is which."""
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -9,7 +10,7 @@ from quart import Response
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from api.auth import CHALLENGE
-from api.reply import reply
+from api.reply import JSON, encoded
 from runtally import errors
 from runtally.errors import BodyTooLarge, Detail, RateLimited, RuntallyError
 
@@ -92,22 +93,35 @@ def known(error: Exception) -> RuntallyError | HTTPException | None:
     return None
 
 
-async def respond(error: Exception) -> Response:
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that says what went wrong, as any server could send it."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def refusal(error: Exception) -> Refusal:
     """The error as the contract's JSON."""
     shown = known(error) or RuntallyError()
     status = status_of(shown)
-    response = reply(Failure(error=_problem(shown, status)), status)
+    headers = {}
     if isinstance(shown, errors.MissingKey | errors.InvalidKey):
-        response.headers["WWW-Authenticate"] = CHALLENGE
+        headers["WWW-Authenticate"] = CHALLENGE
     if isinstance(shown, errors.StoreUnavailable):
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, RateLimited):
-        response.headers["Retry-After"] = str(shown.retry_after_seconds)
+        headers["Retry-After"] = str(shown.retry_after_seconds)
     if isinstance(shown, HTTPException):
-        for name, value in shown.get_headers():
-            if name in {"Allow", "Retry-After"}:
-                response.headers[name] = value
-    return response
+        headers |= {name: value for name, value in shown.get_headers() if name in {"Allow", "Retry-After"}}
+    return Refusal(status, encoded(Failure(error=_problem(shown, status))), headers)
+
+
+async def respond(error: Exception) -> Response:
+    """The error as Quart's answer."""
+    refused = refusal(error)
+    return Response(refused.body, refused.status, refused.headers, content_type=JSON)
 
 
 def _problem(shown: RuntallyError | HTTPException, status: int) -> Problem:

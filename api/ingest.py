@@ -136,10 +136,10 @@ async def post_ingest() -> ResponseReturnValue:
     """
     on_error = OnError.parse(request.args.get("onError"))
     receipt = await services().ingest.accept(await sent_request(), by=actor(), on_error=on_error)
-    return reply(_answer(receipt))
+    return reply(answer_to(receipt))
 
 
-def _answer(receipt: Receipt) -> IngestedRun | IngestedBatch:
+def answer_to(receipt: Receipt) -> IngestedRun | IngestedBatch:
     duplicates, warnings = receipt.duplicates or UNSET, receipt.warnings or UNSET
     if not receipt.is_batch:
         return IngestedRun(id=receipt.ids[0], duplicates=duplicates, warnings=warnings)

@@ -67,6 +67,7 @@ def _write(described: dict[str, object], options: Options, rows: list[Row], size
         "rows": [asdict(row) | {"verdict": row.verdict, "figures": _figures(row.figures)} for row in rows],
         "sizes": [asdict(size) for size in sizes],
     }
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
     plot.write(sizes, folder / "results.svg")
 

@@ -68,25 +68,26 @@ class ContentRule:
         """The metadata without the values whose keys name content. Nesting must have been limited before."""
         if not self.content_keys:
             return Scrubbed(dict(metadata), dropped=False)
-        dropped = False
+        dropped: list[None] = []
+        return Scrubbed(self._kept_of(metadata, dropped, counted=False), bool(dropped))
 
-        def kept(value: Any, *, counted: bool) -> Any:  # noqa: ANN401  # Metadata is any JSON value.
-            nonlocal dropped
-            if isinstance(value, list):
-                return [kept(item, counted=counted) for item in value]
-            if not isinstance(value, dict):
-                return value
-            clean = {}
-            for key, item in value.items():
-                meaning = _meaning(self.content_keys, key)
-                counts = counted or meaning.counted
-                if meaning.content and not (counts and _holds_counts(item)):
-                    dropped = True
-                else:
-                    clean[key] = kept(item, counted=counts)
-            return clean
+    def _kept_of(self, item: Mapping[str, Any], dropped: list[None], *, counted: bool) -> dict[str, Any]:
+        clean = {}
+        for key, value in item.items():
+            meaning = _meaning(self.content_keys, key)
+            counts = counted or meaning.counted
+            if meaning.content and not (counts and _holds_counts(value)):
+                dropped.append(None)
+            elif isinstance(value, dict | list):
+                clean[key] = self._kept(value, dropped, counted=counts)
+            else:
+                clean[key] = value
+        return clean
 
-        return Scrubbed(kept(dict(metadata), counted=False), dropped)
+    def _kept(self, value: Any, dropped: list[None], *, counted: bool) -> Any:  # noqa: ANN401  # Metadata is any JSON value.
+        if isinstance(value, list):
+            return [self._kept(item, dropped, counted=counted) for item in value]
+        return self._kept_of(value, dropped, counted=counted) if isinstance(value, dict) else value
 
 
 class _Meaning(NamedTuple):

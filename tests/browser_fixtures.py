@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ARGUMENTS = [
@@ -19,6 +19,9 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# What never comes is waited for that long; a busy machine is slow, not wrong.
+PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   reportViolation(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
@@ -67,5 +70,5 @@ def page(context: BrowserContext, complaints: Complaints) -> Page:
     page = context.new_page()
     page.on("console", complaints.hear)
     page.on("pageerror", lambda error: complaints.seen.append(f"uncaught: {error}"))
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE_MS)
     return page

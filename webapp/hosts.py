@@ -6,6 +6,7 @@ from quart import request
 
 from api.current import services
 from runtally.errors import Forbidden
+from runtally.settings import Settings
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -13,14 +14,19 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 async def refuse_foreign_names() -> None:
     """Refuses requests to another name than this machine's own, as DNS rebinding makes a browser send. Raises `Forbidden`."""
     settings = services().settings
-    if not settings.service_dev_mode or settings.service_dev_mode_allow_remote:
-        return
     host = request.headers.get("Host")
-    if host is not None and _name(host) not in {*LOOPBACK, settings.host.lower()}:
+    if host is not None and is_foreign(host, settings):
         raise Forbidden(
             f"In dev mode everybody is admin, so it answers only on this machine: open http://localhost:{settings.port}, or "
             "set SERVICE_DEV_MODE_ALLOW_REMOTE=1 where all who can reach it may be admin."
         )
+
+
+def is_foreign(host: str, settings: Settings) -> bool:
+    """Whether a request with this Host header must be refused."""
+    if not settings.service_dev_mode or settings.service_dev_mode_allow_remote:
+        return False
+    return _name(host) not in {*LOOPBACK, settings.host.lower()}
 
 
 def _name(host: str) -> str | None:

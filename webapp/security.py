@@ -31,11 +31,14 @@ class SignInRequired(RuntallyError):
     message = "Sign in to see this page."
 
 
+def headers_for(*, is_secure: bool) -> dict[str, str]:
+    """What every answer says to a browser."""
+    return HEADERS | {"Strict-Transport-Security": "max-age=31536000"} if is_secure else HEADERS
+
+
 async def add_headers(response: Response) -> Response:
-    for name, value in HEADERS.items():
+    for name, value in headers_for(is_secure=request.is_secure).items():
         response.headers.setdefault(name, value)
-    if request.is_secure:
-        response.headers["Strict-Transport-Security"] = "max-age=31536000"
     return response
 
 

@@ -85,10 +85,14 @@ class Tracing:
 
 async def begin() -> None:
     """The hook that runs first: makes the id known to the application, and the route to the log."""
-    exchange = _exchange.get()
-    g.request_id = exchange.request_id
+    g.request_id = _exchange.get().request_id
     if request.url_rule is not None:
-        exchange.route = request.url_rule.rule
+        matched(request.url_rule.rule)
+
+
+def matched(route: str) -> None:
+    """Note the pattern of the route that answers."""
+    _exchange.get().route = route
 
 
 def failed(error: Exception) -> None:

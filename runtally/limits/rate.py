@@ -7,28 +7,35 @@ next is refused, and one more passes after each interval.
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache, cached_property
 from math import ceil
 
 SECOND_NS = 1_000_000_000
 MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rate:
     """So many in a period, and as many at once."""
 
     count: int
     period: timedelta = MINUTE
 
-    @property
+    @cached_property
     def interval_ns(self) -> int:
         """From one grant to the next at the steady rate; whole, so that all stores compute the same."""
         return max(round(self.period.total_seconds() * SECOND_NS) // self.count, 1)
 
-    @property
+    @cached_property
     def burst_ns(self) -> int:
         """A multiple of the interval, not the period itself, so that exactly `count` pass at once whatever it is."""
         return self.interval_ns * self.count
+
+
+@cache
+def per_minute(count: int) -> Rate:
+    """The same object each time, so that nothing of it is computed for every request."""
+    return Rate(count)
 
 
 @dataclass(frozen=True, slots=True)

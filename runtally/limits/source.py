@@ -1,5 +1,6 @@
 """Whom a limit by address holds responsible. Pure."""
 
+from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 UNKNOWN = "unknown"
@@ -7,6 +8,7 @@ UNKNOWN = "unknown"
 _NETWORK_BITS = 64
 
 
+@lru_cache(maxsize=4096)
 def source_of(address: str | None) -> str:
     """The address for IPv4, its network for IPv6; all whose address is unknown are one."""
     try:

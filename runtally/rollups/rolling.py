@@ -108,12 +108,15 @@ rolled_runs AS (
 GROUP BY 1, 2, 3, 4
 ),
 rolled_latencies AS (
-  SELECT project_id,
-         {bucket_of("occurred_at", FINEST)} AS bucket,
-         {LATENCY} AS latency,
-         sum({weight}) AS runs
-    FROM {runs}
-   WHERE latency_ms IS NOT NULL
+  SELECT project_id, bucket, {IF_CROWDED} AS latency, sum(runs) AS runs
+    FROM (SELECT *, count(*) OVER (PARTITION BY project_id, bucket) AS different
+            FROM (SELECT project_id,
+                         {bucket_of("occurred_at", FINEST)} AS bucket,
+                         {LATENCY} AS latency,
+                         sum({weight}) AS runs
+                    FROM {runs}
+                   WHERE latency_ms IS NOT NULL
+                GROUP BY 1, 2, 3) AS each) AS counted
 GROUP BY 1, 2, 3
 ),
 {spreading("rolled_runs", "rolled_latencies", now=now)}"""  # noqa: S608  # Names and expressions of the declaration.

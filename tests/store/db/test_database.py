@@ -53,7 +53,9 @@ async def test_nobody_listening_is_out_of_reach(run: Run, monkeypatch: pytest.Mo
         with pytest.raises(StoreUnavailable):
             await run(away, "SELECT 1")
 
-    assert [(event["event"], event["cause"]) for event in logs.entries] == [("store_unavailable", "ConnectionRefusedError")]
+    assert [(event["event"], event["cause"]) for event in logs.entries] == [
+        ("store_unavailable", "ConnectionRefusedError")
+    ]
 
 
 @both
