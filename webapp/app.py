@@ -14,7 +14,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
-from webapp import assets, hosts, security, sessions, tracing
+from webapp import assets, caching, hosts, security, sessions, tracing
 from webapp.express import ExpressLane
 
 
@@ -42,6 +42,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     # Quart runs these last to first: the headers are on compressed answers and errors too.
     app.after_request(security.add_headers)
     app.after_request(assets.compress)
+    app.after_request(caching.confirm)
     # How Quart takes any ASGI middleware.
     app.asgi_app = tracing.Tracing(ExpressLane(app.asgi_app, app))  # type: ignore[arg-type, assignment, method-assign]
     return app

@@ -11,6 +11,7 @@ from quart import Response, request
 from api.current import actor, services
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
+from webapp.caching import ASK_FIRST
 from webapp.templating import templates
 
 THEME_COOKIE = "theme"
@@ -96,8 +97,7 @@ async def render(page: Page, status: int = 200) -> Response:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
     response = Response(html, status)
     response.vary.update(VARY)
-    # Kept for Back, but never shown as new: the figures change with every run.
-    response.headers["Cache-Control"] = "private, no-cache"
+    response.headers["Cache-Control"] = ASK_FIRST
     if said:
         response.delete_cookie(SAID_COOKIE)
     return response

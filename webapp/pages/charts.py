@@ -12,6 +12,7 @@ from runtally.db.database import Connection
 from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums
 from runtally.metrics.report import Ranking
 from runtally.metrics.window import Window
+from webapp.caching import ASK_FIRST
 from webapp.charts import series
 from webapp.charts.colours import shared_slots
 from webapp.charts.series import Chart, Split
@@ -29,7 +30,7 @@ async def chart(name: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, view.project_id)
     async with services().database.connection() as connection:
         drawn = await _read_chart(connection, Metric(name), view, services().clock())
-    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": "private, no-cache"})
+    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
 def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Measure
 from runtally.metrics.window import Range
 from webapp import formats, measures
+from webapp.caching import ASK_FIRST
 from webapp.charts import verdicts as charts
 from webapp.charts.series import RANGE_NAMES, Chart
 from webapp.links import choice, unescaped
@@ -139,7 +140,7 @@ async def chart(name: str) -> ResponseReturnValue:
         demand(actor(), Scope.METRICS_READ, project_id)
     comparison = await _read(pair, places)
     found = _chart(Measure(name), comparison, [experiment_id for _, experiment_id in places])
-    return Response(found.payload(), content_type="application/json", headers={"Cache-Control": "private, no-cache"})
+    return Response(found.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
 def _place(key: str | None) -> tuple[str, str]:

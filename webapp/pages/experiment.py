@@ -15,6 +15,7 @@ from runtally.experiments.read import Judged, Past, history, verdict_on
 from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Measure, Outcome
 from webapp import formats, measures
+from webapp.caching import ASK_FIRST
 from webapp.charts import verdicts as charts
 from webapp.charts.series import Chart
 from webapp.charts.verdicts import Day
@@ -112,7 +113,7 @@ async def chart(project_id: str, experiment_id: str, name: str) -> ResponseRetur
     found = dict(_charts(judged, past)).get(Measure(name))
     if found is None:
         raise NotFound("This experiment has no such limit.")
-    return Response(found.payload(), content_type="application/json", headers={"Cache-Control": "private, no-cache"})
+    return Response(found.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
 async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:
