@@ -21,7 +21,7 @@ from runtally.db.migrate import History, upgrade
 from runtally.settings import Settings
 
 INGEST_KEY = "ingest-key-of-the-tests"
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
