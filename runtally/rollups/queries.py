@@ -35,15 +35,13 @@ _SHOULD_BE = f"""
         GROUP BY {{groups}}) AS counted
          CROSS JOIN {GRAIN_ROWS}
    WHERE kept IS NULL OR {bucket_of("quarter", "minutes")} >= $4::timestamptz - kept"""  # noqa: S608  # Names of the declaration, here and below.
-_IS = f"""
+_KEPT = f"""
   SELECT grain, bucket, {{columns}}
     FROM {{table}} JOIN {GRAIN_ROWS} ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""  # noqa: S608
+   WHERE {{projects}} AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""  # noqa: S608
+_IS = _KEPT.replace("{projects}", "project_id = $1")
 # All projects together should be the sum over each.
-_SUM_OF_PROJECTS = """
-  SELECT grain, bucket, {columns}
-    FROM {table}
-   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL"""
+_SUM_OF_PROJECTS = _KEPT.replace("{projects}", "project_id <> $1")
 _UNNESTED = "latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)"
 
 
