@@ -25,6 +25,14 @@ async def test_a_project_shows_its_figures(reader: Browser, post: Post, project_
     assert "Tokens 3,000 2,000 in · 1,000 out" in text
 
 
+async def test_its_runs_are_a_link_away_with_what_is_looked_at(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+
+    html = await html_of(reader, f"/projects/{project_id}?range=30d&status=error")
+
+    assert f'<a href="/runs?project={project_id}&amp;status=error&amp;range=30d">Runs</a>' in html
+
+
 async def test_the_tab_says_cost_range_and_name(reader: Browser, post: Post, project_id: str) -> None:
     await post()
 

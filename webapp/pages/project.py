@@ -30,6 +30,7 @@ class ProjectPage(Page):
     panel: Panel
     overview_name: str
     overview_url: str
+    runs_url: str
 
     @property
     def document_title(self) -> str:
@@ -49,5 +50,6 @@ async def project(project_id: str) -> ResponseReturnValue:
         panel=panel_of(found.report, view, now, project_id),
         overview_name=overview_name(actor().project_id),
         overview_url=view.but(project_id=None, only=EVERY_RUN, is_live=False).url,
+        runs_url=view.runs_url(),
     )
     return await render(page)
