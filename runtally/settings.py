@@ -83,7 +83,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=False)
 
-    # The URLs of databases hold passwords.
+    # URLs may hold passwords.
     database_url: str | None = Field(
         None,
         repr=False,
@@ -117,6 +117,7 @@ class Settings(BaseSettings):
     )
     service_sync_url: str | None = Field(
         None,
+        repr=False,
         description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default.",
     )
     relay: RelayMode = Field(

@@ -53,6 +53,11 @@ _OUT_OF_REACH = (
 # The driver's word for a connection that went away under it. It says the same of mistakes of ours, in other words.
 _CLOSED = re.compile(r"\b(?:(?:connection|pool) is (?:closed|closing)|connection has been released back to the pool)\b")
 
+_WRITE = (
+    "write DATABASE_URL and REPORTING_DATABASE_URL as postgresql://user:password@host:5432/name, with %40 for an @ in the "
+    "password."
+)
+
 log = structlog.get_logger()
 
 
@@ -63,10 +68,11 @@ def parse_url(database_url: str) -> URL:
     """
     try:
         url = make_url(database_url)
-    except ArgumentError:
-        raise SettingsError("DATABASE_URL is not a URL; write postgresql://user:password@host:5432/name.") from None
+    # A port that is no number is a ValueError, whose message quotes it: a password with a colon may stand there.
+    except (ArgumentError, ValueError):
+        raise SettingsError("A database URL is not a URL; " + _WRITE) from None
     if url.get_backend_name() not in {"postgres", "postgresql"}:
-        raise SettingsError("DATABASE_URL must be a Postgres URL; write postgresql://user:password@host:5432/name.")
+        raise SettingsError("A database URL must be one of Postgres; " + _WRITE)
     return url.set(drivername="postgresql+asyncpg")
 
 

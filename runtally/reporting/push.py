@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import httpx
 import msgspec
 
-from runtally.errors import NotConfigured
+from runtally.errors import NotConfigured, SettingsError
 from runtally.reporting.document import SIGNATURE_HEADER, sign
 from runtally.settings import Settings
 
@@ -81,9 +81,15 @@ class Pusher:
 
 
 def sync_url(settings: Settings) -> str:
-    """Where documents go: SERVICE_SYNC_URL, to which the path is added if it has none, else this service itself."""
+    """Where documents go: SERVICE_SYNC_URL, to which the path is added if it has none, else this service itself.
+
+    Raises `SettingsError` for a URL that is none, without repeating it.
+    """
     if settings.service_sync_url:
-        url = httpx.URL(settings.service_sync_url)
+        try:
+            url = httpx.URL(settings.service_sync_url)
+        except httpx.InvalidURL:
+            raise SettingsError("SERVICE_SYNC_URL is not a URL; write https://receiver.example.") from None
         return str(url.copy_with(path=PATH) if url.path in {"", "/"} else url)
     return f"{settings.own_url()}{PATH}"
 

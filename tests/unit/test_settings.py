@@ -2,7 +2,9 @@
 
 import pytest
 
+from runtally.db.database import parse_url
 from runtally.errors import SettingsError
+from runtally.log import described
 from runtally.settings import LogLevel, load_settings
 
 
@@ -13,15 +15,36 @@ def test_dev_mode_is_on_for_exactly_1(monkeypatch: pytest.MonkeyPatch, value: st
     assert load_settings().service_dev_mode is is_on
 
 
-def test_the_settings_do_not_show_the_passwords_of_databases() -> None:
+def test_the_settings_do_not_show_the_passwords_of_urls() -> None:
     url = "postgresql://me:hunter2@db/runtally"
 
     settings = load_settings(
-        database_url=url, reporting_database_url=url, rate_limit_redis_url=url, secret_key="hunter2"
+        database_url=url,
+        reporting_database_url=url,
+        rate_limit_redis_url=url,
+        service_sync_url="https://me:hunter2@receiver",
+        secret_key="hunter2",
     )
 
     assert "hunter2" not in repr(settings) + str(settings)
     assert settings.database_url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hunter2",
+        "mysql://me:hunter2@db/runtally",
+        "postgresql://me@db:hunter2/runtally",
+        "postgresql://me:hunter2@[::1/x",
+        "postgresql://me:p/w@db:hunter2/x",
+    ],
+)
+def test_a_database_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(SettingsError, match="REPORTING_DATABASE_URL") as caught:
+        parse_url(url)
+
+    assert "hunter2" not in described(caught.value)
 
 
 def test_a_mistyped_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

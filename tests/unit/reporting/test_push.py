@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtally.errors import NotConfigured
+from runtally.errors import NotConfigured, SettingsError
 from runtally.reporting.push import Pusher, sync_url
 from tests.serving import settings_for
 
@@ -26,3 +26,10 @@ def test_documents_go_to_this_service_unless_a_url_says_otherwise(settings: dict
 def test_without_a_secret_there_is_nothing_to_sign_with() -> None:
     with pytest.raises(NotConfigured):
         Pusher(settings_for("postgresql://h/d"))
+
+
+def test_a_url_that_is_none_is_refused_without_repeating_it() -> None:
+    with pytest.raises(SettingsError) as caught:
+        sync_url(settings_for("postgresql://h/d", service_sync_url="http://me@receiver:hunter2"))
+
+    assert "hunter2" not in str(caught.value)
