@@ -43,7 +43,7 @@ class Pusher:
         if not settings.service_sync_sign:
             raise NotConfigured("Set SERVICE_SYNC_SIGN, the secret that signs what the relay pushes.")
         self._secret = settings.service_sync_sign[0].get_secret_value()
-        self.url = sync_url(settings)
+        self._url = httpx.URL(sync_url(settings))
         self._client = httpx.AsyncClient(
             timeout=ANSWER_SECONDS,
             limits=httpx.Limits(
@@ -61,11 +61,16 @@ class Pusher:
     ) -> None:
         await self._client.aclose()
 
+    @property
+    def receiver(self) -> str:
+        """The URL that is pushed to, without what may be a secret in it."""
+        return str(self._url.copy_with(userinfo=b"", query=None))
+
     async def push(self, document: bytes) -> Refusal | None:
         """None when the document was taken."""
         headers = {"Content-Type": "application/json", SIGNATURE_HEADER: sign(document, self._secret)}
         try:
-            response = await self._client.post(self.url, content=document, headers=headers)
+            response = await self._client.post(self._url, content=document, headers=headers)
         except httpx.TimeoutException:
             return Refusal(Fault.UNREACHED, f"no answer within {ANSWER_SECONDS:g} s")
         except httpx.ConnectError:

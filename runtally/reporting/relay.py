@@ -75,7 +75,7 @@ class Relay:
         """
         done = await self.run_pass(stop)
         if done.is_futile:
-            raise ReceiverUnavailable(f"{self._pusher.url} did not take runs: {done.failed[-1].error}.")
+            raise ReceiverUnavailable(f"{self._pusher.receiver} did not take runs: {done.failed[-1].error}.")
         return done.claimed >= BATCH or bool(done.released)
 
     async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:

@@ -63,5 +63,5 @@ async def _push_until_a_signal(settings: Settings, database: Database) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with Pusher(settings) as pusher:
-        click.echo(f"Pushing runs to {pusher.url}; Ctrl-C ends it.")
+        click.echo(f"Pushing runs to {pusher.receiver}; Ctrl-C ends it.")
         await repeat(relay_job(Relay(database, pusher, system_clock, settings.relay_concurrency)), stop)

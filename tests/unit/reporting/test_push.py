@@ -33,3 +33,9 @@ def test_a_url_that_is_none_is_refused_without_repeating_it() -> None:
         sync_url(settings_for("postgresql://h/d", service_sync_url="http://me@receiver:hunter2"))
 
     assert "hunter2" not in str(caught.value)
+
+
+async def test_the_receiver_is_named_without_what_may_be_a_secret() -> None:
+    url = "https://me:hunter2@receiver.example/runs?token=hunter2"
+    async with Pusher(settings_for("postgresql://h/d", service_sync_url=url, service_sync_sign="s")) as pusher:
+        assert pusher.receiver == "https://receiver.example/runs"
