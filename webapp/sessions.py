@@ -1,5 +1,6 @@
 """Signing in and out: the browser keeps a signed cookie with a random token, the database what it stands for."""
 
+import asyncio
 import hashlib
 from datetime import timedelta
 from uuid import UUID
@@ -14,11 +15,15 @@ from runtally.access.keys import verify
 from runtally.audit import Actor
 from runtally.errors import InvalidCredentials, NotConfigured, RateLimited
 from runtally.limits.rate import Rate
+from runtally.limits.source import source_of
 from runtally.models.user import User
 from runtally.settings import Settings
 
-# Ten guesses at once, then one a minute; whoever mistypes a password has time enough.
+# From one address at one account: ten guesses at once, then one a minute; whoever mistypes a password has time enough.
 TRIES = Rate(10, timedelta(minutes=10))
+# From all addresses together. Past that a try is not refused, for it may be the owner's, but takes longer.
+TRIES_OF_ALL = Rate(100, timedelta(hours=1))
+SLOW_SECONDS = 3.0
 _TOKEN = "token"  # noqa: S105  # Where in the cookie it is.
 
 
@@ -120,12 +125,15 @@ async def _begin(*, user_id: UUID | None = None, key_id: UUID | None = None) -> 
 
 
 async def _count_try(email: str) -> None:
-    """Every try counts, so that a right guess is not told from a wrong one by it."""
+    """Every try counts, so that a right guess is not told from a wrong one by it. Raises `RateLimited`."""
     # A hash: the table of limits is no list of who has an account, or of what was typed into the wrong field.
     account = hashlib.sha256(email.strip().lower().encode()).hexdigest()
-    decision = await services().limiter.take(f"sign-in:{account}", TRIES)
+    limiter = services().limiter
+    decision = await limiter.take(f"sign-in:{account}:{source_of(request.remote_addr)}", TRIES)
     if not decision.granted:
         raise RateLimited(
             f"Too many tries for this address; wait {decision.retry_after_seconds} seconds and try again.",
             retry_after_seconds=decision.retry_after_seconds,
         )
+    if not (await limiter.take(f"sign-in-of-all:{account}", TRIES_OF_ALL)).granted:
+        await asyncio.sleep(SLOW_SECONDS)

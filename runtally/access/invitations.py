@@ -11,8 +11,10 @@ from uuid import UUID
 
 from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
+from sqlmodel.sql.expression import SelectOfScalar
 
 from runtally.access import users
+from runtally.access.joining_queries import lock_joining
 from runtally.access.roles import Grant, user_actor
 from runtally.access.sessions import hash_of
 from runtally.audit import Actor, Change, record
@@ -36,10 +38,12 @@ class Newcomer:
 
 
 async def set_up(session: AsyncSession, now: datetime) -> str | None:
-    """The token of a link for the first admin; None when there are users already.
+    """The token of a link for the first admin; None when there are users already. Links that expired are forgotten.
 
     Links that other servers printed work on: the first one that is used ends the others.
     """
+    await lock_joining(session)
+    await session.exec(delete(Invitation).where(col(Invitation.expires_at) <= now))
     if await users.any_exist(session):
         return None
     return _made(session, now, SET_UP_LIFETIME, role=Role.ADMIN)
@@ -67,17 +71,25 @@ async def new_password(session: AsyncSession, now: datetime, by: Actor, user: Us
 
 
 async def opened(session: AsyncSession, now: datetime, token: str) -> Invitation:
-    """The invitation that the link is for. Raises `InvalidLink`."""
-    query = select(Invitation).where(col(Invitation.token_hash) == hash_of(token), col(Invitation.expires_at) > now)
-    # Locked, so that a link that is sent twice at once works once.
-    invitation = (await session.exec(query.with_for_update())).one_or_none()
-    if invitation is None:
+    """The invitation that the link is for, to look at. Raises `InvalidLink`."""
+    return _demanded((await session.exec(_of_token(now, token))).one_or_none())
+
+
+async def claimed(session: AsyncSession, now: datetime, token: str) -> Invitation:
+    """The invitation that the link is for, to be used up: a link that is sent twice at once works once.
+
+    Raises `InvalidLink`, also for the first admin's link when there are users already.
+    """
+    await lock_joining(session)
+    # Locked as well, because an admin may withdraw it at this moment.
+    invitation = _demanded((await session.exec(_of_token(now, token).with_for_update())).one_or_none())
+    if invitation.email is None and await users.any_exist(session):
         raise InvalidLink
     return invitation
 
 
 async def accept(session: AsyncSession, now: datetime, invitation: Invitation, newcomer: Newcomer) -> User:
-    """The user that the link makes. Raises `InvalidUser`."""
+    """The user that the link makes; the invitation must be `claimed`. Raises `InvalidUser`."""
     email = invitation.email or users.parse_email(newcomer.email)
     if await users.named(session, email):
         raise users.refused("email", "This address has an account already; sign in with it.")
@@ -103,9 +115,8 @@ async def accept(session: AsyncSession, now: datetime, invitation: Invitation, n
 
 
 async def reset(session: AsyncSession, invitation: Invitation, password_hash: str) -> User:
-    """Give the user of the link the password; they are signed out everywhere."""
+    """Give the user of the link the password; they are signed out everywhere. The invitation must be `claimed`."""
     account = await users.found(session, _user_of(invitation))
-    await session.delete(invitation)
     by = user_actor(account.user.id, account.user.email, {}, is_admin=account.user.is_admin)
     await users.set_password(session, by, account.user, password_hash)
     return account.user
@@ -129,12 +140,18 @@ async def withdraw(session: AsyncSession, by: Actor, invitation_id: UUID) -> Inv
     return invitation
 
 
-async def forget_expired(session: AsyncSession, now: datetime) -> None:
-    await session.exec(delete(Invitation).where(col(Invitation.expires_at) <= now))
-
-
 async def _drop_set_up_links(session: AsyncSession) -> None:
     await session.exec(delete(Invitation).where(col(Invitation.email).is_(None)))
+
+
+def _of_token(now: datetime, token: str) -> SelectOfScalar[Invitation]:
+    return select(Invitation).where(col(Invitation.token_hash) == hash_of(token), col(Invitation.expires_at) > now)
+
+
+def _demanded(invitation: Invitation | None) -> Invitation:
+    if invitation is None:
+        raise InvalidLink
+    return invitation
 
 
 def _made(  # noqa: PLR0913  # The columns of a row.

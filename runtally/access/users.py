@@ -1,12 +1,13 @@
 """Users: find, list, sign in, and change what they may do. How somebody becomes one is in `invitations`."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlmodel import col, select
+from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import passwords, sessions
@@ -14,7 +15,7 @@ from runtally.access.roles import Grant
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
 from runtally.models.project import Project
-from runtally.models.user import Membership, Role, User
+from runtally.models.user import Invitation, Membership, Role, User
 
 MAX_NAME = 128
 MAX_EMAIL = 254
@@ -56,7 +57,8 @@ async def any_exist(session: AsyncSession) -> bool:
 async def listed(session: AsyncSession) -> Sequence[Account]:
     """All users, by address."""
     users = (await session.exec(select(User).order_by(User.email))).all()
-    roles: dict[UUID, dict[str, Role]] = {user.id: {} for user in users}
+    # Somebody may join between the two queries.
+    roles: defaultdict[UUID, dict[str, Role]] = defaultdict(dict)
     for membership in await session.exec(select(Membership).order_by(Membership.project_id)):
         roles[membership.user_id][membership.project_id] = Role(membership.role)
     return [Account(user, roles[user.id]) for user in users]
@@ -84,10 +86,11 @@ async def check_password(user: User | None, password: str) -> User:
 
 
 async def set_password(session: AsyncSession, by: Actor, user: User, password_hash: str) -> None:
-    """Signs the user out everywhere: whoever knew the old password is out as well."""
+    """Signs the user out everywhere and ends their links: whoever knew the old password or has a link is out as well."""
     user.password_hash = password_hash
     session.add(user)
     await sessions.end_all(session, user.id)
+    await session.exec(delete(Invitation).where(col(Invitation.user_id) == user.id))
     record(session, by, Change("user.password_set", user.email))
 
 

@@ -1,14 +1,19 @@
 """People: the first admin's link, invitations, passwords, sessions."""
 
+import asyncio
+import hashlib
 import re
+import time
 from datetime import timedelta
 from http.cookies import SimpleCookie
 
 import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
+from structlog.testing import capture_logs
 
-from runtally.access import invitations
+from api.current import EXTENSION
+from runtally.access import invitations, users
 from runtally.access.roles import Grant
 from runtally.access.sessions import IDLE_LIFETIME, LIFETIME
 from runtally.audit import OPERATOR
@@ -17,6 +22,7 @@ from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
+from webapp import sessions
 
 
 async def sign_in(browser: Browser, email: str, password: str = PASSWORD) -> int:
@@ -76,6 +82,45 @@ async def test_a_link_works_once(invite: Invite, stranger: Browser, database: Da
     assert "was used before" in await again.get_data(as_text=True)
 
 
+async def test_a_link_is_kept_by_nothing_and_opening_it_waits_for_nobody(
+    invite: Invite, stranger: Browser, database: Database
+) -> None:
+    _, email = await invite(Role.ADMIN)
+    async with database.session() as session:
+        user = await users.named(session, email)
+        assert user
+        token = await invitations.new_password(session, system_clock(), OPERATOR, user)
+
+    async with database.session() as session:
+        await invitations.claimed(session, system_clock(), token)
+        with capture_logs() as logs:
+            opened = await stranger.get(f"/join?token={token}")
+            mistyped = await stranger.get(f"/join?token={token}x")
+
+    assert (opened.status_code, mistyped.status_code) == (200, 404)
+    for response in (opened, mistyped):
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+    assert [event["route"] for event in logs if event["event"] == "request"] == ["/join", "/join"]
+    assert token not in str(logs)
+
+
+async def test_a_link_for_a_new_password_ends_when_the_password_changes(
+    invite: Invite, stranger: Browser, database: Database
+) -> None:
+    browser, email = await invite(Role.ADMIN)
+    async with database.session() as session:
+        user = await users.named(session, email)
+        assert user
+        token = await invitations.new_password(session, system_clock(), OPERATOR, user)
+    assert (await stranger.get(f"/join?token={token}")).status_code == 200
+
+    form = {"current": PASSWORD, "password": "another horse battery", "again": "another horse battery"}
+    await browser.post("/account/password", form=form)
+
+    assert (await stranger.get(f"/join?token={token}")).status_code == 404
+
+
 async def test_a_link_expires(database: Database, stranger: Browser, project_id: str) -> None:
     async with database.session() as session:
         earlier = system_clock() - invitations.LIFETIME
@@ -121,7 +166,9 @@ async def test_a_password_opens_and_a_wrong_one_does_not(invite: Invite, strange
     assert (await stranger.get("/account")).status_code == 200
 
 
-async def test_guesses_at_an_account_are_slowed_down_and_the_right_one_too(invite: Invite, stranger: Browser) -> None:
+async def test_guesses_from_an_address_are_refused_after_a_while_the_right_one_too(
+    invite: Invite, stranger: Browser
+) -> None:
     _, email = await invite(Role.ADMIN)
     # The first of ten was a right one.
     for _ in range(9):
@@ -132,6 +179,21 @@ async def test_guesses_at_an_account_are_slowed_down_and_the_right_one_too(invit
     assert response.status_code == 429
     assert int(response.headers["Retry-After"]) > 30
     assert "Too many tries" in await response.get_data(as_text=True)
+
+
+async def test_guesses_from_everywhere_make_signing_in_slow_but_lock_nobody_out(
+    invite: Invite, stranger: Browser, closed_app: Quart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, email = await invite(Role.ADMIN)
+    account = hashlib.sha256(email.encode()).hexdigest()
+    limiter = closed_app.extensions[EXTENSION].limiter
+    guesses = (limiter.take(f"sign-in-of-all:{account}", sessions.TRIES_OF_ALL) for _ in range(200))
+    await asyncio.gather(*guesses)
+    monkeypatch.setattr(sessions, "SLOW_SECONDS", 0.2)
+    started = time.monotonic()
+
+    assert await sign_in(stranger, email) == 303
+    assert time.monotonic() - started >= 0.2
 
 
 async def test_signing_in_makes_a_new_session_and_ends_the_old(invite: Invite, closed_app: Quart) -> None:

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from runtally.access.invitations import forget_expired, set_up
+from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.embedded import database_url, kept_up
@@ -154,7 +154,6 @@ async def _set_up_token(settings: Settings, url: str) -> str | None:
         return None
     with suppress(StoreUnavailable):
         async with Database(url) as database, database.session() as session:
-            await forget_expired(session, system_clock())
             return await set_up(session, system_clock())
     return None
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from quart import Blueprint, request, url_for
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.access import public
@@ -36,6 +36,14 @@ class JoinPage(Page):
     @property
     def document_title(self) -> str:
         return "Set a new password" if self.is_reset else "Make your account"
+
+
+@blueprint.after_request
+async def keep_token_to_oneself(response: Response) -> Response:
+    """Nothing keeps the address or passes it on: it holds the token."""
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
 
 
 @blueprint.get("/join")
@@ -75,10 +83,10 @@ async def _joined(token: str, invitation: Invitation, form: Form) -> User:
     hash_ = await passwords.hashed(password)
     async with services().database.session() as database:
         now = services().clock()
-        opened = await invitations.opened(database, now, token)
-        if opened.user_id is not None:
-            return await invitations.reset(database, opened, hash_)
-        return await invitations.accept(database, now, opened, Newcomer(email, name, hash_))
+        claimed = await invitations.claimed(database, now, token)
+        if claimed.user_id is not None:
+            return await invitations.reset(database, claimed, hash_)
+        return await invitations.accept(database, now, claimed, Newcomer(email, name, hash_))
 
 
 def _page(token: str, invitation: Invitation, form: Form) -> JoinPage:

@@ -36,7 +36,7 @@ async def session(empty_database_url: str) -> AsyncIterator[AsyncSession]:
 
 
 async def joined(session: AsyncSession, token: str, email: str) -> users.Account:
-    invitation = await invitations.opened(session, NOW, token)
+    invitation = await invitations.claimed(session, NOW, token)
     user = await invitations.accept(session, NOW, invitation, Newcomer(email, "Somebody", "a hash"))
     return await users.found(session, user.id)
 
@@ -57,6 +57,30 @@ async def test_the_first_link_makes_an_admin_and_ends_the_others(session: AsyncS
     assert await invitations.set_up(session, NOW) is None
     with pytest.raises(InvalidLink):
         await invitations.opened(session, NOW, second)
+
+
+async def test_of_two_first_links_used_at_once_one_makes_an_admin(empty_database_url: str) -> None:
+    async with Database(empty_database_url) as database:
+
+        async def made() -> str:
+            async with database.session() as session:
+                return await invitations.set_up(session, NOW) or ""
+
+        async def used(token: str, email: str) -> bool:
+            async with database.session() as session:
+                try:
+                    await joined(session, token, email)
+                except InvalidLink:
+                    return False
+            return True
+
+        first, second = await asyncio.gather(made(), made())
+        outcomes = await asyncio.gather(used(first, ADA), used(second, BOB))
+
+        async with database.session() as session:
+            assert len(await users.listed(session)) == 1
+            assert await invitations.set_up(session, NOW) is None
+    assert sorted(outcomes) == [False, True]
 
 
 async def test_the_first_link_expires(session: AsyncSession) -> None:
