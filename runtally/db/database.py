@@ -145,6 +145,15 @@ class Database:
                     yield connection
 
     @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """A connection for reading whose statements all see the same moment, so that what they count agrees.
+
+        Raises `StoreUnavailable`.
+        """
+        async with self.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            yield connection
+
+    @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A connection inside a transaction that commits when the block ends well. Raises `StoreUnavailable`."""
         async with self.connection() as connection, connection.transaction():

@@ -28,7 +28,7 @@ async def chart(name: str) -> ResponseReturnValue:
     """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
     view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         drawn = await _read_chart(connection, Metric(name), view, services().clock())
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 

@@ -117,7 +117,7 @@ async def chart(project_id: str, experiment_id: str, name: str) -> ResponseRetur
 
 
 async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         judged = await verdict_on(connection, services().clock(), project_id, experiment_id)
         return judged, await history(connection, services().clock(), judged)
 

@@ -80,7 +80,7 @@ async def experiments() -> ResponseReturnValue:
     project_id = request.args.get("project") or None
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         found = await verdicts(connection, services().clock(), readable(actor(), project_id))
     rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)

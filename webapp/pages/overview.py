@@ -81,7 +81,7 @@ async def overview() -> ResponseReturnValue:
     if has_several_or_none(actor()):
         return await render(await your_projects())
     demand(actor(), Scope.METRICS_READ, actor().project_id)
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         if (await read.read_span(connection, actor().project_id)).last_run_at:
             return await render(await _overview_page(connection))
     return await render(_first_run_page())
@@ -92,7 +92,7 @@ async def overview() -> ResponseReturnValue:
 async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
     demand(actor(), Scope.METRICS_READ, actor().project_id)
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         if (await read.read_span(connection, actor().project_id)).last_run_at:
             return await render(await _overview_page(connection))
     return nothing_new()

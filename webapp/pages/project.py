@@ -43,7 +43,7 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         found = await project_report(connection, view.range, now, project_id, view.only)
     page = ProjectPage(
         project=found.project,

@@ -126,7 +126,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
 
 async def _exported(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
     """`opened` are the services: what is streamed is sent when the request is over."""
-    async with opened.database.transaction() as connection:
+    async with opened.database.snapshot() as connection:
         async for chunk in export.export(connection, sought, opened.clock(), format_):
             yield chunk
 
@@ -151,14 +151,14 @@ def _open_to(reader: Actor) -> list[str] | None:
 async def _mistaken(errors: Mapping[str, str]) -> Response:
     """The form with what was sent and what is wrong with it, and no runs."""
     view = _view(RunFilter(project_id=project_chosen(request.args)))
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         page = await _page(connection, view, services().clock(), errors, None)
     return await render(page, 422)
 
 
 async def _found(view: RunsView, position: Position) -> RunsPage:
     now = services().clock()
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         found = await read.read_page(connection, view.sought, now, position)
         totals = read.totals_of(found) or await read.read_totals(connection, view.sought, now)
         return await _page(connection, view, now, {}, _listing(view, found, totals, now))
