@@ -72,7 +72,8 @@ def sharing(data_dir: Path) -> Iterator[None]:
     with explained(data_dir):
         _clear_dead(all_folders)
         folder = all_folders / str(os.getpid())
-        folder.mkdir(parents=True)
+        all_folders.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
     os.environ[_SHARED_FOLDER] = str(folder)
     try:
         yield
@@ -83,8 +84,8 @@ def sharing(data_dir: Path) -> Iterator[None]:
 
 def _clear_dead(all_folders: Path) -> None:
     """Who was killed left its folder; another server of this machine may use its own."""
-    for folder in all_folders.glob("[0-9]*"):
-        if int(folder.name) == os.getpid() or not _is_alive(int(folder.name)):
+    for folder in all_folders.glob("*"):
+        if folder.name.isdigit() and (int(folder.name) == os.getpid() or not _is_alive(int(folder.name))):
             shutil.rmtree(folder)
 
 

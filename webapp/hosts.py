@@ -17,8 +17,8 @@ async def refuse_foreign_names() -> None:
     host = request.headers.get("Host")
     if host is not None and is_foreign(host, settings):
         raise Forbidden(
-            f"In dev mode everybody is admin, so it answers only on this machine: open http://localhost:{settings.port}, or "
-            "set SERVICE_DEV_MODE_ALLOW_REMOTE=1 where all who can reach it may be admin."
+            f"In dev mode everybody is admin, so it answers only on this machine: open {settings.own_url()}, or set "
+            " SERVICE_DEV_MODE_ALLOW_REMOTE=1 where all who can reach it may be admin."
         )
 
 
@@ -30,8 +30,9 @@ def is_foreign(host: str, settings: Settings) -> bool:
 
 
 def _name(host: str) -> str | None:
-    """The host without its port; None for what is no host."""
+    """The host without its port; None for what is more than a host, or less."""
     try:
-        return urlsplit(f"//{host}").hostname
+        parsed = urlsplit(f"//{host}")
     except ValueError:
         return None
+    return parsed.hostname if parsed.netloc == host and "@" not in host else None

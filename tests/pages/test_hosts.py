@@ -15,6 +15,9 @@ FOREIGN = [
     "localhost.evil.example",
     "127.0.0.1.evil.example",
     "@",
+    "evil.example@localhost",
+    "localhost/evil.example",
+    "localhost?evil.example",
     "10.0.0.7",
 ]
 OWN = ["localhost", "LOCALHOST:8000", "127.0.0.1:9", "[::1]:8000", "runtally.test:80"]

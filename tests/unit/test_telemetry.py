@@ -13,10 +13,10 @@ from runtally.telemetry import sharing
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def test_the_folder_is_below_the_data_folder_and_goes_at_the_end(tmp_path: Path) -> None:
+def test_the_folder_is_private_below_the_data_folder_and_goes_at_the_end(tmp_path: Path) -> None:
     with sharing(tmp_path / "data"):
         folder = Path(os.environ[VARIABLE])
-        assert folder.is_dir()
+        assert {one.stat().st_mode & 0o777 for one in (folder, folder.parent)} == {0o700}
         assert folder.is_relative_to(tmp_path / "data")
 
     assert not folder.exists()

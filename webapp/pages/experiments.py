@@ -15,6 +15,7 @@ from runtally.errors import NotFound
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome
 from webapp import formats, measures
+from webapp.first_run import EXAMPLE_PROJECT
 from webapp.links import escaped
 from webapp.rendering import Page, render
 from webapp.security import signed_in
@@ -67,6 +68,11 @@ class ExperimentsPage(Page):
     project_id: str | None
     rows: tuple[Row, ...]
     failing: int
+
+    @property
+    def example_project(self) -> str:
+        """Of the first run of an experiment."""
+        return self.project_id or EXAMPLE_PROJECT
 
     @property
     def document_title(self) -> str:
