@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtally.clock import Clock, system_clock
-from runtally.db.database import Database
+from runtally.db.database import Database, reporting_database
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
@@ -44,7 +44,7 @@ class Services:
         redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
         async with (
             Database(database_url) as database,
-            _reporting_database(settings, database) as reporting,
+            reporting_database(settings.reporting_database_url, database) as reporting,
             Limiter.opened(database, redis_url) as limiter,
             _relaying(settings, database, clock),
             # Without a secret no relay could push them, and the queue would only grow.
@@ -61,15 +61,6 @@ class Services:
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
                 yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())
-
-
-@asynccontextmanager
-async def _reporting_database(settings: Settings, database: Database) -> AsyncIterator[Database]:
-    if settings.reporting_database_url is None:
-        yield database
-        return
-    async with Database(settings.reporting_database_url) as reporting:
-        yield reporting
 
 
 @asynccontextmanager

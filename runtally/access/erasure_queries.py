@@ -26,11 +26,36 @@ DELETE FROM {table}
 DELETE_ERASED_CELLS = _ERASE_EMPTY.format(table="rollups", grains=GRAIN_ROWS, is_empty="runs = 0")
 DELETE_ERASED_SKETCHES = _ERASE_EMPTY.format(table="latency_sketches", grains=GRAIN_ROWS, is_empty="latencies = '{}'")
 
+# Locked in the order of the key, as whoever queues runs does, so that nobody waits in a circle.
+DELETE_ERASED_QUEUED = """
+WITH queued AS MATERIALIZED (
+       SELECT project_id, run_id
+         FROM outbox
+        WHERE project_id = $1
+     ORDER BY project_id, run_id
+          FOR UPDATE
+)
+DELETE FROM outbox
+      USING queued
+      WHERE outbox.project_id = queued.project_id
+        AND outbox.run_id = queued.run_id
+"""
+
+DELETE_REPORTED = """
+DELETE FROM reporting_runs
+      WHERE project_id = $1
+"""
+
 
 async def erase_runs(session: AsyncSession, project_id: str) -> int:
-    """Delete all runs of a project and take them out of the rollups; how many these were."""
+    """Delete all runs of a project, take them out of the rollups and off the relay's queue; how many these were."""
     connection = await session.connection()
     erased = (await connection.exec_driver_sql(ERASE_RUNS, (project_id,))).scalar_one()
-    for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_CELLS):
+    for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_CELLS, DELETE_ERASED_QUEUED):
         await connection.exec_driver_sql(statement, (project_id,))
     return int(erased)
+
+
+async def erase_reported(session: AsyncSession, project_id: str) -> None:
+    """Delete what the reporting table has of a project, in the database of that table."""
+    await (await session.connection()).exec_driver_sql(DELETE_REPORTED, (project_id,))

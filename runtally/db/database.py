@@ -189,6 +189,16 @@ class Database:
         return self._pool
 
 
+@asynccontextmanager
+async def reporting_database(url: str | None, live: Database) -> AsyncIterator[Database]:
+    """The database of the reporting table: the one at this URL, or that of the live runs."""
+    if url is None:
+        yield live
+        return
+    async with Database(url) as reporting:
+        yield reporting
+
+
 async def _set_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await connection.set_type_codec(
         "jsonb",

@@ -22,7 +22,7 @@ class ReportingSync:
     """Writes the reporting table, wherever that is; one per process."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
-        self._database = database
+        self.database = database
         self._clock = clock
         self._rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
 
@@ -33,5 +33,5 @@ class ReportingSync:
         """
         now = self._clock()
         run = decode(body, now, self._rule)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             return Synced(run.id, await queries.upsert_reported(connection, run, now))

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import click
 
 from runtally.access import projects as registry
+from runtally.access.erasure import erase_project
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
-from runtally.db.database import Database
+from runtally.db.database import Database, reporting_database
 from runtally.models.project import Project
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
@@ -96,14 +97,17 @@ def restore(project_id: str) -> None:
 def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
     """Delete a project with all its runs and keys, for good; asks for the id to be typed again.
 
+    What the reporting table has of it is deleted too, here or in REPORTING_DATABASE_URL; what a receiver at
+    SERVICE_SYNC_URL has is not.
+
     \b
     Example: runtally projects delete old-bot
     """
     if not yes and click.prompt("This deletes its runs and keys for good. Type the project's id") != project_id:
         raise click.ClickException("The id does not match; nothing was deleted.")
 
-    async def work(_settings: Settings, database: Database) -> int:
-        async with database.patient() as patient, patient.session() as session:
-            return await registry.erase(session, OPERATOR, project_id)
+    async def work(settings: Settings, database: Database) -> int:
+        async with reporting_database(settings.reporting_database_url, database) as reporting:
+            return await erase_project(database, reporting, OPERATOR, project_id)
 
     click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")

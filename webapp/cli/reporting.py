@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from runtally.clock import system_clock
-from runtally.db.database import Database
+from runtally.db.database import Database, reporting_database
 from runtally.money import plain
 from runtally.reporting.verify import SHOWN_RUNS, DayDifference, Queue, Verification, Verifier
 from runtally.settings import Settings
@@ -38,10 +38,8 @@ def verify(*, repair: bool, ignore_waiting: bool) -> None:
     """
 
     async def work(settings: Settings, database: Database) -> Verification:
-        if settings.reporting_database_url is None:
-            return await Verifier(database, database).verify(system_clock(), repair=repair)
-        async with Database(settings.reporting_database_url) as other:
-            return await Verifier(database, other).verify(system_clock(), repair=repair)
+        async with reporting_database(settings.reporting_database_url, database) as reporting:
+            return await Verifier(database, reporting).verify(system_clock(), repair=repair)
 
     found = with_database(work)
     for line in lines_of(found):

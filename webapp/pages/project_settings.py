@@ -11,6 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.current import actor, services
 from runtally.access import keys as project_keys
 from runtally.access import projects
+from runtally.access.erasure import erase_project
 from runtally.access.keys import IssuedKey, is_active, state_of
 from runtally.access.scopes import Scope, may
 from runtally.errors import InvalidName
@@ -129,12 +130,12 @@ async def restore(project_id: str) -> ResponseReturnValue:
 async def delete(project_id: str) -> ResponseReturnValue:
     """Delete the project with its runs and keys, if its name was typed."""
     form = await sent_form("delete")
-    async with services().database.patient() as patient, patient.session() as session:
+    async with services().database.session() as session:
         page = await settings_page(session, project_id)
-        if form.value("typed").strip() != page.project.name:
-            refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
-            return await render(replace(page, delete_form=refused), 422)
-        runs = await projects.erase(session, actor(), project_id)
+    if form.value("typed").strip() != page.project.name:
+        refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
+        return await render(replace(page, delete_form=refused), 422)
+    runs = await erase_project(services().database, services().reporting.database, actor(), project_id)
     return see_other(url_for("overview.overview"), said=f"{page.project.name} and its {runs:,} runs are deleted.")
 
 

@@ -1,0 +1,66 @@
+"""Deleting a project, in the database of live runs and in that of the reporting table."""
+
+import pytest
+
+from runtally.access.erasure import erase_project
+from runtally.audit import OPERATOR
+from runtally.db.database import Connection, Database
+from runtally.errors import StoreUnavailable
+from runtally.ingest.queries import insert_runs
+from runtally.reporting.queries import upsert_reported
+from tests.documents import NOW, make_stored_run
+from tests.serving import free_port
+
+TABLES = ("projects", "runs", "rollups", "outbox", "reporting_runs")
+
+
+async def fill(database: Database, *project_ids: str) -> None:
+    """A run of each, live, queued and reported."""
+    async with database.connection() as connection:
+        for project_id in project_ids:
+            run = make_stored_run(project_id, "a")
+            await insert_runs(connection, [run])
+            await upsert_reported(connection, run, NOW)
+
+
+async def count(connection: Connection, table: str, project_id: str) -> int:
+    key = "id" if table == "projects" else "project_id"
+    found = await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {key} = $1", project_id)  # noqa: S608  # Ours.
+    return int(found)
+
+
+async def test_nothing_is_left_of_a_project_and_everything_of_the_others(database: Database, project_id: str) -> None:
+    other = f"{project_id}-other"
+    await fill(database, project_id, other)
+
+    assert await erase_project(database, database, OPERATOR, project_id) == 1
+
+    async with database.connection() as connection:
+        for table in TABLES:
+            assert await count(connection, table, project_id) == 0
+            assert await count(connection, table, other) > 0
+
+
+async def test_a_reporting_table_elsewhere_is_cleared_as_well(
+    database: Database, empty_database_url: str, project_id: str
+) -> None:
+    await fill(database, project_id)
+    async with Database(empty_database_url) as reporting:
+        await fill(reporting, project_id, "other")
+
+        await erase_project(database, reporting, OPERATOR, project_id)
+
+        async with reporting.connection() as connection:
+            assert await count(connection, "reporting_runs", project_id) == 0
+            assert await count(connection, "reporting_runs", "other") == 1
+
+
+async def test_while_the_reporting_table_is_away_nothing_is_deleted(database: Database, project_id: str) -> None:
+    await fill(database, project_id)
+    async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as away:
+        with pytest.raises(StoreUnavailable):
+            await erase_project(database, away, OPERATOR, project_id)
+
+    async with database.connection() as connection:
+        for table in TABLES:
+            assert await count(connection, table, project_id) > 0
