@@ -49,18 +49,23 @@ class View:
     only: Only = EVERY_RUN
     """Of a project: which of its runs."""
     is_live: bool = False
+    mistaken: tuple[str, str] | None = None
+    """Start and end of a time that was asked for and cannot be shown, as they were sent."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
         """The view that a query string asks for. What it mistypes is as if it were not there: a page still shows."""
         plain = cls()
+        between = _between(query)
+        sent = (query.get("since", ""), query.get("until", ""))
         return cls(
             project_id,
-            _between(query) or choice(Range, query.get("range"), Range.WEEK),
+            between or choice(Range, query.get("range"), Range.WEEK),
             choice(Metric, query.get("metric"), plain.metric),
             choice(Split, query.get("by"), plain.by),
             EVERY_RUN if project_id is None else _only(query),
             project_id is not None and query.get("live") == "1",
+            sent if between is None and any(sent) else None,
         )
 
     def but(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.

@@ -11,7 +11,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.clock import system_clock
 from tests.factories import make_run
 from tests.pages.conftest import Post, ago
-from tests.pages.looking import Outline, html_of, part_of, text_of
+from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 
 
 @pytest.fixture
@@ -103,6 +103,24 @@ async def test_a_time_of_ones_own_counts_its_runs_alone(reader: Browser, post: P
     # It is over, so there is nothing to look on to.
     assert "live-switch" not in outline.ids()
     assert "so far" not in html
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [("2026-11-02T00:00", "2026-11-01T00:00"), ("2020-01-01T00:00", "2026-01-01T00:00"), ("x", ""), ("", "2026-11-01")],
+)
+@pytest.mark.parametrize("headers", [{}, PARTIAL], ids=["page", "part"])
+async def test_a_time_that_cannot_be_shown_is_said_and_can_be_mended(
+    reader: Browser, page: str, since: str, until: str, headers: dict[str, str]
+) -> None:
+    response = await reader.get(f"{page}?since={since}&until={until}", headers=headers)
+    html = await response.get_data(as_text=True)
+
+    outline = Outline(html)
+    assert "Choose a start before the end, at most two years apart. Shown instead: Last 7 days." in text_of(html)
+    assert "open" in outline.by_id("custom-range")
+    assert (outline.by_id("range-since")["value"], outline.by_id("range-until")["value"]) == (since, until)
+    assert "Runs 7" in text_of(html)
 
 
 async def test_the_form_of_a_time_keeps_what_else_is_chosen(reader: Browser, page: str) -> None:

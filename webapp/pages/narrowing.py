@@ -6,8 +6,10 @@ from typing import Any
 
 from runtally.metrics.window import Between, Range, Window
 from runtally.models.rollup import GRAINS
+from webapp.charts.series import range_name
 from webapp.links import MINUTES, View
 
+MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
 FIELDS = {"model": "Model", "provider": "Provider", "status": "Status", "experiment_id": "Experiment"}
 
 
@@ -27,6 +29,8 @@ class Narrower:
     is_chosen: bool
     since: str
     until: str
+    error: str | None
+    """What is wrong with the time that was asked for."""
     action: str
     hidden: tuple[tuple[str, str], ...]
     """What else the address says, and the form must send along."""
@@ -59,11 +63,13 @@ def _with(view: View, field: str, value: str | None) -> View:
 
 def narrower_of(view: View, window: Window) -> Narrower:
     rest = view.but(range=Range.WEEK, is_live=False)
+    since, until = view.mistaken or (window.start.strftime(MINUTES), min(window.until, window.now).strftime(MINUTES))
     can_be_live = view.project_id is not None and not window.is_over
     return Narrower(
         is_chosen=isinstance(view.range, Between),
-        since=window.start.strftime(MINUTES),
-        until=min(window.until, window.now).strftime(MINUTES),
+        since=since,
+        until=until,
+        error=None if view.mistaken is None else MISTAKEN.format(shown=range_name(view.range)),
         action=View(view.project_id).url,
         hidden=tuple(rest.query.items()),
         url=view.url,

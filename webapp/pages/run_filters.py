@@ -9,6 +9,7 @@ from runtally.runs.filters import Outcome, Period, RunFilter
 from runtally.runs.read import Names
 from webapp import formats
 from webapp.charts.series import RANGE_NAMES
+from webapp.pages.narrowing import Chip
 from webapp.pages.panel import Choice
 from webapp.pages.run_views import HEADINGS, Column, RunsView
 
@@ -19,15 +20,6 @@ OUTCOMES = {
     Outcome.ERROR: "Error only",
     Outcome.TIMEOUT: "Timeout only",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A part of the filter, and the page without it."""
-
-    label: str
-    value: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
