@@ -97,6 +97,18 @@ SELECT {COLUMNS}
    AND id = $2
 """  # noqa: S608  # Names of the declaration.
 
+# One look-up of the key for each project.
+SELECT_PROJECTS_OF_RUN = """
+  SELECT projects.id
+    FROM projects
+    JOIN runs
+      ON runs.project_id = projects.id
+     AND runs.id = $1
+   WHERE ($2::text[] IS NULL OR projects.id = ANY($2))
+ORDER BY projects.id
+   LIMIT 2
+"""
+
 SELECT_TRACE = f"""
   SELECT {COLUMNS}
     FROM runs
@@ -146,6 +158,13 @@ async def select_experiments(connection: Connection, project_id: str | None, lim
 async def select_run(connection: Connection, project_id: str, run_id: str) -> StoredRun | None:
     row = await connection.fetchrow(SELECT_RUN, project_id, run_id)
     return _stored(row) if row else None
+
+
+async def select_projects_of_run(
+    connection: Connection, run_id: str, project_ids: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Up to two projects, out of these or with None out of all, that have a run with this id."""
+    return tuple(row[0] for row in await connection.fetch(SELECT_PROJECTS_OF_RUN, run_id, project_ids))
 
 
 async def select_trace(connection: Connection, project_id: str, trace_id: str, limit: int) -> tuple[StoredRun, ...]:

@@ -42,6 +42,13 @@ async def test_an_unknown_page_is_not_found(reader: Browser) -> None:
     assert "We can't find that page The address may be mistyped, or what it showed is gone." in text
 
 
+async def test_a_project_that_is_not_there_is_not_found_and_a_run_can_be_looked_for(reader: Browser) -> None:
+    html = await html_of(reader, "/projects/none-such", 404)
+
+    assert "There is no such project." in text_of(html)
+    assert Outline(html).by_id("find-run")["type"] == "search"
+
+
 async def test_a_page_that_takes_no_form_says_so(reader: Browser) -> None:
     response = await reader.post("/")
 

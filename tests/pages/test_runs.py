@@ -217,6 +217,27 @@ async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str
     assert (await reader.get(f"/runs/export.{query}")).status_code == 400
 
 
+async def test_a_run_is_found_by_its_id_from_a_page_that_is_not_there(
+    reader: Browser, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    run_id = f"run-{project_id}"
+    await post(make_run(runId=run_id))
+    await post(make_run(runId=f"{run_id}-twice"), make_run(runId="a b"))
+    await post(make_run(runId=f"{run_id}-twice"), to=f"{project_id}-other")
+    outline = Outline(await html_of(reader, f"/projects/{project_id}/runs/gone", 404))
+    assert outline.by_id("find-run")["name"] == "q"
+    other = await signed_in(f"{project_id}-other", READ)
+
+    async def found(browser: Browser, id_: str) -> str:
+        return (await browser.get(f"/runs/find?q={id_}")).headers["Location"]
+
+    assert await found(reader, run_id) == f"/projects/{project_id}/runs/{run_id}"
+    assert await found(reader, f"{run_id}-twice") == f"/runs?q={run_id}-twice&range=all"
+    assert await found(other, f"{run_id}-twice") == f"/projects/{project_id}-other/runs/{run_id}-twice"
+    assert await found(other, run_id) == f"/runs?q={run_id}&range=all"
+    assert await found(reader, "") == "/runs?range=all"
+
+
 PAGES = ["/runs", "/runs?project={}", "/runs/export.csv?project={}", "/projects/{}/runs/a", "/projects/{}/traces/t"]
 
 

@@ -17,6 +17,7 @@ from runtally.runs import export, read
 from runtally.runs.export import Format
 from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction, Position
+from runtally.runs.queries import select_projects_of_run
 from runtally.runs.read import RunPage
 from runtally.runs.values import Totals
 from runtally.services import Services
@@ -25,7 +26,7 @@ from webapp.links import project_chosen
 from webapp.pages.panel import Choice
 from webapp.pages.run_filters import PERIODS, Chip, Form, chips_of, form_of, periods_of
 from webapp.pages.run_rows import Row, row_of
-from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, runs_url
+from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 
@@ -103,6 +104,18 @@ async def explorer() -> ResponseReturnValue:
     response = await render(await _found(view, position))
     response.headers["HX-Push-Url"] = address
     return response
+
+
+@blueprint.get("/runs/find")
+@signed_in
+async def find() -> ResponseReturnValue:
+    """The run with the id of the query; where there is none, or more than one, the explorer with what was looked for."""
+    run_id = RunFilter.parse({"q": request.args.get("q", "")}).search or ""
+    async with services().database.connection() as connection:
+        project_ids = await select_projects_of_run(connection, run_id, _open_to(actor()))
+    if len(project_ids) == 1:
+        return see_other(run_url(project_ids[0], run_id))
+    return see_other(runs_url(search=run_id or None, range=Period.ALL))
 
 
 @blueprint.get("/projects/<project_id:project_id>/runs")
