@@ -11,7 +11,7 @@ from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectCell
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
-from runtally.models.rollup import EVERYTHING, GRAINS
+from runtally.models.rollup import EVERYTHING, GRAINS, RollupScope
 from runtally.rollups.rolling import LATENCY, sums
 
 # Parameters of all that read a window: the scope, which is a project or everything; the stored buckets that cover it, as
@@ -200,7 +200,7 @@ async def select_project_cells(
 
 async def select_costs_of_all_time(connection: Connection, project_id: str | None) -> tuple[CostOfAllTime, ...]:
     """Per provider's model, most expensive everywhere first."""
-    rows = await connection.fetch(SELECT_COSTS_OF_ALL_TIME, _scope(project_id))
+    rows = await connection.fetch(SELECT_COSTS_OF_ALL_TIME, RollupScope(project_id).key)
     return tuple(CostOfAllTime(**row) for row in rows)
 
 
@@ -210,15 +210,11 @@ async def select_projects(connection: Connection, project_id: str | None) -> tup
     return tuple(KnownProject(**row) for row in rows)
 
 
-def _scope(project_id: str | None) -> str:
-    return EVERYTHING if project_id is None else project_id
-
-
 def _parameters(window: Window, project_id: str | None) -> tuple[object, ...]:
     parts, rest_since = window.stored_parts()
     grains = [part.grain.minutes for part in parts]
     return (
-        _scope(project_id),
+        RollupScope(project_id).key,
         grains,
         [part.since for part in parts],
         [part.until for part in parts],

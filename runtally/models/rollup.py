@@ -11,7 +11,7 @@ from sqlmodel import SQLModel
 from runtally.models.base import Timestamp, column
 
 EVERYTHING = ""
-"""In place of a project: all of them together. No project has this id."""
+"""In the tables, in place of a project: all of them together. No project has this id. Elsewhere: `RollupScope`."""
 
 LATENCY_BASE = 1.02
 """From one bin of a latency sketch to the next. Whatever is in a bin is within 1 % of its middle (DDSketch)."""
@@ -19,6 +19,28 @@ EXACT_LATENCIES = 128
 """So many different latencies of a bucket are kept as they are; only more are put into bins."""
 LONGEST_EXACT_MS = 500_000_000
 """Days; what takes longer is in a bin from the start, so that keys fit into four bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollupScope:
+    """Whose runs a sum is of: a project's, or with None those of all projects together."""
+
+    project_id: str | None
+
+    def __post_init__(self) -> None:
+        if self.project_id == EVERYTHING:
+            raise ValueError("None stands for all projects together, not a blank id")
+
+    def __str__(self) -> str:
+        return "All projects together" if self.project_id is None else self.project_id
+
+    @property
+    def key(self) -> str:
+        """What stands for it in the tables."""
+        return EVERYTHING if self.project_id is None else self.project_id
+
+
+ALL_PROJECTS = RollupScope(None)
 
 
 @dataclass(frozen=True, slots=True)

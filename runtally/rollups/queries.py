@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtally.db.database import Connection
-from runtally.models.rollup import EVERYTHING, GRAINS, Grain
+from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, GRAINS, Grain, RollupScope
 from runtally.rollups.rolling import (
     BINNED,
     FINEST,
@@ -162,32 +162,33 @@ class Difference:
 class Stretch:
     """Whole days of a project, or of all together."""
 
-    project_id: str
+    scope: RollupScope
     since: datetime
     until: datetime
 
 
-async def select_projects(connection: Connection) -> tuple[str, ...]:
-    return tuple(row["id"] for row in await connection.fetch(SELECT_PROJECTS))
+async def select_scopes(connection: Connection) -> tuple[RollupScope, ...]:
+    """Each project, and all of them together last."""
+    return (*(RollupScope(row["id"]) for row in await connection.fetch(SELECT_PROJECTS)), ALL_PROJECTS)
 
 
-async def select_span(connection: Connection, project_id: str) -> tuple[datetime, datetime] | None:
+async def select_span(connection: Connection, scope: RollupScope) -> tuple[datetime, datetime] | None:
     """From the first to the last run or rollup."""
-    if project_id == EVERYTHING:
+    if scope == ALL_PROJECTS:
         row = await connection.fetchrow(SELECT_SPAN_OF_ALL)
     else:
-        row = await connection.fetchrow(SELECT_SPAN, project_id)
+        row = await connection.fetchrow(SELECT_SPAN, scope.key)
     return (row["first"], row["last"]) if row and row["first"] else None
 
 
 async def select_difference(connection: Connection, stretch: Stretch, now: datetime) -> Difference | None:
     """The first difference of a stretch, sums before latencies."""
-    of_all = stretch.project_id == EVERYTHING
+    of_all = stretch.scope == ALL_PROJECTS
     for statement in (
         SELECT_CELL_DIFFERENCE_OF_ALL if of_all else SELECT_CELL_DIFFERENCE,
         SELECT_SKETCH_DIFFERENCE_OF_ALL if of_all else SELECT_SKETCH_DIFFERENCE,
     ):
-        row = await connection.fetchrow(statement, stretch.project_id, stretch.since, stretch.until, now)
+        row = await connection.fetchrow(statement, stretch.scope.key, stretch.since, stretch.until, now)
         if row:
             return Difference(**row)
     return None
@@ -195,19 +196,19 @@ async def select_difference(connection: Connection, stretch: Stretch, now: datet
 
 async def repair(connection: Connection, stretch: Stretch, now: datetime) -> int:
     """Make the rollups of a stretch what they should be; how many rows that changed."""
-    of_all = stretch.project_id == EVERYTHING
+    of_all = stretch.scope == ALL_PROJECTS
     changed = 0
     for statement in (
         UPSERT_SKETCHES_OF_ALL if of_all else UPSERT_SKETCHES,
         UPSERT_CELLS_OF_ALL if of_all else UPSERT_CELLS,
     ):
-        changed += _rows(await connection.execute(statement, stretch.project_id, stretch.since, stretch.until, now))
+        changed += _rows(await connection.execute(statement, stretch.scope.key, stretch.since, stretch.until, now))
     return changed
 
 
-async def delete_empty(connection: Connection, project_id: str) -> None:
-    await connection.execute(DELETE_EMPTY_SKETCHES, project_id)
-    await connection.execute(DELETE_EMPTY_CELLS, project_id)
+async def delete_empty(connection: Connection, scope: RollupScope) -> None:
+    await connection.execute(DELETE_EMPTY_SKETCHES, scope.key)
+    await connection.execute(DELETE_EMPTY_CELLS, scope.key)
 
 
 async def is_missing(connection: Connection) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime, timedelta
 
 from runtally.db.database import Database
-from runtally.models.rollup import EVERYTHING, GRAINS
+from runtally.models.rollup import ALL_PROJECTS, GRAINS, RollupScope
 from runtally.rollups import queries
 from runtally.rollups.queries import Difference, Stretch
 
@@ -14,25 +14,25 @@ MONTH = timedelta(days=30)
 PRUNED_AT_ONCE = 10_000
 
 
-async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[str, Difference | None]]:
+async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
     """Each project, and all of them together last, with its first difference; ingest may go on meanwhile.
 
     Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:
         async with patient.connection() as connection:
-            project_ids = await queries.select_projects(connection)
-        for project_id in (*project_ids, EVERYTHING):
+            scopes = await queries.select_scopes(connection)
+        for scope in scopes:
             found = None
-            for stretch in await _stretches(patient, project_id):
+            for stretch in await _stretches(patient, scope):
                 async with patient.connection() as connection:
                     found = await queries.select_difference(connection, stretch, now)
                 if found:
                     break
-            yield project_id, found
+            yield scope, found
 
 
-async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[str, int]]:
+async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[RollupScope, int]]:
     """Make the rollups what they should be: each project with the number of rows that were changed.
 
     Online and repeatable: it adds what is missing and takes away what is too much, while ingest goes on, and every number
@@ -40,15 +40,15 @@ async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[str,
     """
     async with database.patient() as patient:
         async with patient.connection() as connection:
-            project_ids = await queries.select_projects(connection)
-        for project_id in (*project_ids, EVERYTHING):
+            scopes = await queries.select_scopes(connection)
+        for scope in scopes:
             changed = 0
-            for stretch in await _stretches(patient, project_id):
+            for stretch in await _stretches(patient, scope):
                 async with patient.connection() as connection:
                     changed += await queries.repair(connection, stretch, now)
             async with patient.connection() as connection:
-                await queries.delete_empty(connection, project_id)
-            yield project_id, changed
+                await queries.delete_empty(connection, scope)
+            yield scope, changed
 
 
 async def rebuild_if_missing(database: Database, now: datetime) -> bool:
@@ -71,16 +71,16 @@ async def prune(database: Database, now: datetime) -> int:
     return pruned
 
 
-async def _stretches(database: Database, project_id: str) -> tuple[Stretch, ...]:
+async def _stretches(database: Database, scope: RollupScope) -> tuple[Stretch, ...]:
     """Whole days, so that each bucket is in one of them; few enough runs in each for a short statement."""
     async with database.connection() as connection:
-        span = await queries.select_span(connection, project_id)
-    return tuple(_split(project_id, *span)) if span else ()
+        span = await queries.select_span(connection, scope)
+    return tuple(_split(scope, *span)) if span else ()
 
 
-def _split(project_id: str, first: datetime, last: datetime) -> Iterator[Stretch]:
-    step = MONTH if project_id == EVERYTHING else DAY
+def _split(scope: RollupScope, first: datetime, last: datetime) -> Iterator[Stretch]:
+    step = MONTH if scope == ALL_PROJECTS else DAY
     since = first.replace(hour=0, minute=0, second=0, microsecond=0)
     while since <= last:
-        yield Stretch(project_id, since, since + step)
+        yield Stretch(scope, since, since + step)
         since += step

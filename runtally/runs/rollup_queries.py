@@ -4,7 +4,7 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.metrics.window import Range
-from runtally.models.rollup import EVERYTHING, GRAINS, Grain
+from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
 from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction
 from runtally.runs.values import Presence, Totals
@@ -89,7 +89,7 @@ async def select_rolled_up_totals(connection: Connection, sought: RunFilter, sin
     grain = _GRAINS[sought.range]
     [row] = await connection.fetch(
         SELECT_ROLLED_UP_TOTALS,
-        sought.project_id or EVERYTHING,
+        RollupScope(sought.project_id).key,
         grain,
         since,
         sought.provider,
@@ -101,11 +101,13 @@ async def select_rolled_up_totals(connection: Connection, sought: RunFilter, sin
 
 async def select_names(connection: Connection, project_id: str | None) -> tuple[tuple[str, str], ...]:
     """Provider and model of all runs of the project, or of all projects."""
-    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_NAMES, project_id or EVERYTHING))
+    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_NAMES, RollupScope(project_id).key))
 
 
 async def select_presence(connection: Connection, sought: RunFilter, at: datetime) -> Presence:
-    [row] = await connection.fetch(SELECT_PRESENCE, sought.project_id or EVERYTHING, sought.provider, sought.model, at)
+    [row] = await connection.fetch(
+        SELECT_PRESENCE, RollupScope(sought.project_id).key, sought.provider, sought.model, at
+    )
     return Presence(*row)
 
 
@@ -113,7 +115,7 @@ async def select_ends(
     connection: Connection, sought: RunFilter, grain: Grain, since: datetime, until: datetime
 ) -> tuple[datetime | None, datetime | None]:
     """The first and the last bucket in which a provider or model was used."""
-    project_id = sought.project_id or EVERYTHING
+    project_id = RollupScope(sought.project_id).key
     [row] = await connection.fetch(SELECT_ENDS, project_id, grain.minutes, since, until, sought.provider, sought.model)
     return row[0], row[1]
 
@@ -126,7 +128,7 @@ async def select_buckets(
         sql = SELECT_FAILED_BEFORE if only_failed else SELECT_BUCKETS_BEFORE
     else:
         sql = SELECT_FAILED_AFTER if only_failed else SELECT_BUCKETS_AFTER
-    rows = await connection.fetch(sql, EVERYTHING, minutes, at, MAX_BUCKETS)
+    rows = await connection.fetch(sql, ALL_PROJECTS.key, minutes, at, MAX_BUCKETS)
     return [(row["bucket"], row["runs"]) for row in rows]
 
 

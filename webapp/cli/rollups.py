@@ -6,7 +6,7 @@ import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.models.rollup import EVERYTHING
+from runtally.models.rollup import ALL_PROJECTS, RollupScope
 from runtally.rollups import upkeep
 from runtally.rollups.queries import Difference
 from runtally.settings import Settings
@@ -34,11 +34,11 @@ def verify() -> None:
 
     async def work(_settings: Settings, database: Database) -> int:
         projects = different = 0
-        async for project_id, difference in upkeep.verify(database, system_clock()):
-            projects += project_id != EVERYTHING
+        async for scope, difference in upkeep.verify(database, system_clock()):
+            projects += scope != ALL_PROJECTS
             if difference:
                 different += 1
-                click.echo(line_of(project_id, difference))
+                click.echo(line_of(scope, difference))
         click.echo(f"{projects:,} projects compared; {different or 'none'} of the sums differ from their runs.")
         return different
 
@@ -57,21 +57,21 @@ def rebuild() -> None:
 
     async def work(_settings: Settings, database: Database) -> tuple[int, int]:
         projects = rows = 0
-        async for project_id, changed in upkeep.rebuild(database, system_clock()):
-            projects += project_id != EVERYTHING
+        async for scope, changed in upkeep.rebuild(database, system_clock()):
+            projects += scope != ALL_PROJECTS
             rows += changed
             if changed:
-                click.echo(f"{project_id or 'All projects together'}: {changed:,} rows changed")
+                click.echo(f"{scope}: {changed:,} rows changed")
         return projects, rows
 
     projects, rows = with_database(work)
     click.echo(f"{projects:,} projects counted; {rows:,} rows changed.")
 
 
-def line_of(project_id: str, found: Difference) -> str:
+def line_of(scope: RollupScope, found: Difference) -> str:
     """What differs first, and by how much the rollups are off."""
     verb = "lack" if found.runs >= 0 else "have too many:"
     return (
-        f"{project_id or 'All projects together'}: {found.differing:,} sums differ, first those of {found.bucket:%Y-%m-%d %H:%M} "
+        f"{scope}: {found.differing:,} sums differ, first those of {found.bucket:%Y-%m-%d %H:%M} "
         f"({found.grain} minutes, {found.name}), which {verb} {abs(found.runs):,} runs and {found.cost_usd} USD"
     )

@@ -23,8 +23,9 @@ from runtally.runs.values import Totals
 from runtally.services import Services
 from webapp import formats
 from webapp.links import project_chosen
+from webapp.pages.narrowing import Chip
 from webapp.pages.panel import Choice
-from webapp.pages.run_filters import PERIODS, Chip, Form, chips_of, form_of, periods_of
+from webapp.pages.run_filters import PERIODS, Form, chips_of, form_of, periods_of
 from webapp.pages.run_rows import Row, row_of
 from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
 from webapp.rendering import Page, render, see_other, wants_part

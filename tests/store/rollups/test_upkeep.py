@@ -17,6 +17,7 @@ from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics.read import read_metrics
 from runtally.metrics.window import Range, Window
+from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, RollupScope
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.queries import update_costs
@@ -51,7 +52,7 @@ async def own(empty_database_url: str) -> AsyncIterator[Database]:
 
 async def differences(database: Database) -> dict[str, str]:
     """Where the rollups differ from the runs, by project."""
-    return {project: str(found) async for project, found in upkeep.verify(database, NOW) if found}
+    return {str(scope): str(found) async for scope, found in upkeep.verify(database, NOW) if found}
 
 
 async def insert(database: Database, sent: list[StoredRun]) -> None:
@@ -195,3 +196,9 @@ async def test_rollups_that_were_never_made_are_made_once(own: Database) -> None
     assert await upkeep.rebuild_if_missing(own, NOW)
     assert not await upkeep.rebuild_if_missing(own, NOW)
     assert await differences(own) == {}
+
+
+def test_a_blank_id_is_not_taken_for_all_projects() -> None:
+    assert ALL_PROJECTS.key == EVERYTHING
+    with pytest.raises(ValueError, match="None stands for all"):
+        RollupScope("")
