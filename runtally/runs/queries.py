@@ -119,11 +119,8 @@ ORDER BY occurred_at, id
 """  # noqa: S608  # Names of the declaration.
 
 
-async def select_page(
-    connection: Connection, conditions: Conditions, direction: Direction, *, steps: int, limit: int
-) -> Walk:
-    """Up to `limit` runs of a project that match out of the next `steps`; of all projects, out of what was walked."""
-    sql = (_SELECT_PAGE if conditions.is_of_project else _SELECT_PAGE_OF_ALL).format(
+def page_sql(conditions: Conditions, direction: Direction, *, steps: int, limit: int) -> str:
+    return (_SELECT_PAGE if conditions.is_of_project else _SELECT_PAGE_OF_ALL).format(
         listed=LISTED,
         keep=conditions.keep,
         walk=conditions.walk,
@@ -131,6 +128,24 @@ async def select_page(
         steps=steps,
         limit=limit,
     )
+
+
+def totals_sql(conditions: Conditions, *, steps: int) -> str:
+    walked = (_WALKED if conditions.is_of_project else _WALKED_OF_ALL).format(
+        keep=conditions.keep, walk=conditions.walk, steps=steps
+    )
+    return _SELECT_TOTALS.format(walked=walked, steps=steps)
+
+
+def all_sql(conditions: Conditions) -> str:
+    return _SELECT_ALL.format(columns=COLUMNS, keep=conditions.keep, walk=conditions.walk)
+
+
+async def select_page(
+    connection: Connection, conditions: Conditions, direction: Direction, *, steps: int, limit: int
+) -> Walk:
+    """Up to `limit` runs of a project that match out of the next `steps`; of all projects, out of what was walked."""
+    sql = page_sql(conditions, direction, steps=steps, limit=limit)
     rows = await connection.fetch(sql, *conditions.values)
     last = rows[-1] if rows and rows[-1]["step"] == steps else None
     return Walk(tuple(_listed(row) for row in rows if row["is_match"]), _listed(last).place if last else None)
@@ -138,10 +153,7 @@ async def select_page(
 
 async def select_totals(connection: Connection, conditions: Conditions, *, steps: int) -> Totals:
     """Count of the first `steps` runs of a project, the newest first; of all projects, of what was walked."""
-    walked = (_WALKED if conditions.is_of_project else _WALKED_OF_ALL).format(
-        keep=conditions.keep, walk=conditions.walk, steps=steps
-    )
-    [row] = await connection.fetch(_SELECT_TOTALS.format(walked=walked, steps=steps), *conditions.values)
+    [row] = await connection.fetch(totals_sql(conditions, steps=steps), *conditions.values)
     return Totals(*row)
 
 
@@ -174,10 +186,9 @@ async def select_trace(connection: Connection, project_id: str, trace_id: str, l
 
 async def select_all(connection: Connection, conditions: Conditions, chunk: int) -> AsyncIterator[Sequence[StoredRun]]:
     """All runs that match, newest first, in chunks; inside a transaction."""
-    sql = _SELECT_ALL.format(columns=COLUMNS, keep=conditions.keep, walk=conditions.walk)
     # The first rows are wanted soon, so an index is walked rather than everything sorted first.
     await connection.execute("SET LOCAL cursor_tuple_fraction = 0.000001")
-    cursor = await connection.cursor(sql, *conditions.values, timeout=EXPORT_SECONDS)
+    cursor = await connection.cursor(all_sql(conditions), *conditions.values, timeout=EXPORT_SECONDS)
     while rows := await cursor.fetch(chunk, timeout=EXPORT_SECONDS):
         yield [_stored(row) for row in rows]
 

@@ -1,0 +1,175 @@
+-- INSERT_RUNS
+WITH new_projects AS (
+     INSERT INTO projects (id, name, created_at)
+          SELECT project_id, project_id, min(created_at)
+            FROM unnest($1::TEXT[], $26::TIMESTAMP WITH TIME ZONE[]) AS sent (project_id, created_at)
+        GROUP BY project_id
+        ORDER BY project_id
+     ON CONFLICT (id) DO NOTHING
+),
+new_experiments AS (
+     INSERT INTO experiments (project_id, id, created_at)
+          SELECT project_id, experiment_id, min(created_at)
+            FROM unnest($1::TEXT[], $19::TEXT[], $26::TIMESTAMP WITH TIME ZONE[])
+                 AS sent (project_id, experiment_id, created_at)
+           WHERE experiment_id IS NOT NULL
+        GROUP BY project_id, experiment_id
+        ORDER BY project_id, experiment_id
+     ON CONFLICT (project_id, id) DO NOTHING
+),
+stored AS (
+INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_code, input_tokens,
+        output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, cost_usd,
+        cost_source, cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, client_id,
+        idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
+     SELECT * FROM unnest($1::TEXT[], $2::TEXT[], $3::TIMESTAMP WITH TIME ZONE[], $4::TEXT[], $5::TEXT[],
+             $6::TEXT[], $7::TEXT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BIGINT[], $12::BIGINT[],
+             $13::BIGINT[], $14::NUMERIC(38, 12)[], $15::TEXT[], $16::BOOLEAN[], $17::NUMERIC(38, 12)[],
+             $18::BIGINT[], $19::TEXT[], $20::TEXT[], $21::TEXT[], $22::TEXT[], $23::TEXT[], $24::TEXT[],
+             $25::JSONB[], $26::TIMESTAMP WITH TIME ZONE[], $27::INTEGER[])
+ON CONFLICT (project_id, id) DO NOTHING
+  RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
+          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, id, version,
+          created_at
+),
+queued AS (
+     INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
+          SELECT project_id, id, version, created_at, created_at
+            FROM stored
+           WHERE $28::boolean
+     ON CONFLICT (project_id, run_id) DO UPDATE
+             SET version = excluded.version,
+                 due_at = excluded.due_at,
+                 attempts = 0,
+                 parked_at = NULL,
+                 last_error = NULL
+),
+rolled_runs AS (
+  SELECT project_id,
+         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
+         provider,
+         model,
+         sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens
+    FROM stored
+GROUP BY 1, 2, 3, 4
+),
+rolled_latencies AS (
+  SELECT project_id,
+         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
+         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+         sum(1) AS runs
+    FROM stored
+   WHERE latency_ms IS NOT NULL
+GROUP BY 1, 2, 3
+),
+rolled_sketches AS (
+     INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+          SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
+                  latency)
+            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
+                    latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
+                    FROM (SELECT scope.project_id,
+                                 grains.minutes AS grain,
+                                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                         (grains.minutes * 60)) AS bucket,
+                                 latency,
+                                 sum(runs) AS runs,
+                                 count(*) OVER (PARTITION BY scope.project_id,
+                                                             grains.minutes,
+                                                             to_timestamp(floor(date_part('epoch', bucket) /
+                                                                     (grains.minutes * 60)) * (grains.minutes
+                                                                     * 60))) AS different
+                            FROM rolled_latencies AS latencies
+                                 CROSS JOIN LATERAL (VALUES (latencies.project_id), ('')) AS scope
+                                         (project_id)
+                                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days =>
+                                         35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
+                           WHERE kept IS NULL
+                              OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                      (grains.minutes * 60)) >= ($26::TIMESTAMP WITH TIME ZONE[])[1] - kept
+                        GROUP BY 1, 2, 3, 4
+                          HAVING sum(runs) <> 0) AS counted
+                GROUP BY 1, 2, 3, 4
+                  HAVING sum(runs) <> 0) AS binned
+        GROUP BY 1, 2, 3
+        ORDER BY project_id = '', 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+       RETURNING 1
+),
+rolled AS (
+     INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
+             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens)
+          SELECT scope.project_id,
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 provider,
+                 model,
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
+                         sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
+                         sum(cache_write_tokens), sum(reasoning_tokens)
+            FROM rolled_runs AS cells
+                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL))) AS grains (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= ($26::TIMESTAMP WITH TIME ZONE[])[1] - kept)
+             -- Always true: it has the sketches written first.
+             AND (SELECT count(*) FROM rolled_sketches) >= 0
+        GROUP BY 1, 2, 3, 4, 5
+        ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
+     ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens
+)
+SELECT project_id,
+       id
+  FROM stored

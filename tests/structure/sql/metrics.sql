@@ -1,0 +1,205 @@
+-- LATENCY
+CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END
+
+-- SELECT_CELLS
+  SELECT number, provider, model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, provider,
+            model, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollups
+           ON rollups.project_id = $1
+          AND rollups.grain = parts.grain
+          AND rollups.bucket >= parts.since
+          AND rollups.bucket < parts.until
+       UNION ALL
+          SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int, provider, model,
+                  sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+
+-- SELECT_SKETCHES
+  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies, counts
+    FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN latency_sketches
+           ON latency_sketches.project_id = $1
+          AND latency_sketches.grain = parts.grain
+          AND latency_sketches.bucket >= parts.since
+          AND latency_sketches.bucket < parts.until
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
+            latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+
+-- SELECT_PROJECT_CELLS
+  SELECT project_id, number, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts
+    FROM (SELECT projects.id AS project_id, floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int
+            AS number, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens
+            FROM projects
+                 CROSS JOIN unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain,
+                         since, until)
+         JOIN rollups
+           ON rollups.project_id = projects.id
+          AND rollups.grain = parts.grain
+          AND rollups.bucket >= parts.since
+          AND rollups.bucket < parts.until
+           WHERE $1 = ''
+              OR projects.id = $1
+       UNION ALL
+          SELECT project_id, floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int, sum(1)
+                  AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+        GROUP BY 1, 2) AS cells
+GROUP BY 1, 2
+
+-- SELECT_NARROWED_CELLS
+  SELECT number, provider, model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts
+    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider,
+            model, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+            FROM runs
+   WHERE project_id = $1
+     AND occurred_at >= $2
+     AND occurred_at < $3
+     AND ($4::text IS NULL OR model = $4)
+     AND ($5::text IS NULL OR provider = $5)
+     AND ($6::text IS NULL OR status = $6)
+     AND ($9::text IS NULL OR experiment_id = $9)
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+
+-- SELECT_NARROWED_SKETCHES
+  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
+    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
+            latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs
+            FROM runs
+   WHERE project_id = $1
+     AND occurred_at >= $2
+     AND occurred_at < $3
+     AND ($4::text IS NULL OR model = $4)
+     AND ($5::text IS NULL OR provider = $5)
+     AND ($6::text IS NULL OR status = $6)
+     AND ($9::text IS NULL OR experiment_id = $9)
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+
+-- SELECT_EXPERIMENTS
+  SELECT experiment_id, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts
+    FROM (SELECT experiment_id, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+            FROM runs
+   WHERE project_id = $1
+     AND occurred_at >= $2
+     AND occurred_at < $3
+     AND ($4::text IS NULL OR model = $4)
+     AND ($5::text IS NULL OR provider = $5)
+     AND ($6::text IS NULL OR status = $6)
+     AND ($9::text IS NULL OR experiment_id = $9)
+             AND experiment_id IS NOT NULL
+             -- The parameters are those of the others.
+             AND $7::timestamptz IS NOT NULL
+             AND $8::int IS NOT NULL
+        GROUP BY 1) AS cells
+GROUP BY 1
+
+-- SELECT_COSTS_OF_ALL_TIME
+  SELECT provider,
+         model,
+         coalesce(sum(cost_usd) FILTER (WHERE project_id = ''), 0) AS everywhere_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE project_id = $1), 0) AS here_usd
+    FROM rollups
+   WHERE project_id IN ('', $1)
+     AND grain = 360
+GROUP BY 1, 2
+ORDER BY 3 DESC, 1, 2
+
+-- SELECT_PROJECTS
+  SELECT projects.id,
+         projects.name,
+         projects.archived_at IS NOT NULL AS is_archived,
+         first.occurred_at AS first_run_at,
+         last.occurred_at AS last_run_at
+    FROM projects
+         LEFT JOIN LATERAL (SELECT occurred_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at
+                             LIMIT 1) AS first ON TRUE
+         LEFT JOIN LATERAL (SELECT occurred_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at DESC
+                             LIMIT 1) AS last ON TRUE
+   WHERE ($1::text IS NULL OR projects.id = $1)
+ORDER BY projects.name, projects.id

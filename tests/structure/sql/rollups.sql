@@ -1,0 +1,600 @@
+-- BINNED
+CASE WHEN latency < 100 OR latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END
+
+-- GRAIN_ROWS
+(VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL)))
+        AS grains (minutes, kept)
+
+-- LATENCY
+CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END
+
+-- ON_SAME_CELL
+ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens
+
+-- ON_SAME_SKETCH
+ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+
+-- SELECT_CELL_DIFFERENCE
+WITH difference AS (
+  SELECT grain, bucket, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
+          sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
+          AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
+          cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
+          reasoning_tokens
+    FROM (
+  SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60))
+          AS bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+    FROM (SELECT to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS quarter,
+            provider, model, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens
+            FROM runs
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+        GROUP BY 1, 2, 3) AS counted
+         CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                 make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE kept IS NULL OR to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60)) >=
+           $4::timestamptz - kept
+   UNION ALL
+  SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+GROUP BY 1, 2, 3, 4
+  HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
+          OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+)
+SELECT count(*) OVER () AS differing, grain, bucket, provider || ' ' || model AS name, runs::bigint, cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket, provider, model
+ LIMIT 1
+
+-- SELECT_SKETCH_DIFFERENCE
+WITH difference AS (
+  SELECT grain, bucket, CASE WHEN latency < 100 OR latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END AS latency, sum(n)::int AS runs
+    FROM (
+  SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60))
+          AS bucket, latency, n
+    FROM (SELECT to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS quarter, CASE
+            WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*) AS n
+            FROM runs
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+        GROUP BY 1, 2) AS counted
+         CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                 make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE kept IS NULL OR to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60)) >=
+           $4::timestamptz - kept
+   UNION ALL
+  SELECT grain, bucket, latency, -n
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
+            make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
+            grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+   WHERE latency IS NOT NULL
+GROUP BY 1, 2, 3
+  HAVING sum(n) <> 0
+)
+SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket, latency
+ LIMIT 1
+
+-- SELECT_CELL_DIFFERENCE_OF_ALL
+WITH difference AS (
+  SELECT grain, bucket, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
+          sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
+          AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
+          cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
+          reasoning_tokens
+    FROM (
+  SELECT grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+    FROM rollups
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+   UNION ALL
+  SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+GROUP BY 1, 2, 3, 4
+  HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
+          OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+)
+SELECT count(*) OVER () AS differing, grain, bucket, provider || ' ' || model AS name, runs::bigint, cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket, provider, model
+ LIMIT 1
+
+-- SELECT_SKETCH_DIFFERENCE_OF_ALL
+WITH difference AS (
+  SELECT grain, bucket, CASE WHEN latency < 100 OR latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END AS latency, sum(n)::int AS runs
+    FROM (
+  SELECT grain, bucket, latency, n
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+   UNION ALL
+  SELECT grain, bucket, latency, -n
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
+            make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
+            grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+   WHERE latency IS NOT NULL
+GROUP BY 1, 2, 3
+  HAVING sum(n) <> 0
+)
+SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket, latency
+ LIMIT 1
+
+-- UPSERT_CELLS
+WITH difference AS (
+  SELECT grain, bucket, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
+          sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
+          AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
+          cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
+          reasoning_tokens
+    FROM (
+  SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60))
+          AS bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+    FROM (SELECT to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS quarter,
+            provider, model, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens
+            FROM runs
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+        GROUP BY 1, 2, 3) AS counted
+         CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                 make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE kept IS NULL OR to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60)) >=
+           $4::timestamptz - kept
+   UNION ALL
+  SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+GROUP BY 1, 2, 3, 4
+  HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
+          OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+)
+INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced,
+        estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
+        reasoning_tokens)
+     SELECT $1, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+       FROM difference
+   ORDER BY grain, bucket, provider, model
+ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens
+
+-- UPSERT_SKETCHES
+WITH difference AS (
+  SELECT grain, bucket, CASE WHEN latency < 100 OR latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END AS latency, sum(n)::int AS runs
+    FROM (
+  SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60))
+          AS bucket, latency, n
+    FROM (SELECT to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS quarter, CASE
+            WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*) AS n
+            FROM runs
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+        GROUP BY 1, 2) AS counted
+         CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                 make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE kept IS NULL OR to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60)) >=
+           $4::timestamptz - kept
+   UNION ALL
+  SELECT grain, bucket, latency, -n
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
+            make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
+            grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+   WHERE latency IS NOT NULL
+GROUP BY 1, 2, 3
+  HAVING sum(n) <> 0
+)
+INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+     SELECT $1, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+       FROM difference
+   GROUP BY grain, bucket
+   ORDER BY grain, bucket
+ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+
+-- UPSERT_CELLS_OF_ALL
+WITH difference AS (
+  SELECT grain, bucket, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
+          sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
+          AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
+          cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
+          reasoning_tokens
+    FROM (
+  SELECT grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+    FROM rollups
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+   UNION ALL
+  SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+GROUP BY 1, 2, 3, 4
+  HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
+          OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+)
+INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced,
+        estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
+        reasoning_tokens)
+     SELECT $1, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+       FROM difference
+   ORDER BY grain, bucket, provider, model
+ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens
+
+-- UPSERT_SKETCHES_OF_ALL
+WITH difference AS (
+  SELECT grain, bucket, CASE WHEN latency < 100 OR latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END AS latency, sum(n)::int AS runs
+    FROM (
+  SELECT grain, bucket, latency, n
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+   UNION ALL
+  SELECT grain, bucket, latency, -n
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
+            make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
+            grains (minutes, kept) ON minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+   WHERE latency IS NOT NULL
+GROUP BY 1, 2, 3
+  HAVING sum(n) <> 0
+)
+INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+     SELECT $1, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+       FROM difference
+   GROUP BY grain, bucket
+   ORDER BY grain, bucket
+ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+
+-- DELETE_EMPTY_CELLS
+DELETE FROM rollups WHERE project_id = $1 AND runs = 0
+
+-- DELETE_EMPTY_SKETCHES
+DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'
+
+-- SELECT_SPAN
+SELECT least((SELECT min(occurred_at) FROM runs WHERE project_id = $1),
+             (SELECT min(bucket) FROM rollups WHERE project_id = $1 AND grain = 360)) AS first,
+       greatest((SELECT max(occurred_at) FROM runs WHERE project_id = $1),
+                (SELECT max(bucket) FROM rollups WHERE project_id = $1 AND grain = 360)) AS last
+
+-- SELECT_SPAN_OF_ALL
+SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = 360
+
+-- SELECT_PROJECTS
+  SELECT id FROM projects
+   UNION
+  SELECT DISTINCT project_id FROM rollups WHERE grain = 360 AND project_id <> ''
+ORDER BY 1
+
+-- SELECT_IS_MISSING
+SELECT NOT EXISTS (SELECT FROM rollups) AND EXISTS (SELECT FROM runs)
+
+-- DELETE_EXPIRED_CELLS
+WITH expired AS (
+  SELECT rollups.project_id, grain, bucket, provider, model
+    FROM (SELECT id FROM projects UNION ALL SELECT '') AS scopes
+         JOIN rollups ON rollups.project_id = scopes.id
+   WHERE grain = $1 AND bucket < $2
+   LIMIT $3
+     FOR UPDATE OF rollups SKIP LOCKED
+)
+DELETE FROM rollups USING expired
+      WHERE (rollups.project_id, rollups.grain, rollups.bucket) = (expired.project_id, expired.grain,
+              expired.bucket)
+  RETURNING 1
+
+-- DELETE_EXPIRED_SKETCHES
+WITH expired AS (
+  SELECT latency_sketches.project_id, grain, bucket
+    FROM (SELECT id FROM projects UNION ALL SELECT '') AS scopes
+         JOIN latency_sketches ON latency_sketches.project_id = scopes.id
+   WHERE grain = $1 AND bucket < $2
+   LIMIT $3
+     FOR UPDATE OF latency_sketches SKIP LOCKED
+)
+DELETE FROM latency_sketches USING expired
+      WHERE (latency_sketches.project_id, latency_sketches.grain, latency_sketches.bucket) =
+              (expired.project_id, expired.grain, expired.bucket)
+  RETURNING 1
+
+-- ERASE_RUNS
+WITH erased AS (
+     DELETE FROM runs
+      WHERE project_id = $1
+  RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
+          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+),
+rolled_runs AS (
+  SELECT project_id,
+         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
+         provider,
+         model,
+         sum(-1) AS runs,
+         coalesce(sum(-1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(-1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(-1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(-1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(-1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(-1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(-1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(-1 * cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(-1 * cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(-1 * reasoning_tokens), 0) AS reasoning_tokens
+    FROM erased
+GROUP BY 1, 2, 3, 4
+),
+rolled_latencies AS (
+  SELECT project_id,
+         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
+         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+         sum(-1) AS runs
+    FROM erased
+   WHERE latency_ms IS NOT NULL
+GROUP BY 1, 2, 3
+),
+rolled_sketches AS (
+     INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+          SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
+                  latency)
+            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
+                    latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
+                    FROM (SELECT scope.project_id,
+                                 grains.minutes AS grain,
+                                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                         (grains.minutes * 60)) AS bucket,
+                                 latency,
+                                 sum(runs) AS runs,
+                                 count(*) OVER (PARTITION BY scope.project_id,
+                                                             grains.minutes,
+                                                             to_timestamp(floor(date_part('epoch', bucket) /
+                                                                     (grains.minutes * 60)) * (grains.minutes
+                                                                     * 60))) AS different
+                            FROM rolled_latencies AS latencies
+                                 CROSS JOIN LATERAL (VALUES (latencies.project_id), ('')) AS scope
+                                         (project_id)
+                                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days =>
+                                         35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
+                           WHERE kept IS NULL
+                              OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                      (grains.minutes * 60)) >= now() - kept
+                        GROUP BY 1, 2, 3, 4
+                          HAVING sum(runs) <> 0) AS counted
+                GROUP BY 1, 2, 3, 4
+                  HAVING sum(runs) <> 0) AS binned
+        GROUP BY 1, 2, 3
+        ORDER BY project_id = '', 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+       RETURNING 1
+),
+rolled AS (
+     INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
+             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens)
+          SELECT scope.project_id,
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 provider,
+                 model,
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
+                         sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
+                         sum(cache_write_tokens), sum(reasoning_tokens)
+            FROM rolled_runs AS cells
+                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL))) AS grains (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= now() - kept)
+             -- Always true: it has the sketches written first.
+             AND (SELECT count(*) FROM rolled_sketches) >= 0
+        GROUP BY 1, 2, 3, 4, 5
+        ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
+     ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens
+)
+SELECT count(*)
+  FROM erased
