@@ -1,13 +1,20 @@
 """Role by route: whatever route there is, nobody gets where their role does not lead."""
 
+from urllib.parse import urlencode
+
 import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 from werkzeug.routing import AnyConverter, Rule, UUIDConverter
 
 from api.access import declared_rule
+from runtally.access.keys import issue
+from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
 from runtally.models.user import Role
-from tests.pages.conftest import Invite, Post
+from tests.pages.conftest import Invite, Post, SignIn
 from tests.serving import settings_for
 from webapp.app import create_app
 
@@ -38,6 +45,9 @@ async def ask(browser: Browser, app: Quart, name: str, project_id: str) -> int:
     values = {argument: _value(rule, argument) for argument in rule.arguments} | {"project_id": project_id}
     adapter = app.url_map.bind("localhost")
     path = adapter.build(rule.endpoint, {key: values[key] for key in rule.arguments}, method=method)
+    if "project_id" not in rule.arguments:
+        # What names no project in its path is asked for this one.
+        path = f"{path}?{urlencode({'project': project_id, 'a': f'{project_id}/any', 'b': f'{project_id}/other'})}"
     response = await (browser.get(path) if method == "GET" else browser.post(path, form={}))
     target = response.headers.get("Location", "")
     if method == "GET" and target and not target.startswith("/sign-in"):
@@ -51,6 +61,8 @@ def _value(rule: Rule, argument: str) -> str:
     converter = rule._converters[argument]  # noqa: SLF001  # werkzeug offers no other way.
     if isinstance(converter, AnyConverter):
         return min(converter.items)
+    if rule.rule.endswith("/export.<name>"):
+        return "csv"
     return "01a1fe14-fe4c-7d6c-80b9-f6b3964f2942" if isinstance(converter, UUIDConverter) else "any"
 
 
@@ -107,3 +119,84 @@ async def test_an_admin_is_refused_nowhere(invite: Invite, post: Post, closed_ap
     for name, (method, _rule) in ROUTES.items():
         if method == "GET":
             assert await ask(admin, closed_app, name, project_id) not in {303, 401, 403, 500}, name
+
+
+NOBODY_BUT_USERS = None
+NEEDED = {
+    "GET /": Scope.METRICS_READ,
+    "GET /account": NOBODY_BUT_USERS,
+    "GET /charts/<any(cost,runs,errors,latency,tokens):name>.json": Scope.METRICS_READ,
+    "GET /experiments": Scope.METRICS_READ,
+    "GET /experiments/<segment:project_id>/<segment:experiment_id>": Scope.METRICS_READ,
+    "GET /experiments/<segment:project_id>/<segment:experiment_id>/"
+    "<any(error_rate,p95_latency_ms,cost_per_run_usd,total_cost_usd):name>.json": Scope.METRICS_READ,
+    "GET /experiments/<segment:project_id>/<segment:experiment_id>/badge": Scope.METRICS_READ,
+    "GET /experiments/compare": Scope.METRICS_READ,
+    "GET /experiments/compare/<any(cost_per_run_usd,p95_latency_ms,error_rate):name>.json": Scope.METRICS_READ,
+    "GET /first-run": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/runs": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/runs/<project_id:run_id>": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/traces/<project_id:trace_id>": Scope.RUNS_READ,
+    "GET /runs": Scope.RUNS_READ,
+    "GET /runs/export.<name>": Scope.RUNS_READ,
+    "GET /runs/find": Scope.RUNS_READ,
+    "POST /account/password": NOBODY_BUT_USERS,
+    "POST /account/sign-out": NOBODY_BUT_USERS,
+}
+"""For every page that anybody who is signed in may ask for: the scope without which a key is refused."""
+
+
+def test_every_page_says_what_a_key_needs() -> None:
+    assert set(NEEDED) == {name for name, (_, rule) in ROUTES.items() if _rule_name(rule) == "signed in"}
+
+
+@pytest.mark.parametrize("scope", [Scope.METRICS_READ, Scope.RUNS_READ, Scope.RUNS_WRITE])
+async def test_a_key_opens_what_its_scope_is_for_and_changes_nothing(
+    signed_in: SignIn, post: Post, closed_app: Quart, project_id: str, scope: Scope
+) -> None:
+    await post()
+    browser = await signed_in(project_id, scope)
+
+    for name in ROUTES:
+        status = await ask(browser, closed_app, name, project_id)
+        if name not in NEEDED:
+            assert status == 403, name
+        elif NEEDED[name] is NOBODY_BUT_USERS:
+            assert status == 404, name
+        elif NEEDED[name] is scope:
+            assert status in {200, 204, 400, 404}, name
+        else:
+            assert status == 403, name
+
+
+@pytest.mark.parametrize("scope", [*Scope, None], ids=str)
+async def test_the_api_asks_each_route_for_its_own_credentials(
+    closed_app: Quart, database: Database, project_id: str, scope: Scope | None
+) -> None:
+    headers = {} if scope is None else await _bearer(database, project_id, scope)
+    client = closed_app.test_client()
+    # Whoever has another kind of key is told no more than whoever has none.
+    answers = {
+        "public": {200, 404},
+        "ingest key": {401},
+        "sync signature": {401, 503},
+        "metrics token": {401, 503},
+        "project key": {{None: 401, Scope.METRICS_READ: 200, Scope.ADMIN: 400}.get(scope, 403)},
+    }
+    asked = 0
+    for rule in closed_app.url_map.iter_rules():
+        if rule.rule.startswith("/api/") or rule.rule == "/metrics":
+            path = rule.rule.partition("<")[0] + ("none-such.json" if rule.arguments else "")
+            method = "POST" if "POST" in (rule.methods or set()) else "GET"
+            response = await client.open(path, method=method, headers=headers, query_string={"range": "7d"})
+            assert response.status_code in answers[_rule_name(rule)], rule.rule
+            asked += 1
+    assert asked >= 8
+
+
+async def _bearer(database: Database, project_id: str, scope: Scope) -> dict[str, str]:
+    of_project = None if scope is Scope.ADMIN else project_id
+    async with database.session() as session:
+        key = issue(session, system_clock(), OPERATOR, project_id=of_project, scopes=[scope])
+    return {"Authorization": f"Bearer {key.secret}"}
