@@ -311,6 +311,7 @@ async def test_the_label_is_escaped_and_bounded(reader: httpx.AsyncClient) -> No
 
     assert title(await reader.get("a", params={"label": label})) == f"{label}: unknown"
     assert "<script" not in (await reader.get("a", params={"label": label})).text
+    assert title(await reader.get("a", params={"label": "x" * 64})) == f"{'x' * 64}: unknown"
     assert title(await reader.get("a", params={"label": "x" * 65})) == f"{'x' * 63}…: unknown"
     assert title(await reader.get("a", params={"label": ""})) == "unknown"
 

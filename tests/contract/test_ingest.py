@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import json
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -170,26 +170,6 @@ async def test_an_unknown_content_encoding_is_refused(client: httpx.AsyncClient)
     assert_error(response, 415, "unsupported_media_type")
 
 
-@pytest.mark.parametrize("packed", [False, True])
-async def test_a_body_over_5_mib_is_refused_also_after_gzip(client: httpx.AsyncClient, packed: bool) -> None:
-    body = b'{"projectId": "p", "filler": "' + b"x" * (5 * 1024 * 1024) + b'"}'
-    headers = {"Content-Type": "application/json"} | ({"Content-Encoding": "gzip"} if packed else {})
-
-    response = await client.post("/api/ingest", content=gzip.compress(body) if packed else body, headers=headers)
-
-    assert_error(response, 413, "body_too_large")
-
-
-async def test_a_body_of_exactly_5_mib_is_accepted(client: httpx.AsyncClient, project_id: str) -> None:
-    body = json.dumps(make_run(projectId=project_id, filler="")).encode()
-    body = body.replace(b'"filler": ""', b'"filler": "' + b"x" * (5 * 1024 * 1024 - len(body)) + b'"')
-    assert len(body) == 5 * 1024 * 1024
-
-    response = await client.post("/api/ingest", content=body, headers={"Content-Type": "application/json"})
-
-    assert response.status_code == 200
-
-
 @pytest.mark.parametrize("project", [{}, {"projectId": None}, {"projectId": ""}, {"projectId": "  "}])
 @pytest.mark.parametrize("rest", [make_run(), {"runs": [make_run()]}])
 async def test_a_missing_or_blank_project_is_refused_single_and_batch(
@@ -198,111 +178,6 @@ async def test_a_missing_or_blank_project_is_refused_single_and_batch(
     response = await client.post("/api/ingest", json=project | rest)
 
     assert_error(response, 400, "missing_project_id")
-
-
-@pytest.mark.parametrize("project", [7, {}, ["p"], "x" * 129, "a\0b"])
-async def test_a_project_that_is_no_short_string_is_refused(client: httpx.AsyncClient, project: object) -> None:
-    response = await client.post("/api/ingest", json=make_run(projectId=project))
-
-    assert_error(response, 422, "invalid_payload", paths=["projectId"])
-
-
-BAD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
-    ("provider", None),
-    ("provider", ""),
-    ("provider", "   "),
-    ("provider", 7),
-    ("provider", "x" * 257),
-    ("model", None),
-    ("model", ""),
-    ("model", ["m"]),
-    ("inputTokens", -1),
-    ("inputTokens", 1.5),
-    ("inputTokens", "12"),
-    ("inputTokens", True),
-    ("inputTokens", 2**53),
-    ("outputTokens", -1),
-    ("cachedInputTokens", -1),
-    ("cacheWriteTokens", -1),
-    ("reasoningTokens", -1),
-    ("latencyMs", -1),
-    ("latencyMs", 0.5),
-    ("costUSD", -0.01),
-    ("costUSD", "1.50"),
-    ("costUSD", True),
-    ("costUSD", 1e13),
-    ("cost", -1),
-    ("cost", "free"),
-    ("latency", -1),
-    ("tokens", 12),
-    ("status", "failed"),
-    ("status", "SUCCESS"),
-    ("costSource", "guess"),
-    ("costEstimated", "yes"),
-    ("promptPreview", "x" * 161),
-    ("errorCode", "x" * 257),
-    ("errorCode", 500),
-    ("promptHash", "a\0b"),
-    ("runId", 7),
-    ("runId", "x" * 257),
-    ("traceId", {}),
-    ("experimentId", 1),
-    ("metadata", "text"),
-    ("metadata", []),
-    ("metadata", {"note": "a\0b"}),
-    ("metadata", {"a": {"b": {"c": {"d": {"e": {}}}}}}),
-    ("metadata", {"blob": "x" * 16 * 1024}),
-    ("timestamp", "yesterday"),
-    ("timestamp", 1_700_000_000),
-    ("timestamp", "2019-12-31T23:59:59Z"),
-    pytest.param("timestamp", (datetime.now(UTC) + timedelta(hours=25)).isoformat(), id="timestamp-in-25-hours"),
-]
-
-
-@pytest.mark.parametrize(("field", "value"), BAD_FIELDS)
-async def test_a_field_that_breaks_its_constraint_is_named(
-    client: httpx.AsyncClient, database: Database, project_id: str, field: str, value: object
-) -> None:
-    single = await client.post("/api/ingest", json=make_run(projectId=project_id) | {field: value})
-    batch = await client.post(
-        "/api/ingest", json={"projectId": project_id, "runs": [make_run(), make_run() | {field: value}]}
-    )
-
-    assert_error(single, 422, "invalid_payload", paths=[field])
-    assert_error(batch, 422, "invalid_payload", paths=[f"runs[1].{field}"])
-    assert await stored(database, project_id) == []
-
-
-GOOD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
-    ("provider", "x" * 256),
-    ("inputTokens", 0),
-    ("inputTokens", 2**53 - 1),
-    ("latencyMs", 0),
-    ("costUSD", 0),
-    ("costUSD", 1e12),
-    ("costUSD", 1e-30),
-    ("status", "timeout"),
-    ("costSource", "estimated"),
-    ("costEstimated", True),
-    ("promptPreview", "é" * 160),
-    ("metadata", {"a": {"b": {"c": {"d": {}}}}}),
-    ("metadata", {"blob": "x" * (16 * 1024 - len('{"blob":""}'))}),
-    ("metadata", {"note": "\\u0000 is only text here"}),
-    pytest.param(
-        "timestamp", (datetime.now(UTC) + timedelta(minutes=1439)).isoformat(), id="timestamp-in-almost-a-day"
-    ),
-    ("timestamp", "2020-01-01T00:00:00Z"),
-    ("runId", "a/b c?d=e&f#ü"),
-]
-
-
-@pytest.mark.parametrize(("field", "value"), GOOD_FIELDS)
-async def test_a_field_at_its_limit_is_accepted(
-    client: httpx.AsyncClient, project_id: str, field: str, value: object
-) -> None:
-    response = await client.post("/api/ingest", json=make_run(projectId=project_id) | {field: value})
-
-    assert response.status_code == 200, response.text
 
 
 async def test_every_bad_field_of_every_bad_run_is_listed_at_once(
@@ -332,12 +207,6 @@ async def test_every_bad_field_of_every_bad_run_is_listed_at_once(
         never=["never", "not a run", "odd"],
     )
     assert await stored(database, project_id) == []
-
-
-async def test_details_stop_at_50(client: httpx.AsyncClient, project_id: str) -> None:
-    response = await client.post("/api/ingest", json={"projectId": project_id, "runs": [make_run(inputTokens=-1)] * 60})
-
-    assert len(response.json()["error"]["details"]) == 50
 
 
 async def test_skip_stores_the_good_runs_and_reports_the_others(
@@ -385,14 +254,6 @@ async def test_an_empty_batch_is_refused(client: httpx.AsyncClient, project_id: 
     response = await client.post("/api/ingest", json={"projectId": project_id, "runs": []})
 
     assert_error(response, 422, "invalid_payload", paths=["runs"])
-
-
-async def test_a_batch_holds_at_most_1000_runs(client: httpx.AsyncClient, project_id: str) -> None:
-    full = await client.post("/api/ingest", json={"projectId": project_id, "runs": [make_run()] * 1000})
-    over = await client.post("/api/ingest", json={"projectId": project_id, "runs": [make_run()] * 1001})
-
-    assert full.json()["processed"] == 1000
-    assert_error(over, 422, "batch_too_large")
 
 
 async def test_a_replayed_run_changes_nothing(client: httpx.AsyncClient, database: Database, project_id: str) -> None:
