@@ -105,7 +105,7 @@ def _prices(entries: int) -> Finding:
 
 def _relay(status: RelayStatus, now: datetime) -> Finding:
     if status.parked:
-        todo = "see why in the log of the receiver, then run `runtally relay --retry-parked`"
+        todo = "`runtally relay --list-parked` says why, and --retry-parked queues them again"
         return Finding("relay", State.WARN, f"{status.parked:,} runs are parked after failing too often; {todo}")
     if status.oldest_at and now - status.oldest_at > LONG_WAIT:
         todo = "let `serve` or `runtally relay` run, with SERVICE_SYNC_SIGN"

@@ -5,15 +5,13 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from runtally.errors import Detail, InvalidFilter
 from runtally.fields import MAX_COUNT, MAX_NAME
 from runtally.metrics.window import Range, Window
 from runtally.models.run import Status
 from runtally.money import MAX_USD, plain
-
-Value = TypeVar("Value")
 
 NAMES = {
     "project_id": "project",

@@ -107,15 +107,21 @@ async def test_once_pushes_what_is_due_and_says_how_it_went(
     assert second[1].startswith("0 runs pushed; 2 wait, 0 are parked.\nError: 2 pushes failed")
 
 
-async def test_parked_runs_are_retried_by_command(own: Database, empty_database_url: str, receiver: Receiver) -> None:
+async def test_parked_runs_are_listed_and_retried_by_command(
+    own: Database, empty_database_url: str, receiver: Receiver
+) -> None:
     receiver.reply = refuse(500)
     await store(own, 2)
     clock = SteppedClock()
     async with relay_to(receiver.url, own, clock) as relay:
         await park(relay, clock)
 
+    code, listed = await command(empty_database_url, "relay", "--list-parked")
     result = await command(empty_database_url, "relay", "--retry-parked")
 
+    assert code == 0
+    assert listed.count("HTTP 500") == 2
+    assert listed.endswith("2 runs are parked.\n")
     assert result == (0, "2 parked runs are queued again.\n")
     assert (await status(own)).waiting == 2
 

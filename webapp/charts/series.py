@@ -11,12 +11,13 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from runtally.metrics.report import Ranking
 from runtally.metrics.values import Cell, Metrics, Point, Tally
 from runtally.metrics.window import Between, Range, Reach
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
-from webapp.charts.colours import OTHER
+from webapp.charts.colours import OTHER, shared_slots
 from webapp.charts.drawing import TIME, Series, Sums, Table, Tip, line_rows, titles
 
 OTHER_NAME = "Other"
@@ -45,6 +46,12 @@ class Split(StrEnum):
 
     MODEL = "model"
     PROVIDER = "provider"
+
+
+def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str]:
+    """The colour of each name that cost is split by."""
+    ranking = models if by is Split.MODEL else providers
+    return shared_slots(ranking.everywhere, ranking.here)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,14 @@ from runtally.db.database import Database
 from runtally.jobs.loop import repeat
 from runtally.jobs.registry import relay_job
 from runtally.reporting.push import Pusher
-from runtally.reporting.queries import retry_parked
+from runtally.reporting.queries import retry_parked, select_parked
 from runtally.reporting.read import relay_status
 from runtally.reporting.relay import Relay
 from runtally.settings import Settings, load_settings
 from webapp.cli.logs import set_up_logs
 from webapp.cli.opening import with_database
+
+LISTED = 100
 
 
 @click.command(epilog="Example: runtally relay --once")
@@ -23,12 +25,18 @@ from webapp.cli.opening import with_database
 @click.option(
     "--retry-parked", is_flag=True, help="Queue the runs again that were given up, and end, unless with --once."
 )
-def relay(*, once: bool, retry_parked: bool) -> None:
+@click.option("--list-parked", is_flag=True, help=f"List the runs that were given up last, at most {LISTED}, and end.")
+def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:
     """Push stored and changed runs to the reporting table, until a signal ends it.
 
     `runtally serve` does it too, unless RELAY=off; any number of relays share the work.
     """
     set_up_logs(load_settings())
+    if list_parked:
+        if once or retry_parked:
+            raise click.UsageError("--list-parked only looks; say it alone.")
+        with_database(_list_parked)
+        return
     if retry_parked:
         click.echo(f"{with_database(_requeue):,} parked runs are queued again.")
     if once:
@@ -37,6 +45,15 @@ def relay(*, once: bool, retry_parked: bool) -> None:
             raise click.ClickException(f"{failed:,} pushes failed; the relay tries them again.")
     elif not retry_parked:
         with_database(_push_until_a_signal)
+
+
+async def _list_parked(_settings: Settings, database: Database) -> None:
+    async with database.snapshot() as connection:
+        status, parked = await relay_status(connection), await select_parked(connection, limit=LISTED)
+    for run in parked:
+        click.echo(f"{run.parked_at:%F %R}  {run.project_id}  {run.run_id}  {run.last_error}")
+    hidden = f"; the last {len(parked):,} are above" if status.parked > len(parked) else ""
+    click.echo(f"{status.parked:,} runs are parked{hidden}.")
 
 
 async def _requeue(_settings: Settings, database: Database) -> int:

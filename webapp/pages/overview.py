@@ -8,7 +8,6 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
-from runtally.db.database import Connection
 from runtally.metrics import read
 from runtally.metrics.report import Overview, ProjectSummary
 from webapp import formats
@@ -80,27 +79,25 @@ async def overview() -> ResponseReturnValue:
     """All projects, or the one that is the reader's; who has several gets a list of them."""
     if has_several_or_none(actor()):
         return await render(await your_projects())
-    demand(actor(), Scope.METRICS_READ, actor().project_id)
-    async with services().database.snapshot() as connection:
-        if (await read.read_span(connection, actor().project_id)).last_run_at:
-            return await render(await _overview_page(connection))
-    return await render(_first_run_page())
+    return await render(await _overview_page() or _first_run_page())
 
 
 @blueprint.get("/first-run")
 @signed_in
 async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
-    demand(actor(), Scope.METRICS_READ, actor().project_id)
-    async with services().database.snapshot() as connection:
-        if (await read.read_span(connection, actor().project_id)).last_run_at:
-            return await render(await _overview_page(connection))
-    return nothing_new()
+    page = await _overview_page()
+    return await render(page) if page else nothing_new()
 
 
-async def _overview_page(connection: Connection) -> OverviewPage:
+async def _overview_page() -> OverviewPage | None:
+    """None before the first run."""
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
-    found = await read.overview(connection, view.range, now, of_project)
+    demand(actor(), Scope.METRICS_READ, of_project)
+    async with services().database.snapshot() as connection:
+        found = await read.overview(connection, view.range, now, of_project)
+    if found.report.span.last_run_at is None:
+        return None
     return OverviewPage(
         heading=overview_name(of_project),
         panel=panel_of(found.report, view, now, of_project),

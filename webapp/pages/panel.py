@@ -14,7 +14,6 @@ from webapp.charts import series
 from webapp.charts.colours import OTHER
 from webapp.charts.series import Chart, Split, range_name
 from webapp.links import Metric, View
-from webapp.pages.charts import slots_of
 from webapp.pages.drivers import Drivers, drivers_of
 from webapp.pages.kpis import Kpi, kpis_of
 from webapp.pages.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
@@ -137,7 +136,9 @@ def overview_name(of_project: str | None) -> str:
 def _chart(report: Report, metric: Metric, by: Split) -> Chart:
     match metric:
         case Metric.COST:
-            return series.cost(report.metrics, report.previous, by, slots_of(report.models, report.providers, by))
+            return series.cost(
+                report.metrics, report.previous, by, series.slots_of(report.models, report.providers, by)
+            )
         case Metric.RUNS:
             return series.runs(report.metrics, report.previous)
         case Metric.TOKENS:
@@ -161,7 +162,7 @@ def _window(report: Report, metric: Metric) -> Window:
 
 def _lists(report: Report, view: View) -> tuple[BarList, ...]:
     """Only the list of what cost is split by has colours: they mean its series in the chart."""
-    slots = slots_of(report.models, report.providers, view.by)
+    slots = series.slots_of(report.models, report.providers, view.by)
     models = _bars(report.metrics.by_model, view, "model", slots if view.by is Split.MODEL else None)
     providers = _bars(report.metrics.by_provider, view, "provider", slots if view.by is Split.PROVIDER else None)
     lists = [BarList("models", "Models", "Cost", models), BarList("providers", "Providers", "Cost", providers)]

@@ -37,5 +37,3 @@ ROUTED: Final = Model(
     usd_per_million=(Decimal("0.15"), Decimal("0.6")),
 )
 OWN: Final = Model("vllm", "acme-triage-8b", 90, 110, caches=False)
-
-CATALOGUED: Final = (SONNET, HAIKU, TERRA, MINI, FLASH, FLASH_LITE, MEDIUM, SMALL)

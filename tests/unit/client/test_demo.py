@@ -8,9 +8,10 @@ from statistics import median
 import pytest
 from genai_prices import data
 
+from runtally.client.demo import models
 from runtally.client.demo.history import BATCH_RUNS, history
 from runtally.client.demo.live import CALLS_PER_S, LiveTraffic
-from runtally.client.demo.models import CATALOGUED, OWN
+from runtally.client.demo.models import OWN, ROUTED, Model
 from runtally.client.demo.projects import PROJECTS
 from runtally.client.demo.story import FAILING_EXPERIMENT, PASSING_EXPERIMENT, Story
 from runtally.client.run import OutgoingRun, as_text
@@ -109,9 +110,11 @@ def test_it_uses_eight_models_of_four_providers_that_the_catalogue_prices(runs: 
     known = {provider.id: provider for provider in data.providers}
     used = {(run.provider, run.model) for run in runs}
 
-    assert len(CATALOGUED) == 8
-    assert len({model.provider for model in CATALOGUED}) == 4
-    for model in CATALOGUED:
+    catalogued = [one for one in vars(models).values() if isinstance(one, Model) and one not in {OWN, ROUTED}]
+
+    assert len(catalogued) == 8
+    assert len({model.provider for model in catalogued}) == 4
+    for model in catalogued:
         entry = known[model.provider].find_model(model.name)
         assert entry is not None
         assert entry.prices

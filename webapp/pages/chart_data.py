@@ -1,6 +1,5 @@
 """What the browser draws: one JSON document for each chart of a report."""
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from quart import Blueprint, Response, request
@@ -10,12 +9,10 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
 from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums
-from runtally.metrics.report import Ranking
 from runtally.metrics.window import Window
 from webapp.caching import ASK_FIRST
 from webapp.charts import series
-from webapp.charts.colours import shared_slots
-from webapp.charts.series import Chart, Split
+from webapp.charts.series import Chart
 from webapp.links import Metric, View, project_asked_for
 from webapp.security import signed_in
 
@@ -33,12 +30,6 @@ async def chart(name: str) -> ResponseReturnValue:
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
-def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str]:
-    """The colour of each name that cost is split by."""
-    ranking = models if by is Split.MODEL else providers
-    return shared_slots(ranking.everywhere, ranking.here)
-
-
 async def _read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
     """Like the chart of the report, from as little as it needs."""
     window = Window.of(view.range, now, view.range.chart_interval)
@@ -53,6 +44,6 @@ async def _read_chart(connection: Connection, metric: Metric, view: View, now: d
     if span.reaches_back_to(earlier):
         before = await read_sums(connection, earlier, view.project_id, view.only)
     if metric is Metric.COST:
-        slots = slots_of(*await read_rankings(connection, view.project_id), view.by)
+        slots = series.slots_of(*await read_rankings(connection, view.project_id), view.by)
         return series.cost(sums, before, view.by, slots)
     return series.runs(sums, before) if metric is Metric.RUNS else series.tokens(sums, before)
