@@ -18,7 +18,7 @@ async def refuse_foreign_names() -> None:
     if host is not None and is_foreign(host, settings):
         raise Forbidden(
             f"In dev mode everybody is admin, so it answers only on this machine: open {settings.own_url()}, or set "
-            " SERVICE_DEV_MODE_ALLOW_REMOTE=1 where all who can reach it may be admin."
+            "SERVICE_DEV_MODE_ALLOW_REMOTE=1 where all who can reach it may be admin."
         )
 
 

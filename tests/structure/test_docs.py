@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -50,10 +51,30 @@ def dependencies() -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(dependencies()))
-def test_every_dependency_has_a_reason(name: str) -> None:
+def test_every_dependency_has_a_line_with_its_reason(name: str) -> None:
     decisions = (CHECKOUT / "docs" / "decisions.md").read_text()
 
-    assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", decisions)
+    assert len(re.findall(rf"^- {re.escape(name)}(?![\w-]).{{20,}}", decisions, re.MULTILINE)) == 1
+
+
+def test_contributing_shows_the_layers_that_are_enforced() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    enforced = [layer.replace("runtally.", "").split(" | ") for layer in layers if "runtally" in layer]
+
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text()
+    picture = text.partition("`make check` enforces them:\n\n")[2].partition("\n\n")[0]
+    # What a layer is for stands apart by three spaces or more; a bar at the start goes on with the line above.
+    names = re.sub(r"\s*\n\s*\|", " |", "\n".join(re.split(r" {3,}", line[4:])[0] for line in picture.splitlines()))
+    assert [line.split(" | ") for line in names.splitlines()] == enforced
+
+
+def test_contributing_names_every_folder() -> None:
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text()
+    tracked = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True)  # noqa: S607
+    folders = {path.partition("/")[0] for path in tracked.stdout.splitlines() if "/" in path and path[0] != "."}
+
+    assert {folder for folder in folders if f"    {folder}/" not in text} == set()
 
 
 def test_the_readme_leads_to_every_document() -> None:

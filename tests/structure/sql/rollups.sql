@@ -490,13 +490,21 @@ rolled_runs AS (
 GROUP BY 1, 2, 3, 4
 ),
 rolled_latencies AS (
-  SELECT project_id,
-         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
-         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+  SELECT project_id, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR latency >= 1000000000
+          THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency, sum(runs) AS runs
+    FROM (SELECT *, count(*) OVER (PARTITION BY project_id, bucket) AS different
+            FROM (SELECT project_id,
+                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
+                                 bucket,
+                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-         sum(-1) AS runs
-    FROM erased
-   WHERE latency_ms IS NOT NULL
+                         sum(-1) AS runs
+                    FROM erased
+                   WHERE latency_ms IS NOT NULL
+                GROUP BY 1, 2, 3) AS each) AS counted
 GROUP BY 1, 2, 3
 ),
 rolled_sketches AS (
