@@ -21,6 +21,7 @@ PAGES = {
     "errors": f"/projects/{PROJECT}?metric=errors&range=30d",
     "long": path_of(LONG),
     "narrowed": f"/projects/{PROJECT}?model=gpt-large&status=success&range=30d",
+    "time that cannot be shown": f"/projects/{PROJECT}?since=2026-11-02T00:00&until=2026-11-01T00:00",
     "experiments": "/experiments",
     "experiment": f"/experiments/{PROJECT}/{EXPERIMENT}",
     "comparison": f"/experiments/compare?a={PROJECT}/{BASELINE}&b={PROJECT}/{EXPERIMENT}",
