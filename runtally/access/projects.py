@@ -68,10 +68,7 @@ async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
 
 
 async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
-    """Delete a project with its live runs, experiments and keys, and answer how many runs that were.
-
-    What was reported of it is deleted by `runtally.access.erasure`, which also calls this.
-    """
+    """Delete a project with its runs, experiments and keys, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
     runs = await erase_runs(session, project_id)
     await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
