@@ -146,8 +146,10 @@ WITH difference AS (
     FROM (
   SELECT grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
           output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
-    FROM rollups
-   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)
    UNION ALL
   SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
           -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
@@ -173,8 +175,11 @@ WITH difference AS (
                       - 1)::int END AS latency, sum(n)::int AS runs
     FROM (
   SELECT grain, bucket, latency, n
-    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)
-   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
+            make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
+            grains (minutes, kept) ON minutes = grain
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)
    UNION ALL
   SELECT grain, bucket, latency, -n
     FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
@@ -325,8 +330,10 @@ WITH difference AS (
     FROM (
   SELECT grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
           output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
-    FROM rollups
-   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)
    UNION ALL
   SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
           -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
@@ -364,8 +371,11 @@ WITH difference AS (
                       - 1)::int END AS latency, sum(n)::int AS runs
     FROM (
   SELECT grain, bucket, latency, n
-    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)
-   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND $4::timestamptz IS NOT NULL
+    FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
+            make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
+            grains (minutes, kept) ON minutes = grain
+   WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)
    UNION ALL
   SELECT grain, bucket, latency, -n
     FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
