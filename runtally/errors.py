@@ -132,6 +132,22 @@ class InvalidThresholds(RuntallyError):
     message = "Correct the window and the thresholds listed in details; nothing was changed."
 
 
+class InvalidPrice(RuntallyError):
+    code = "invalid_price"
+    message = "Correct what is listed in details; no price was changed."
+
+
+class OverlappingPrice(InvalidPrice):
+    """`entry_id` is the price in the way."""
+
+    code = "overlapping_price"
+    message = "Another price is in force for the same name at the same time; end it first, or choose other times."
+
+    def __init__(self, message: str, *, entry_id: int, details: tuple[Detail, ...] = ()) -> None:
+        super().__init__(message, details=details)
+        self.entry_id = entry_id
+
+
 class ProjectNotInferred(RuntallyError):
     code = "project_not_inferred"
     message = "Say which project: add projectId=<project>, or aggregate=1 with an admin key."

@@ -10,6 +10,7 @@ from runtally.access.erasure_queries import erase_runs
 from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, NotFound
 from runtally.models.experiment import Experiment
+from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import ApiKey, Project
 
 MAX_NAME = 128
@@ -68,11 +69,13 @@ async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
 
 
 async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
-    """Delete a project with its runs, experiments and keys, and answer how many runs that were. There is no way back."""
+    """Delete a project with its runs, experiments, keys and prices, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
     runs = await erase_runs(session, project_id)
     await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
     await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
+    await session.exec(delete(PriceEntry).where(col(PriceEntry.project_id) == project_id))
+    await session.exec(delete(ProjectDiscount).where(col(ProjectDiscount.project_id) == project_id))
     await session.delete(project)
     record(session, by, Change("project.deleted", project_id, project_id, {"name": project.name, "runs": runs}))
     return runs

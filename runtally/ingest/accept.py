@@ -107,7 +107,9 @@ class Ingest:
         run = normal.run
         cost = settle(
             run,
-            price=self._prices.book.price_for(run.provider, run.model, run.occurred_at, run.input_tokens or 0),
+            price=self._prices.book.price_for(
+                run.provider, run.model, run.occurred_at, run.input_tokens or 0, run.project_id
+            ),
             reported=run.reported_cost_usd,
             upstream_reported=normal.upstream_usd,
             direct=run.provider.casefold() in self._direct_providers,

@@ -8,6 +8,7 @@ import runtally.models.limit
 import runtally.models.price
 import runtally.models.project
 import runtally.models.reporting
+import runtally.models.repricing
 import runtally.models.rollup
 import runtally.models.run
 import runtally.models.user  # noqa: F401  # Each import registers its tables.

@@ -4,7 +4,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, CheckConstraint, Index
+from sqlalchemy import BigInteger, CheckConstraint, Index, Numeric, TextClause, text
+from sqlalchemy.dialects.postgresql import ExcludeConstraint
 from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
 
@@ -26,6 +27,15 @@ class PriceSource(StrEnum):
     ADMIN = "admin"
 
 
+# Equal texts in an exclusion constraint, as ranges of one text each. The operators of texts would need btree_gist, which not
+# everybody who may make tables may install.
+_PERIOD = (text("tstzrange(effective_from, effective_to)"), "&&")
+
+
+def _same(expression: str) -> tuple[TextClause, str]:
+    return text(f"text_range({expression}, {expression}, '[]')"), "&&"
+
+
 class PriceEntry(SQLModel, table=True):
     """US dollars per million tokens of one provider's model, from a time on, above a number of input tokens.
 
@@ -40,11 +50,26 @@ class PriceEntry(SQLModel, table=True):
         CheckConstraint("source IN ('catalogue', 'admin')", name="source"),
         CheckConstraint("effective_from < effective_to", name="period"),
         CheckConstraint("above_input_tokens >= 0", name="above_input_tokens"),
+        CheckConstraint("currency = 'USD'", name="currency"),
+        # One price for one name at a time. Aliases are compared by `pricing.entries`: the database has no index for them.
+        ExcludeConstraint(
+            _same("coalesce(project_id, '')"),
+            _same("provider"),
+            _same("match"),
+            _same("coalesce(pattern, lower(model))"),
+            (text("int8range(above_input_tokens, above_input_tokens, '[]')"), "&&"),
+            _PERIOD,
+            where=text("withdrawn_at IS NULL"),
+            name="ex_price_entries_overlap",
+            deferrable=True,
+            initially="IMMEDIATE",
+        ),
         # A sync finds the entries it wrote before by their place in the catalogue.
         Index("uq_price_entries_catalogue_key", "catalogue_key", unique=True),
     )
 
     id: int | None = identity()
+    project_id: str | None = column("Project that has negotiated this price; empty: all.", default=None)
     provider: str = column("Provider, in lower case.")
     model: str = column("Model; an exact match, and the name shown for patterns.")
     aliases: list[str] = column("Other names that match exactly.", TextArray)
@@ -62,11 +87,46 @@ class PriceEntry(SQLModel, table=True):
     reasoning_per_million: Decimal | None = column(
         "USD per million reasoning tokens; empty: as output.", PricePerMillion, default=None
     )
+    per_thousand_requests: Decimal | None = column(
+        "USD per thousand requests, beside the tokens; empty: none.", PricePerMillion, default=None
+    )
+    currency: str = column("Currency of the amounts: USD.", default="USD", server_default="'USD'")
     effective_from: datetime | None = column("In force from (UTC); empty: ever since.", Timestamp, default=None)
     effective_to: datetime | None = column("In force until, exclusive (UTC); empty: still.", Timestamp, default=None)
     estimated: bool = column("Whether a cost computed from it is an estimate.", Boolean)
     source: str = column("catalogue or admin.")
     catalogue_key: str | None = column("Place in the catalogue it came from.", default=None)
     note: str | None = column("Why the price is what it is.", default=None)
+    author: str | None = column("Who made the entry; empty: the catalogue.", default=None)
     created_at: datetime = column("When the entry was made (UTC).", Timestamp)
     updated_at: datetime = column("When the entry last changed (UTC).", Timestamp)
+    withdrawn_at: datetime | None = column(
+        "Since when it prices nothing; it stays for the runs that it priced (UTC).", Timestamp, default=None
+    )
+
+
+class ProjectDiscount(SQLModel, table=True):
+    """What a project pays less than the list price; a price that it has negotiated is left alone."""
+
+    __tablename__ = "project_discounts"
+    __table_args__ = (
+        CheckConstraint("percent > 0 AND percent <= 100", name="percent"),
+        CheckConstraint("effective_from < effective_to", name="period"),
+        ExcludeConstraint(
+            _same("project_id"),
+            _same("coalesce(provider, '')"),
+            _PERIOD,
+            name="ex_project_discounts_overlap",
+        ),
+    )
+
+    id: int | None = identity()
+    project_id: str = column("Project that pays less.")
+    provider: str | None = column("Provider whose prices are discounted; empty: all others.", default=None)
+    percent: Decimal = column("Percent off the list price.", Numeric(5, 2))
+    effective_from: datetime | None = column("In force from (UTC); empty: ever since.", Timestamp, default=None)
+    effective_to: datetime | None = column("In force until, exclusive (UTC); empty: still.", Timestamp, default=None)
+    note: str | None = column("Why it is given.", default=None)
+    author: str = column("Who entered it.")
+    created_at: datetime = column("When it was entered (UTC).", Timestamp)
+    updated_at: datetime = column("When it last changed (UTC).", Timestamp)

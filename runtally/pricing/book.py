@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -11,6 +12,7 @@ import structlog
 from runtally.db.database import Connection, Database
 from runtally.pricing import queries
 from runtally.pricing.cost import Price
+from runtally.pricing.discount import Discount, less_discount
 from runtally.pricing.match import Offer, PriceIndex, in_force
 
 # Many times the models that one service meets; a flood of made-up names costs time, not memory.
@@ -22,27 +24,45 @@ log = structlog.get_logger()
 class PriceBook:
     """The registry as it was at `version`; never changes."""
 
-    def __init__(self, offers: Iterable[Offer] = (), version: str = "") -> None:
+    def __init__(self, offers: Iterable[Offer] = (), version: str = "", discounts: Iterable[Discount] = ()) -> None:
         self.version = version
         index = PriceIndex(offers)
         self.invalid = index.invalid
         self._find = lru_cache(maxsize=REMEMBERED_NAMES)(index.find)
+        self._with_prices = index.projects
+        self._discounts: dict[str, list[Discount]] = defaultdict(list)
+        for discount in discounts:
+            self._discounts[discount.project_id].append(discount)
 
-    def price_for(self, provider: str, model: str, at: datetime, input_tokens: int) -> Price | None:
-        """The price in force for a run of that many input tokens at that time, or None: never a guess."""
-        return in_force(self._find(provider, model), at, input_tokens)
+    def price_for(
+        self, provider: str, model: str, at: datetime, input_tokens: int, project_id: str | None = None
+    ) -> Price | None:
+        """The price in force for a run of that many input tokens at that time, or None: never a guess.
 
-    def knows(self, provider: str, model: str) -> bool:
+        What the project has negotiated comes first; of what all pay, its discount is taken off.
+        """
+        if project_id in self._with_prices:
+            price = in_force(self._find(provider, model, project_id), at, input_tokens)
+            if price is not None:
+                return price
+        price = in_force(self._find(provider, model), at, input_tokens)
+        if price is not None and project_id in self._discounts:
+            return less_discount(price, self._discounts[project_id], provider, at)
+        return price
+
+    def knows(self, provider: str, model: str, project_id: str | None = None) -> bool:
         """Whether any price answers to the name, at whatever time."""
-        return bool(self._find(provider, model))
+        own = project_id in self._with_prices and self._find(provider, model, project_id)
+        return bool(own or self._find(provider, model))
 
 
 async def load_book(connection: Connection) -> PriceBook:
     # The version first: what changes in between is then loaded again, not missed.
     version = await queries.select_version(connection)
     offers = await queries.select_offers(connection)
+    discounts = await queries.select_discounts(connection)
     # Thousands of offers are sorted and compiled; requests must not wait for that.
-    return await asyncio.to_thread(PriceBook, offers, version)
+    return await asyncio.to_thread(PriceBook, offers, version, discounts)
 
 
 class LivePrices:

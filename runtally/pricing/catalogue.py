@@ -1,12 +1,13 @@
 """The price catalogue and the registry: seeding on first start, and bringing the registry up to date afterwards.
 
 What an admin touched is left alone. A price that changed is closed, not overwritten, so that a run's price entry stays
-the one that priced it. An entry that the catalogue dropped stays: its price was right.
+the one that priced it. An entry that the catalogue dropped stays: its price was right. Where the catalogue now says
+something else about a time that is over, what it said before is withdrawn.
 """
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from runtally.errors import CatalogueUnreadable
 from runtally.models.price import PriceSource
 from runtally.pricing import queries
 from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.overlap import Taken
 from runtally.pricing.queries import KnownEntry
 
 EXPORT = (sys.executable, "-m", "runtally.pricing.catalogue_export")
@@ -44,13 +46,15 @@ class Plan:
     insert: list[CatalogueEntry] = field(default_factory=list)
     update: list[tuple[int, CatalogueEntry]] = field(default_factory=list)
     retire: list[tuple[int, datetime | None]] = field(default_factory=list)
+    withdraw: list[int] = field(default_factory=list)
+    corrected: int = 0
     unchanged: int = 0
     vanished: int = 0
     kept: int = 0
 
     @property
     def report(self) -> SyncReport:
-        replaced = len(self.retire)
+        replaced = len(self.retire) + self.corrected
         return SyncReport(
             added=len(self.insert) - replaced,
             changed=len(self.update) + replaced,
@@ -84,8 +88,11 @@ async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now
     """Bring the registry up to date with the entries, in one transaction."""
     async with connection.transaction():
         await queries.lock_catalogue(connection)
+        # Only what the registry is in the end counts, not each step there.
+        await queries.defer_overlaps(connection)
         plan = plan_of(catalogue, await queries.select_known(connection), now)
-        # A retired entry gives its key to the one that replaces it.
+        # A retired or withdrawn entry gives its key to the one that replaces it, and its time.
+        await queries.withdraw_entries(connection, plan.withdraw, now)
         await queries.retire_entries(connection, plan.retire, now)
         await queries.update_entries(connection, plan.update, now)
         await queries.insert_entries(connection, plan.insert, now)
@@ -105,36 +112,61 @@ async def read_catalogue() -> list[CatalogueEntry]:
     return [decoder.decode(line) for line in lines.splitlines()]
 
 
-def plan_of(catalogue: Iterable[CatalogueEntry], known: Mapping[str, KnownEntry], now: datetime) -> Plan:
+def plan_of(catalogue: Iterable[CatalogueEntry], known: Iterable[KnownEntry], now: datetime) -> Plan:
+    """What to write for these entries, given all rows of the registry that price something or came from the catalogue."""
+    rows = tuple(known)
+    by_key = {row.entry.catalogue_key: row for row in rows if row.entry.catalogue_key}
+    admins = Taken((row.entry, row.id) for row in rows if row.source is PriceSource.ADMIN and not row.is_withdrawn)
     plan = Plan()
-    gone = {key for key, row in known.items() if row.source is PriceSource.CATALOGUE}
+    gone = {key for key, row in by_key.items() if row.source is PriceSource.CATALOGUE}
     for entry in catalogue:
         gone.discard(entry.catalogue_key)
-        row = known.get(entry.catalogue_key)
-        if row is None:
-            plan.insert.append(entry)
-        elif row.source is PriceSource.ADMIN:
+        row = by_key.get(entry.catalogue_key)
+        if (row is not None and row.source is PriceSource.ADMIN) or any(admins.in_the_way_of(entry)):
             plan.kept += 1
+        elif row is None:
+            plan.insert.append(entry)
         else:
             _plan_change(plan, row, entry, now)
     plan.vanished = len(gone)
+    _make_room(plan, rows)
     return plan
+
+
+def _make_room(plan: Plan, rows: Iterable[KnownEntry]) -> None:
+    """Withdraw what the catalogue said before of the times of which it now says something else."""
+    changed = {number for number, _ in plan.update}
+    ends = dict(plan.retire)
+    taken = Taken(
+        (msgspec.structs.replace(row.entry, effective_to=ends.get(row.id, row.entry.effective_to)), row.id)
+        for row in rows
+        if row.source is PriceSource.CATALOGUE and row.id not in changed and row.id not in plan.withdraw
+    )
+    written = (*plan.insert, *(entry for _, entry in plan.update))
+    in_the_way = {number for entry in written for number in taken.in_the_way_of(entry)}
+    plan.corrected += len(in_the_way & set(ends))
+    plan.retire = [(number, end) for number, end in plan.retire if number not in in_the_way]
+    plan.withdraw += sorted(in_the_way)
 
 
 def _plan_change(plan: Plan, row: KnownEntry, entry: CatalogueEntry, now: datetime) -> None:
     start, end = row.entry.effective_from, row.entry.effective_to
     # An entry that replaced another one starts later than the catalogue says, and that is no difference.
     entry_from_start = msgspec.structs.replace(entry, effective_from=start)
+    began, ended = start is None or start < now, end is not None and end <= now
     if row.entry == entry_from_start:
         plan.unchanged += 1
     elif row.entry.amounts == entry.amounts and (
         start is None or entry.effective_to is None or start < entry.effective_to
     ):
         plan.update.append((row.id, entry_from_start))
-    else:
-        began, ended = start is None or start < now, end is not None and end <= now
-        plan.retire.append((row.id, now if began and not ended else end))
-        # A price that is in force changes from now on. Of a period that is over or still to come all is replaced; of two
-        # entries for one time the newer is preferred.
+    elif began and not ended:
+        # A price that is in force changes from now on.
         over = entry.effective_to is not None and entry.effective_to <= now
-        plan.insert.append(msgspec.structs.replace(entry, effective_from=now) if began and not over else entry)
+        plan.retire.append((row.id, now))
+        plan.insert.append(entry if over else msgspec.structs.replace(entry, effective_from=now))
+    else:
+        # Of a period that is over or still to come all is replaced.
+        plan.withdraw.append(row.id)
+        plan.corrected += 1
+        plan.insert.append(entry)

@@ -20,11 +20,17 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
     cache_read_per_million: Decimal | None = None
     cache_write_per_million: Decimal | None = None
     reasoning_per_million: Decimal | None = None
+    per_thousand_requests: Decimal | None = None
     effective_from: datetime | None = None
     effective_to: datetime | None = None
     estimated: bool = False
     catalogue_key: str
     note: str | None = None
+
+    @property
+    def project_id(self) -> str | None:
+        """The catalogue's prices are for everybody."""
+        return None
 
     @property
     def amounts(self) -> tuple[Decimal | None, ...]:
@@ -35,6 +41,7 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
             self.cache_read_per_million,
             self.cache_write_per_million,
             self.reasoning_per_million,
+            self.per_thousand_requests,
         )
 
 

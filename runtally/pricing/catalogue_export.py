@@ -4,6 +4,7 @@ A process of its own, because the catalogue's package takes 100 MB and most of a
 module, nor `catalogue_patterns` and `catalogue_prices`.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
@@ -33,7 +34,12 @@ def entries() -> Iterator[CatalogueEntry]:
         taken: set[str] = set()
         for model in provider.models:
             names, pattern = names_and_pattern(model.match)
-            names = (*names, *_MORE_NAMES.get((provider.id, model.id), ()))
+            more = _MORE_NAMES.get((provider.id, model.id), ())
+            if pattern is None:
+                names = (*names, *more)
+            else:
+                # As a pattern, so that a price of its time that has the exact name comes first.
+                pattern = "|".join((pattern, *map(re.escape, more)))
             fresh = tuple(name for name in dict.fromkeys(map(str.lower, names)) if name not in taken)
             taken.update(fresh)
             for period in periods_of(provider.id, model):

@@ -1,6 +1,6 @@
-"""The catalogue's prices of a model, turned into periods and tiers with the five prices that a run's tokens can be put to.
+"""The catalogue's prices of a model, turned into periods and tiers with the prices that a run and its tokens can be put to.
 
-What depends on more than tokens, model and day (the hour, requests, seconds of audio) makes an estimate.
+What depends on more than tokens, model and day (the hour, seconds of audio) makes an estimate.
 """
 
 import re
@@ -26,13 +26,13 @@ PRICES = {
     "cache_read_mtok": "cache_read_per_million",
     "cache_write_mtok": "cache_write_per_million",
     "output_reasoning_mtok": "reasoning_per_million",
+    "requests_kcount": "per_thousand_requests",
 }
 _BILLED_APART = (
     "output_audio_mtok",
     "output_image_mtok",
     "output_video_mtok",
     "output_citation_mtok",
-    "requests_kcount",
 )
 _SPEECH = re.compile(r"transcribe|whisper|speech|voxtral")
 _FREE = re.compile(r"\bfree of charge\b|\bincluded in the subscription\b", re.IGNORECASE)
@@ -41,7 +41,7 @@ _KNOWN_FREE = frozenset({("google", "gemma-3"), ("google", "gemma-3n"), ("openai
 
 MINUTES_A_DAY = 24 * 60
 VARIES_BY_HOUR = "Varies with the time of day; this is the price of most hours."
-BILLED_APART = "Bills more than text tokens: audio, images, requests or citations."
+BILLED_APART = "Bills more than text tokens: audio, images or citations."
 FREE = "Free."
 
 Tiers = dict[int, dict[str, Decimal]]

@@ -2,21 +2,26 @@
 
 Cached and cache-write tokens are part of the input tokens, reasoning tokens of the output tokens. Each is taken out and
 priced apart where the price has an amount for it; else it stays where it is and costs what the others cost. A client
-that reports more parts than the whole is charged for the parts, and nothing of the whole is left.
+that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee for each request
+comes on top, however many tokens there are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Protocol
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
 
+MILLION = 1_000_000
+THOUSAND = 1_000
 # Pico-dollars per token and dollars per million tokens have the same digits; only the point moves.
-_PER_MILLION_STEP = Decimal(1).scaleb(-PRICE_DECIMALS)
-_USD_STEP = Decimal(1).scaleb(-USD_DECIMALS)
+_RATE_STEPS = {MILLION: Decimal(1).scaleb(-PRICE_DECIMALS), THOUSAND: Decimal(1).scaleb(3 - USD_DECIMALS)}
+# A percentage has two decimals.
+_WHOLE = 10_000
 
 
 class TokenCounts(Protocol):
@@ -61,25 +66,31 @@ class Price:
     estimated: bool
     effective_from: datetime | None = None
     effective_to: datetime | None = None
+    request_pico: int = 0
+    """Pico-dollars for each request, beside its tokens."""
+    percent_off: Decimal | None = None
+    """What the project pays less than the entry says; the amounts here are what it pays."""
 
 
 class Kind(StrEnum):
-    """What the tokens of a line were used for."""
+    """What the tokens of a line were used for, or that it is no line of tokens."""
 
     INPUT = "input"
     CACHED_INPUT = "cached_input"
     CACHE_WRITE = "cache_write"
     OUTPUT = "output"
     REASONING = "reasoning"
+    REQUEST = "request"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a cost: `tokens` at `per_million` US dollars are `amount_usd`, exactly."""
+    """One line of a cost: so many tokens at `rate_usd` for each `per` of them are `amount_usd`, exactly."""
 
     kind: Kind
-    tokens: int
-    per_million: Decimal
+    quantity: int
+    rate_usd: Decimal
+    per: int
     amount_usd: Decimal
 
 
@@ -98,17 +109,22 @@ UNPRICED = Cost(None, None, None, None)
 
 def lines_of(usage: TokenCounts, price: Price) -> tuple[Line, ...]:
     """How the cost comes about, kinds without tokens left out. Their amounts add up to `total_usd`."""
-    return tuple(
-        Line(kind, tokens, _PER_MILLION_STEP * pico, from_pico(tokens * pico))
-        for kind, tokens, pico in zip(Kind, _split(usage, price), _amounts(price), strict=True)
+    lines = tuple(
+        _line(kind, tokens, pico, MILLION)
+        for kind, tokens, pico in zip(Kind, _split(usage, price), _amounts(price), strict=False)
         if tokens
     )
+    return (*lines, _line(Kind.REQUEST, 1, price.request_pico, THOUSAND)) if price.request_pico else lines
+
+
+def _line(kind: Kind, quantity: int, pico: int, per: int) -> Line:
+    return Line(kind, quantity, _RATE_STEPS[per] * pico, per, from_pico(quantity * pico))
 
 
 def total_usd(usage: TokenCounts, price: Price) -> Decimal:
     """The sum of `lines_of`, without making the lines: this runs once for every run that is ingested."""
     tokens_in, cached, written, tokens_out, reasoning = _split(usage, price)
-    pico = tokens_in * (price.input_pico or 0) + tokens_out * (price.output_pico or 0)
+    pico = price.request_pico + tokens_in * (price.input_pico or 0) + tokens_out * (price.output_pico or 0)
     # What was split off has a price; what has none was not split off.
     if cached:
         pico += cached * (price.cache_read_pico or 0)
@@ -117,6 +133,25 @@ def total_usd(usage: TokenCounts, price: Price) -> Decimal:
     if reasoning:
         pico += reasoning * (price.reasoning_pico or 0)
     return from_pico(pico)
+
+
+def discounted(price: Price, percent: Decimal) -> Price:
+    """The price less so many percent, each amount rounded half-even to a whole pico-dollar, so that costs stay exact sums."""
+    left = _WHOLE - int(percent * (_WHOLE // 100))
+
+    def less(pico: int | None) -> int | None:
+        return None if pico is None else round(Fraction(pico * left, _WHOLE))
+
+    return replace(
+        price,
+        input_pico=less(price.input_pico),
+        output_pico=less(price.output_pico),
+        cache_read_pico=less(price.cache_read_pico),
+        cache_write_pico=less(price.cache_write_pico),
+        reasoning_pico=less(price.reasoning_pico),
+        request_pico=less(price.request_pico) or 0,
+        percent_off=percent,
+    )
 
 
 def settle(
@@ -145,7 +180,7 @@ def settle(
 
 
 def _split(usage: TokenCounts, price: Price) -> tuple[int, int, int, int, int]:
-    """Tokens of each kind, in the order of `Kind`; each token is in one of them."""
+    """Tokens of each kind of tokens, in the order of `Kind`; each token is in one of them."""
     cached = (usage.cached_input_tokens or 0) if price.cache_read_pico is not None else 0
     written = (usage.cache_write_tokens or 0) if price.cache_write_pico is not None else 0
     reasoning = (usage.reasoning_tokens or 0) if price.reasoning_pico is not None else 0
@@ -154,7 +189,7 @@ def _split(usage: TokenCounts, price: Price) -> tuple[int, int, int, int, int]:
 
 
 def _amounts(price: Price) -> tuple[int, int, int, int, int]:
-    """Pico-dollars per token, in the order of `Kind`. A kind without a price is free: an embedding has no output."""
+    """Pico-dollars per token, in the same order. A kind without a price is free: an embedding has no output."""
     return (
         price.input_pico or 0,
         price.cache_read_pico or 0,

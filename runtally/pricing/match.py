@@ -33,6 +33,8 @@ class Offer:
     match: Match = Match.EXACT
     pattern: str | None = None
     source: PriceSource = PriceSource.CATALOGUE
+    project_id: str | None = None
+    """The project that it is for; None: all."""
 
 
 def in_force(levels: tuple[Level, ...], at: datetime, input_tokens: int) -> Price | None:
@@ -49,28 +51,30 @@ def in_force(levels: tuple[Level, ...], at: datetime, input_tokens: int) -> Pric
 
 
 class PriceIndex:
-    """All offers by provider and name; never changes."""
+    """All offers by project, provider and name; never changes."""
 
     def __init__(self, offers: Iterable[Offer]) -> None:
-        shelves: dict[str, _Shelf] = defaultdict(_Shelf)
+        shelves: dict[tuple[str | None, str], _Shelf] = defaultdict(_Shelf)
         invalid = []
         # In the order of preference, which the levels inherit.
         for offer in sorted(offers, key=_preference):
             try:
-                shelves[provider_key(offer.price.provider)].add(offer)
+                shelves[offer.project_id, provider_key(offer.price.provider)].add(offer)
             except re.error:
                 invalid.append(offer.price.id)
         self._shelves = dict(shelves)
+        self.projects = frozenset(project_id for project_id, _ in shelves if project_id is not None)
+        """Those that have prices of their own."""
         self.invalid = tuple(invalid)
         """Entries whose pattern is no regular expression; they price nothing."""
 
-    def find(self, provider: str, model: str) -> tuple[Level, ...]:
-        """What answers to the name, best first; each level once."""
+    def find(self, provider: str, model: str, project_id: str | None = None) -> tuple[Level, ...]:
+        """What answers to the name, best first, each level once: of a project's own prices, or of everybody's."""
         found: dict[Level, None] = {}
         if len(model) > MAX_NAME_CHARS:
             return ()
         for target in targets_of(provider, model):
-            shelf = self._shelves.get(target.provider)
+            shelf = self._shelves.get((project_id, target.provider))
             if shelf is None:
                 continue
             for name, estimated in spellings_of(target.dialect, target.model):

@@ -13,12 +13,14 @@ from runtally.db.outbox import queueing
 from runtally.models.price import Match, PriceSource
 from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.cost import Cost, Price, Usage
+from runtally.pricing.cost import THOUSAND, Cost, Price, Usage
+from runtally.pricing.discount import Discount
 from runtally.pricing.match import Offer
 from runtally.rollups.rolling import READ, rolling
 
-SELECT_OFFERS = """
+_OFFER = """
   SELECT id,
+         project_id,
          provider,
          model,
          aliases,
@@ -30,28 +32,43 @@ SELECT_OFFERS = """
          cache_read_per_million,
          cache_write_per_million,
          reasoning_per_million,
+         per_thousand_requests,
          effective_from,
          effective_to,
          estimated,
          source
     FROM price_entries
+"""
+SELECT_OFFERS = f"""{_OFFER}
+   WHERE withdrawn_at IS NULL
 ORDER BY id
 """
 
-# A condition on a subquery without a limit reaches the table, so this is a look-up by the key.
-SELECT_OFFER = f"""
-SELECT *
-  FROM ({SELECT_OFFERS}) AS offers
- WHERE id = $1
-"""  # noqa: S608  # A statement of ours.
+# Also one that was withdrawn: runs that it priced go on naming it.
+SELECT_OFFER = f"""{_OFFER}
+   WHERE id = $1
+"""
 
-# Reads three numbers so that nothing slips through: a deletion changes the count, an insertion the greatest id, and a
+# Reads three numbers of each table so that nothing slips through: a deletion changes the count, an insertion the greatest id, and a
 # change that commits after a newer one still changes the sum.
-SELECT_VERSION = """
-SELECT count(*)::text
-       || '-' || coalesce(max(id), 0)::text
-       || '-' || coalesce(sum(extract(epoch FROM updated_at)), 0)::text
-  FROM price_entries
+_VERSION = """SELECT count(*)::text
+               || '-' || coalesce(max(id), 0)::text
+               || '-' || coalesce(sum(extract(epoch FROM updated_at)), 0)::text
+          FROM"""
+SELECT_VERSION = f"""
+SELECT ({_VERSION} price_entries)
+       || '/' || ({_VERSION} project_discounts)
+"""
+
+SELECT_DISCOUNTS = """
+  SELECT project_id,
+         provider,
+         percent,
+         effective_from,
+         effective_to
+    FROM project_discounts
+   WHERE $1::text IS NULL OR project_id = $1
+ORDER BY id
 """
 
 
@@ -62,6 +79,11 @@ async def select_version(connection: Connection) -> str:
 
 async def select_offers(connection: Connection) -> tuple[Offer, ...]:
     return tuple(_offer(row) for row in await connection.fetch(SELECT_OFFERS))
+
+
+async def select_discounts(connection: Connection, project_id: str | None = None) -> tuple[Discount, ...]:
+    """Of one project or of all."""
+    return tuple(Discount(*row) for row in await connection.fetch(SELECT_DISCOUNTS, project_id))
 
 
 async def select_offer(connection: Connection, entry_id: int) -> Offer | None:
@@ -84,11 +106,13 @@ def _offer(row: asyncpg.Record) -> Offer:
             estimated=row["estimated"],
             effective_from=row["effective_from"],
             effective_to=row["effective_to"],
+            request_pico=THOUSAND * (_pico(row["per_thousand_requests"]) or 0),
         ),
         aliases=tuple(row["aliases"]),
         match=Match(row["match"]),
         pattern=row["pattern"],
         source=PriceSource(row["source"]),
+        project_id=row["project_id"],
     )
 
 
@@ -120,23 +144,26 @@ SELECT id,
        cache_read_per_million,
        cache_write_per_million,
        reasoning_per_million,
+       per_thousand_requests,
        effective_from,
        effective_to,
        estimated,
        source,
-       catalogue_key,
-       note
+       coalesce(catalogue_key, '') AS catalogue_key,
+       note,
+       withdrawn_at IS NOT NULL AS is_withdrawn
   FROM price_entries
- WHERE catalogue_key IS NOT NULL
+ WHERE project_id IS NULL
+   AND (withdrawn_at IS NULL OR catalogue_key IS NOT NULL)
 """
 
 INSERT_ENTRY = """
 INSERT INTO price_entries
             (provider, model, aliases, match, pattern, above_input_tokens,
              input_per_million, output_per_million, cache_read_per_million, cache_write_per_million,
-             reasoning_per_million, effective_from, effective_to, estimated, catalogue_key, note,
+             reasoning_per_million, per_thousand_requests, effective_from, effective_to, estimated, catalogue_key, note,
              source, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 'catalogue', $17, $17)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 'catalogue', $18, $18)
 """
 
 # An amount is never overwritten: the runs that it priced point here.
@@ -162,22 +189,34 @@ UPDATE price_entries
  WHERE id = $1
 """
 
+WITHDRAW_ENTRY = """
+UPDATE price_entries
+   SET withdrawn_at = $2,
+       catalogue_key = NULL,
+       updated_at = $2
+ WHERE id = $1
+"""
+
+DEFER_OVERLAPS = "SET CONSTRAINTS ex_price_entries_overlap DEFERRED"
+
 # In the order of the parameters.
 _INSERTED = attrgetter(
     "provider", "model", "aliases", "match", "pattern", "above_input_tokens", "input_per_million",
     "output_per_million", "cache_read_per_million", "cache_write_per_million", "reasoning_per_million",
-    "effective_from", "effective_to", "estimated", "catalogue_key", "note",
+    "per_thousand_requests", "effective_from", "effective_to", "estimated", "catalogue_key", "note",
 )  # fmt: skip
 _UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "estimated", "note")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """A row that came from the catalogue, whoever it belongs to now."""
+    """A row for everybody, whoever it belongs to now; without a key if it is not, or no longer, the catalogue's."""
 
     id: int
     entry: CatalogueEntry
     source: PriceSource
+    is_withdrawn: bool = False
+    """Then it is here for its key alone: an admin wants no such entry."""
 
 
 async def lock_catalogue(connection: Connection) -> None:
@@ -189,9 +228,14 @@ async def select_seeded(connection: Connection) -> bool:
     return bool(await connection.fetchval(SELECT_SEEDED))
 
 
-async def select_known(connection: Connection) -> dict[str, KnownEntry]:
-    """The rows that came from the catalogue, by their key in it."""
-    return {row["catalogue_key"]: _known(row) for row in await connection.fetch(SELECT_KNOWN)}
+async def defer_overlaps(connection: Connection) -> None:
+    """Refuse prices in each other's way when the transaction ends, not before."""
+    await connection.execute(DEFER_OVERLAPS)
+
+
+async def select_known(connection: Connection) -> tuple[KnownEntry, ...]:
+    """The rows that a sync has to look at."""
+    return tuple(_known(row) for row in await connection.fetch(SELECT_KNOWN))
 
 
 async def insert_entries(connection: Connection, entries: Iterable[CatalogueEntry], now: datetime) -> None:
@@ -210,11 +254,16 @@ async def retire_entries(connection: Connection, ends: Iterable[tuple[int, datet
     await connection.executemany(RETIRE_ENTRY, [(number, end, now) for number, end in ends])
 
 
+async def withdraw_entries(connection: Connection, numbers: Iterable[int], now: datetime) -> None:
+    """Have the rows price nothing any more, and take their key."""
+    await connection.executemany(WITHDRAW_ENTRY, [(number, now) for number in numbers])
+
+
 def _known(row: asyncpg.Record) -> KnownEntry:
     values = dict(row)
-    number, source = values.pop("id"), values.pop("source")
+    number, source, is_withdrawn = (values.pop(name) for name in ("id", "source", "is_withdrawn"))
     values["aliases"] = tuple(values["aliases"])
-    return KnownEntry(number, CatalogueEntry(**values), PriceSource(source))
+    return KnownEntry(number, CatalogueEntry(**values), PriceSource(source), is_withdrawn)
 
 
 SELECT_UNPRICED_NAMES = """

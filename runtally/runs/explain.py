@@ -1,10 +1,12 @@
 """Why a run costs what it costs: the lines of its cost, computed again from its price entry. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
 from runtally.models.run import StoredRun
-from runtally.pricing.cost import Line, lines_of
+from runtally.pricing.cost import Line, Price, lines_of
+from runtally.pricing.discount import Discount, less_discount
 from runtally.pricing.match import Offer
 
 
@@ -14,6 +16,8 @@ class Explanation:
 
     lines: tuple[Line, ...]
     offer: Offer | None
+    price: Price | None
+    """What the lines are computed with: the offer's price, less a discount."""
 
     @property
     def total_usd(self) -> Decimal:
@@ -24,6 +28,11 @@ class Explanation:
         return self.offer is not None and self.total_usd == run.cost_usd
 
 
-def explain(run: StoredRun, offer: Offer | None) -> Explanation:
-    """`offer` is the entry that the run names, if it is still there."""
-    return Explanation(lines_of(run, offer.price) if offer else (), offer)
+def explain(run: StoredRun, offer: Offer | None, discounts: Iterable[Discount] = ()) -> Explanation:
+    """`offer` is the entry that the run names, if it is still there; the discounts are those of its project."""
+    if offer is None:
+        return Explanation((), None, None)
+    price = offer.price
+    if offer.project_id is None:
+        price = less_discount(price, discounts, run.provider, run.occurred_at)
+    return Explanation(lines_of(run, price), offer, price)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.models.run import StoredRun
-from runtally.pricing.queries import select_offer
+from runtally.pricing.queries import select_discounts, select_offer
 from runtally.runs import queries, rollup_queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.explain import Explanation, explain
@@ -121,8 +121,10 @@ async def read_run(connection: Connection, project_id: str, run_id: str) -> Expl
     run = await queries.select_run(connection, project_id, run_id)
     if run is None:
         raise NotFound("This project has no run with that id; it may have been deleted.")
-    offer = await select_offer(connection, run.price_entry_id) if run.price_entry_id is not None else None
-    return ExplainedRun(run, explain(run, offer))
+    if run.price_entry_id is None:
+        return ExplainedRun(run, explain(run, None))
+    offer = await select_offer(connection, run.price_entry_id)
+    return ExplainedRun(run, explain(run, offer, await select_discounts(connection, project_id)))
 
 
 async def read_trace(connection: Connection, project_id: str, trace_id: str) -> Trace:

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from runtally.models.price import PriceSource
 from runtally.models.run import CostSource, StoredRun
-from runtally.pricing.cost import Kind, Line
+from runtally.money import plain
+from runtally.pricing.cost import MILLION, Kind, Line, Price
 from runtally.pricing.match import Offer
 from runtally.runs.explain import Explanation
 from webapp import formats
@@ -17,6 +18,7 @@ KINDS = {
     Kind.CACHE_WRITE: "Input written to a cache",
     Kind.OUTPUT: "Output",
     Kind.REASONING: "Reasoning",
+    Kind.REQUEST: "Fee for the request",
 }
 UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."
 TRUSTED = "The provider reported this cost with the run, and it is taken as it is."
@@ -27,10 +29,10 @@ CHANGED = "The entry was changed after the run was priced, so the lines don't ad
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """`tokens` at `price` are `amount`, each as it is written."""
+    """`quantity` at `price` is `amount`, each as it is written."""
 
     name: str
-    tokens: str
+    quantity: str
     price: str
     amount: str
 
@@ -44,6 +46,8 @@ class PriceNote:
     since: str
     source: str
     tier: str | None
+    off: str | None
+    """The discount of the project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
         total="no price" if run.cost_usd is None else formats.money_exact(run.cost_usd),
         is_known=run.cost_usd is not None,
         is_estimated=bool(run.cost_estimated),
-        lines=tuple(_line(line) for line in explanation.lines),
-        price=_price(offer) if offer else None,
+        lines=tuple(cost_line(line) for line in explanation.lines),
+        price=price_note(offer, explanation.price) if offer and explanation.price else None,
         note=_note(run, explanation),
         reported=None if run.reported_cost_usd is None else formats.money_exact(run.reported_cost_usd),
         difference=_difference(run),
@@ -88,17 +92,16 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
             return None if explanation.accounts_for(run) else CHANGED
 
 
-def _line(line: Line) -> CostLine:
+def cost_line(line: Line) -> CostLine:
     return CostLine(
         KINDS[line.kind],
-        formats.count(line.tokens),
-        formats.money_exact(line.per_million),
+        formats.count(line.quantity),
+        f"{formats.money_exact(line.rate_usd)}{'' if line.per == MILLION else ' per thousand'}",
         formats.money_exact(line.amount_usd),
     )
 
 
-def _price(offer: Offer) -> PriceNote:
-    price = offer.price
+def price_note(offer: Offer, price: Price) -> PriceNote:
     above = price.above_input_tokens
     return PriceNote(
         name=f"{price.provider} {price.model}",
@@ -106,6 +109,7 @@ def _price(offer: Offer) -> PriceNote:
         since=_since(price.effective_from, price.effective_to),
         source="the catalogue" if offer.source is PriceSource.CATALOGUE else "an admin",
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
+        off=f"{plain(price.percent_off)}% off" if price.percent_off is not None else None,
     )
 
 

@@ -135,11 +135,17 @@ def test_tiers_have_a_price_for_everything() -> None:
     }
 
 
-@pytest.mark.parametrize("extra", ["requests_kcount", "output_audio_mtok", "output_image_mtok"])
+@pytest.mark.parametrize("extra", ["output_audio_mtok", "output_image_mtok"])
 def test_a_bill_of_more_than_text_tokens_is_an_estimate(extra: str) -> None:
     [period] = periods_of("acme", model(ModelPrice(input_mtok=Decimal(1), **{extra: Decimal(5)})))
 
     assert (period.estimated, period.note) == (True, BILLED_APART)
+
+
+def test_a_fee_for_each_request_is_a_price_of_its_own() -> None:
+    [period] = periods_of("acme", model(ModelPrice(input_mtok=Decimal(1), requests_kcount=Decimal(5))))
+
+    assert (period.estimated, period.tiers[0]["per_thousand_requests"]) == (False, Decimal(5))
 
 
 @pytest.mark.parametrize(

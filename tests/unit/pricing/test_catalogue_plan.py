@@ -27,8 +27,7 @@ DEARER = replace(ENTRY, input_per_million=Decimal(4))
 def planned(
     entry: CatalogueEntry | None, row: CatalogueEntry | None, source: PriceSource = PriceSource.CATALOGUE
 ) -> Plan:
-    known = {row.catalogue_key: KnownEntry(1, row, source)} if row else {}
-    return plan_of([entry] if entry else [], known, NOW)
+    return plan_of([entry] if entry else [], [KnownEntry(1, row, source)] if row else [], NOW)
 
 
 def test_an_entry_that_the_registry_lacks_is_added() -> None:
@@ -85,21 +84,45 @@ def test_a_price_that_changed_ends_now_and_its_successor_starts(column: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "retired_at"),
-    [
-        # Over: the past is corrected, and the newer of two entries for one time is preferred.
-        (NOW - 2 * DAY, NOW - DAY, NOW - DAY),
-        # Still to come: likewise.
-        (NOW + DAY, None, None),
-    ],
+    ("start", "end"),
+    [(NOW - 2 * DAY, NOW - DAY), (NOW + DAY, None)],
+    ids=["over", "still to come"],
 )
-def test_outside_its_period_a_price_is_replaced_for_all_of_it(
-    start: datetime, end: datetime | None, retired_at: datetime | None
+def test_outside_its_period_a_price_is_withdrawn_and_another_takes_its_place(
+    start: datetime, end: datetime | None
 ) -> None:
     row = replace(ENTRY, effective_from=start, effective_to=end)
     changed = replace(row, input_per_million=Decimal(4))
 
-    assert planned(changed, row) == Plan(retire=[(1, retired_at)], insert=[changed])
+    plan = planned(changed, row)
+
+    assert plan == Plan(withdraw=[1], insert=[changed], corrected=1)
+    assert plan.report == SyncReport(added=0, changed=1, unchanged=0, vanished=0, kept=0)
+
+
+def test_a_new_entry_is_left_out_where_an_admins_price_has_its_name() -> None:
+    mine = KnownEntry(7, replace(ENTRY, model="big", catalogue_key=""), PriceSource.ADMIN)
+
+    assert plan_of([replace(ENTRY, aliases=("BIG",))], [mine], NOW) == Plan(kept=1)
+
+
+def test_what_an_admin_withdrew_does_not_come_back() -> None:
+    withdrawn = KnownEntry(7, ENTRY, PriceSource.ADMIN, is_withdrawn=True)
+
+    assert plan_of([ENTRY], [withdrawn], NOW) == Plan(kept=1)
+    assert plan_of([replace(ENTRY, catalogue_key="acme/again")], [withdrawn], NOW).insert != []
+
+
+def test_what_the_catalogue_said_before_of_a_time_makes_room() -> None:
+    closed = KnownEntry(1, replace(ENTRY, effective_to=NOW - DAY, catalogue_key=""), PriceSource.CATALOGUE)
+    current = KnownEntry(2, replace(DEARER, effective_from=NOW - DAY), PriceSource.CATALOGUE)
+    announced = replace(ENTRY, input_per_million=Decimal(5), effective_from=NOW - 3 * DAY, catalogue_key="acme/large@3")
+    base = replace(DEARER, effective_to=NOW - 3 * DAY)
+
+    plan = plan_of([base, announced], [closed, current], NOW)
+
+    assert plan == Plan(insert=[base, announced], withdraw=[1, 2], corrected=1)
+    assert plan.report == SyncReport(added=1, changed=1, unchanged=0, vanished=0, kept=0)
 
 
 def test_a_period_that_turns_out_to_be_over_ends_now() -> None:

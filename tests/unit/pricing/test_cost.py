@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runtally.models.run import CostSource
 from runtally.money import MAX_USD
-from runtally.pricing.cost import UNPRICED, Cost, Kind, Price, Usage, lines_of, settle, total_usd
+from runtally.pricing.cost import UNPRICED, Cost, Kind, Price, Usage, discounted, lines_of, settle, total_usd
 
 MAX_TOKENS = 2**53 - 1
 MAX_PICO = 10**14 - 1
@@ -40,6 +40,7 @@ prices: st.SearchStrategy[Price] = st.builds(
     cache_read_pico=amounts,
     cache_write_pico=amounts,
     reasoning_pico=amounts,
+    request_pico=st.integers(0, MAX_PICO),
 )
 usages = st.builds(Usage, counts, counts, counts, counts, counts)
 
@@ -72,7 +73,7 @@ def test_a_cost_is_tokens_times_price(usage: Usage, price: Price, expected: str)
 def test_lines_say_how_a_cost_comes_about() -> None:
     lines = lines_of(Usage(1000, 500, cached_input_tokens=400), SONNET)
 
-    assert [(line.kind, line.tokens, str(line.per_million), str(line.amount_usd)) for line in lines] == [
+    assert [(line.kind, line.quantity, str(line.rate_usd), str(line.amount_usd)) for line in lines] == [
         (Kind.INPUT, 600, "3.000000", "0.001800000000"),
         (Kind.CACHED_INPUT, 400, "0.300000", "0.000120000000"),
         (Kind.OUTPUT, 500, "15.000000", "0.007500000000"),
@@ -89,7 +90,7 @@ def test_the_lines_add_up_to_the_total(usage: Usage, price: Price) -> None:
 def test_each_line_is_its_tokens_at_its_price_exactly(usage: Usage, price: Price) -> None:
     with localcontext(prec=60):
         for line in lines_of(usage, price):
-            assert line.amount_usd == line.tokens * line.per_million / 1_000_000
+            assert line.amount_usd == line.quantity * line.rate_usd / line.per
 
 
 @given(usages, prices)
@@ -102,7 +103,7 @@ def test_a_cost_is_never_negative_and_fits_its_column(usage: Usage, price: Price
 
 @given(usages, prices)
 def test_no_token_is_counted_twice(usage: Usage, price: Price) -> None:
-    tokens = dict.fromkeys(Kind, 0) | {line.kind: line.tokens for line in lines_of(usage, price)}
+    tokens = dict.fromkeys(Kind, 0) | {line.kind: line.quantity for line in lines_of(usage, price)}
     parts = (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0)
 
     counted = tokens[Kind.INPUT] + tokens[Kind.CACHED_INPUT] + tokens[Kind.CACHE_WRITE]
@@ -116,8 +117,9 @@ def test_no_token_is_counted_twice(usage: Usage, price: Price) -> None:
 def test_costs_of_two_runs_add_up_to_the_cost_of_their_tokens(price: Price, first: int, second: int, out: int) -> None:
     with localcontext(prec=60):
         apart = total_usd(Usage(first, out), price) + total_usd(Usage(second, out), price)
+        fee = total_usd(Usage(0, 0), price)
 
-        assert apart == total_usd(Usage(first + second, 2 * out), price)
+        assert apart == total_usd(Usage(first + second, 2 * out), price) + fee
 
 
 @given(usages, prices, st.integers(0, MAX_TOKENS), st.integers(0, MAX_TOKENS))
@@ -129,6 +131,30 @@ def test_more_tokens_never_cost_less(usage: Usage, price: Price, more_in: int, m
     )
 
     assert total_usd(more, price) >= total_usd(usage, price)
+
+
+def test_a_fee_for_each_request_is_a_line_of_its_own() -> None:
+    price = replace(SONNET, request_pico=5_000_000_000)
+
+    *_, fee = lines_of(Usage(1000, 500), price)
+
+    assert (fee.kind, fee.quantity, str(fee.rate_usd), fee.per) == (Kind.REQUEST, 1, "5.000000000", 1000)
+    assert total_usd(Usage(1000, 500), price) == Decimal("0.0155")
+    assert total_usd(Usage(None, None), price) == fee.amount_usd == Decimal("0.005")
+
+
+@given(usages, prices, st.decimals("0.01", 100, places=2))
+def test_a_discount_is_off_each_amount_and_costs_stay_exact(usage: Usage, price: Price, percent: Decimal) -> None:
+    less = discounted(price, percent)
+
+    with localcontext(prec=60):
+        lines = lines_of(usage, less)
+        assert sum((line.amount_usd for line in lines), Decimal(0)) == total_usd(usage, less)
+        exact = total_usd(usage, price) * (100 - percent) / 100
+        # Half a pico-dollar a token.
+        most = sum(line.quantity for line in lines_of(usage, price)) * Decimal("0.5e-12")
+        assert abs(total_usd(usage, less) - exact) <= most
+    assert less.percent_off == percent
 
 
 COUNTED = Usage(1000, 500)

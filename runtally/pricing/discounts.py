@@ -1,0 +1,108 @@
+"""Discounts of projects, as people enter them. What one does to a price is `discount`'s."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import NoReturn
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.audit import Actor, Change, record
+from runtally.errors import Detail, InvalidPrice, NotFound
+from runtally.fields import MAX_NAME
+from runtally.models.price import ProjectDiscount
+from runtally.pricing.draft import MAX_NOTE, read_time
+from runtally.pricing.entries import lock
+from runtally.pricing.overlap import meet
+from runtally.pricing.providers import provider_key
+
+MAX_PERCENT = 100
+DECIMALS = 2
+SHOWN = ("provider", "percent", "effective_from", "effective_to", "note")
+
+
+async def of_project(session: AsyncSession, project_id: str) -> Sequence[ProjectDiscount]:
+    """The latest start first."""
+    query = select(ProjectDiscount).where(ProjectDiscount.project_id == project_id)
+    return (await session.exec(query.order_by(col(ProjectDiscount.effective_from).desc().nulls_last()))).all()
+
+
+async def add(
+    session: AsyncSession, by: Actor, project_id: str, sent: Mapping[str, str], now: datetime
+) -> ProjectDiscount:
+    """A new discount of these texts. Raises `InvalidPrice` with every field that is wrong, or with what is in the way."""
+    await lock(session)
+    discount = _read(project_id, sent, by, now)
+    for other in await of_project(session, project_id):
+        if other.provider == discount.provider and meet(other, discount):
+            _refuse("effective_from", "Another discount holds at that time; end it first, or choose other times.")
+    session.add(discount)
+    await session.flush()
+    record(session, by, Change("discount.added", _target(discount), project_id, after=_shown(discount)))
+    return discount
+
+
+async def end(session: AsyncSession, by: Actor, project_id: str, discount_id: int, now: datetime) -> None:
+    """It holds until now; one that has not begun never holds. Raises `NotFound`."""
+    await lock(session)
+    discount = await session.get(ProjectDiscount, discount_id)
+    if discount is None or discount.project_id != project_id:
+        raise NotFound("This project has no such discount.")
+    before = _shown(discount)
+    if discount.effective_from is not None and discount.effective_from >= now:
+        await session.delete(discount)
+    else:
+        discount.effective_to = now
+        discount.updated_at = now
+        session.add(discount)
+    record(session, by, Change("discount.ended", _target(discount), project_id, before, before | {"effective_to": now}))
+
+
+def _read(project_id: str, sent: Mapping[str, str], by: Actor, now: datetime) -> ProjectDiscount:
+    provider, note = sent.get("provider", "").strip(), sent.get("note", "").strip()
+    start, end_ = _time(sent, "effective_from"), _time(sent, "effective_to")
+    if len(provider) > MAX_NAME or len(note) > MAX_NOTE:
+        _refuse("note", f"Give at most {MAX_NOTE} characters.")
+    if start and end_ and start >= end_:
+        _refuse("effective_to", "The end must come after the start.")
+    return ProjectDiscount(
+        project_id=project_id,
+        provider=provider_key(provider) if provider else None,
+        percent=_percent(sent.get("percent", "")),
+        effective_from=start,
+        effective_to=end_,
+        note=note or None,
+        author=by.label or by.name,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _percent(sent: str) -> Decimal:
+    try:
+        percent = Decimal(sent.strip().removesuffix("%").strip())
+    except InvalidOperation:
+        percent = Decimal("NaN")
+    if not percent.is_finite() or not 0 < percent <= MAX_PERCENT or percent != round(percent, DECIMALS):
+        _refuse("percent", "Give a number above 0, up to 100, with at most two decimals.")
+    return percent
+
+
+def _time(sent: Mapping[str, str], name: str) -> datetime | None:
+    try:
+        return read_time(sent.get(name, ""))
+    except (ValueError, OverflowError):
+        _refuse(name, "Give a day such as 2026-12-01, in UTC.")
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise InvalidPrice(why, details=(Detail(name, why),))
+
+
+def _target(discount: ProjectDiscount) -> str:
+    return discount.provider or "all providers"
+
+
+def _shown(discount: ProjectDiscount) -> dict[str, object]:
+    return {name: getattr(discount, name) for name in SHOWN}

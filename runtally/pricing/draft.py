@@ -1,0 +1,222 @@
+"""A price as somebody entered it, in a form or in a file: read and checked, field by field. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from runtally.errors import Detail, InvalidPrice
+from runtally.fields import MAX_COUNT, MAX_NAME, is_project_id
+from runtally.models.price import Match, PriceEntry
+from runtally.money import PRICE_DECIMALS, plain
+from runtally.pricing.providers import provider_key
+
+AMOUNTS = (
+    "input_per_million",
+    "output_per_million",
+    "cache_read_per_million",
+    "cache_write_per_million",
+    "reasoning_per_million",
+    "per_thousand_requests",
+)
+MAX_AMOUNT = Decimal(10) ** 8
+MAX_PATTERN = 512
+MAX_ALIASES = 200
+MAX_NOTE = 1000
+YES = frozenset({"1", "true", "yes", "on"})
+NO = frozenset({"", "0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A row to be; named like the columns of `PriceEntry`, in the order in which people fill it in."""
+
+    provider: str
+    model: str
+    aliases: tuple[str, ...] = ()
+    match: Match = Match.EXACT
+    pattern: str | None = None
+    project_id: str | None = None
+    above_input_tokens: int = 0
+    input_per_million: Decimal | None = None
+    output_per_million: Decimal | None = None
+    cache_read_per_million: Decimal | None = None
+    cache_write_per_million: Decimal | None = None
+    reasoning_per_million: Decimal | None = None
+    per_thousand_requests: Decimal | None = None
+    effective_from: datetime | None = None
+    effective_to: datetime | None = None
+    estimated: bool = False
+    note: str | None = None
+
+    @classmethod
+    def of(cls, entry: PriceEntry) -> "Draft":
+        values: dict[str, Any] = {name: getattr(entry, name) for name in FIELDS}
+        return cls(**values | {"aliases": tuple(entry.aliases), "match": Match(entry.match)})
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """By the names of the columns."""
+        return asdict(self) | {"aliases": list(self.aliases), "match": self.match.value}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """As `read_draft` reads it."""
+        return {name: _as_text(value) for name, value in self.values.items()}
+
+
+FIELDS: tuple[str, ...] = tuple(Draft.__dataclass_fields__)
+
+
+def read_draft(sent: Mapping[str, str]) -> Draft:
+    """The price of these texts; what is missing is empty. Raises `InvalidPrice` with every field that is wrong."""
+    check = _Check(sent)
+    match = check.match()
+    pattern = check.pattern(match)
+    draft = Draft(
+        provider=provider_key(check.name("provider")),
+        model=check.name("model"),
+        aliases=check.aliases(),
+        match=match,
+        pattern=pattern,
+        project_id=check.project(),
+        above_input_tokens=check.tokens(),
+        **{name: check.amount(name) for name in AMOUNTS},
+        effective_from=check.time("effective_from"),
+        effective_to=check.time("effective_to"),
+        estimated=check.flag("estimated"),
+        note=check.note(),
+    )
+    if not any(check.text(name) for name in AMOUNTS):
+        check.fail("input_per_million", "Give at least one amount; 0 for what is free.")
+    if draft.effective_from and draft.effective_to and draft.effective_from >= draft.effective_to:
+        check.fail("effective_to", "The end must come after the start.")
+    check.done()
+    return draft
+
+
+def read_time(text: str) -> datetime | None:
+    """A day or a time, in UTC where it says no other. Raises `ValueError`."""
+    if not text.strip():
+        return None
+    at = datetime.fromisoformat(text.strip())
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+class _Check:
+    """Reads the texts and collects what is wrong with them."""
+
+    def __init__(self, sent: Mapping[str, str]) -> None:
+        self._sent = sent
+        self._details: list[Detail] = []
+
+    def fail(self, name: str, message: str) -> None:
+        self._details.append(Detail(name, message))
+
+    def done(self) -> None:
+        if self._details:
+            raise InvalidPrice(details=tuple(self._details))
+
+    def text(self, name: str) -> str:
+        return self._sent.get(name, "").replace("\0", "").strip()
+
+    def name(self, name: str) -> str:
+        text = self.text(name)
+        if not text or len(text) > MAX_NAME:
+            self.fail(name, f"Give a name of 1 to {MAX_NAME} characters.")
+        return text
+
+    def aliases(self) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(filter(None, (each.strip() for each in self.text("aliases").split(",")))))
+        if len(names) > MAX_ALIASES or any(len(each) > MAX_NAME for each in names):
+            self.fail("aliases", f"Give at most {MAX_ALIASES} names of at most {MAX_NAME} characters.")
+        return names
+
+    def match(self) -> Match:
+        text = self.text("match") or Match.EXACT
+        if text not in set(Match):
+            self.fail("match", f"Use one of {', '.join(Match)}.")
+            return Match.EXACT
+        return Match(text)
+
+    def pattern(self, match: Match) -> str | None:
+        text = self.text("pattern")
+        if match is Match.EXACT:
+            if text:
+                self.fail("pattern", "An exact name has no pattern; leave it empty, or match by it.")
+            return None
+        if not text or len(text) > MAX_PATTERN:
+            self.fail("pattern", f"Give a pattern of 1 to {MAX_PATTERN} characters.")
+        if match is Match.REGEX:
+            try:
+                re.compile(text)
+            except re.error as error:
+                self.fail("pattern", f"This is no regular expression: {error.msg}.")
+        return text
+
+    def project(self) -> str | None:
+        text = self.text("project_id")
+        if text and not is_project_id(text):
+            self.fail("project_id", "This can be no project's id.")
+        return text or None
+
+    def tokens(self) -> int:
+        text = self.text("above_input_tokens").replace(",", "").replace("_", "") or "0"
+        if not text.isdecimal() or int(text) > MAX_COUNT:
+            self.fail("above_input_tokens", "Give a whole number, 0 for all runs.")
+            return 0
+        return int(text)
+
+    def amount(self, name: str) -> Decimal | None:
+        text = self.text(name).removeprefix("$").replace(",", "")
+        if not text:
+            return None
+        try:
+            amount = Decimal(text)
+        except InvalidOperation:
+            amount = Decimal("NaN")
+        if not amount.is_finite() or not 0 <= amount < MAX_AMOUNT:
+            self.fail(name, "Give a number of US dollars, such as 2.50.")
+            return None
+        if -int(amount.normalize().as_tuple().exponent) > PRICE_DECIMALS:
+            self.fail(name, f"Give at most {PRICE_DECIMALS} decimals, so that costs are exact.")
+            return None
+        return amount
+
+    def time(self, name: str) -> datetime | None:
+        try:
+            return read_time(self.text(name))
+        except (ValueError, OverflowError):
+            self.fail(name, "Give a day such as 2026-12-01, or a time such as 2026-12-01T08:00, in UTC.")
+            return None
+
+    def flag(self, name: str) -> bool:
+        text = self.text(name).lower()
+        if text not in YES | NO:
+            self.fail(name, "Use true or false.")
+        return text in YES
+
+    def note(self) -> str | None:
+        text = self.text("note")
+        if len(text) > MAX_NOTE:
+            self.fail("note", f"Give at most {MAX_NOTE} characters.")
+        return text or None
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case Decimal():
+            return plain(value)
+        case datetime():
+            text = value.astimezone(UTC).isoformat().removesuffix("+00:00")
+            return text.removesuffix("T00:00:00")
+        case list():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
