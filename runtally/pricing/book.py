@@ -13,7 +13,7 @@ from runtally.db.database import Connection, Database
 from runtally.pricing import queries
 from runtally.pricing.cost import Price
 from runtally.pricing.discount import Discount, less_discount
-from runtally.pricing.match import Offer, PriceIndex, in_force
+from runtally.pricing.match import LookUp, Offer, PriceIndex, in_force
 
 # Many times the models that one service meets; a flood of made-up names costs time, not memory.
 REMEMBERED_NAMES = 4096
@@ -28,6 +28,7 @@ class PriceBook:
         self.version = version
         index = PriceIndex(offers)
         self.invalid = index.invalid
+        self._index = index
         self._find = lru_cache(maxsize=REMEMBERED_NAMES)(index.find)
         self._with_prices = index.projects
         self._discounts: dict[str, list[Discount]] = defaultdict(list)
@@ -49,6 +50,16 @@ class PriceBook:
         if price is not None and project_id in self._discounts:
             return less_discount(price, self._discounts[project_id], provider, at)
         return price
+
+    def look_up(
+        self, provider: str, model: str, at: datetime, input_tokens: int, project_id: str | None = None
+    ) -> LookUp | None:
+        """How `price_for` comes to its price: the first way to write the name under which one is in force."""
+        for owner in dict.fromkeys((project_id, None)):
+            for step in self._index.look_up(provider, model, owner):
+                if in_force((step.level,), at, input_tokens) is not None:
+                    return step
+        return None
 
     def knows(self, provider: str, model: str, project_id: str | None = None) -> bool:
         """Whether any price answers to the name, at whatever time."""

@@ -43,12 +43,12 @@ async def add(
     return discount
 
 
-async def end(session: AsyncSession, by: Actor, project_id: str, discount_id: int, now: datetime) -> None:
+async def end(session: AsyncSession, by: Actor, discount_id: int, now: datetime) -> None:
     """It holds until now; one that has not begun never holds. Raises `NotFound`."""
     await lock(session)
     discount = await session.get(ProjectDiscount, discount_id)
-    if discount is None or discount.project_id != project_id:
-        raise NotFound("This project has no such discount.")
+    if discount is None:
+        raise NotFound("There is no such discount; it may have been ended before it began.")
     before = _shown(discount)
     if discount.effective_from is not None and discount.effective_from >= now:
         await session.delete(discount)
@@ -56,7 +56,11 @@ async def end(session: AsyncSession, by: Actor, project_id: str, discount_id: in
         discount.effective_to = now
         discount.updated_at = now
         session.add(discount)
-    record(session, by, Change("discount.ended", _target(discount), project_id, before, before | {"effective_to": now}))
+    record(
+        session,
+        by,
+        Change("discount.ended", _target(discount), discount.project_id, before, before | {"effective_to": now}),
+    )
 
 
 def _read(project_id: str, sent: Mapping[str, str], by: Actor, now: datetime) -> ProjectDiscount:

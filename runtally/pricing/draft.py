@@ -22,7 +22,7 @@ AMOUNTS = (
     "per_thousand_requests",
 )
 MAX_AMOUNT = Decimal(10) ** 8
-MAX_PATTERN = 512
+MAX_PATTERN = 4000
 MAX_ALIASES = 200
 MAX_NOTE = 1000
 YES = frozenset({"1", "true", "yes", "on"})

@@ -37,7 +37,20 @@ class Offer:
     """The project that it is for; None: all."""
 
 
-def in_force(levels: tuple[Level, ...], at: datetime, input_tokens: int) -> Price | None:
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """A way to write what was asked for, and the prices that answer to it."""
+
+    provider: str
+    name: str
+    pattern: str | None
+    """The pattern that covers the name; None for an exact name."""
+    is_borrowed: bool
+    """Whether another provider's price is taken as an estimate."""
+    level: Level
+
+
+def in_force(levels: Iterable[Level], at: datetime, input_tokens: int) -> Price | None:
     """The first price that holds at that time for that many input tokens."""
     for level in levels:
         for price in level:
@@ -70,17 +83,20 @@ class PriceIndex:
 
     def find(self, provider: str, model: str, project_id: str | None = None) -> tuple[Level, ...]:
         """What answers to the name, best first, each level once: of a project's own prices, or of everybody's."""
-        found: dict[Level, None] = {}
+        return tuple(dict.fromkeys(step.level for step in self.look_up(provider, model, project_id)))
+
+    def look_up(self, provider: str, model: str, project_id: str | None = None) -> Iterator[LookUp]:
+        """Each way to write the name that something answers to, best first."""
         if len(model) > MAX_NAME_CHARS:
-            return ()
+            return
         for target in targets_of(provider, model):
             shelf = self._shelves.get((project_id, target.provider))
             if shelf is None:
                 continue
             for name, estimated in spellings_of(target.dialect, target.model):
-                for level in shelf.levels(name):
-                    found.setdefault(_as_estimate(level) if estimated or target.borrowed else level)
-        return tuple(found)
+                for pattern, level in shelf.levels(name):
+                    shown = _as_estimate(level) if estimated or target.borrowed else level
+                    yield LookUp(target.provider, name, pattern, target.borrowed, shown)
 
 
 @dataclass(slots=True)
@@ -104,9 +120,10 @@ class _Shelf:
         for name in {name.strip().lower() for name in names}:
             self.exact[name].append(offer.price)
 
-    def levels(self, name: str) -> Iterator[Level]:
+    def levels(self, name: str) -> Iterator[tuple[str | None, Level]]:
+        """The prices that answer to the name, each with the pattern by which they do."""
         if name in self.exact:
-            yield tuple(self.exact[name])
+            yield None, tuple(self.exact[name])
         if len(name) > MAX_PATTERN_CHARS:
             return
         # A thousand made-up names in one request must not meet a hundred expressions each.
@@ -117,7 +134,7 @@ class _Shelf:
         in_order = [pattern for pattern in self.patterns if pattern in covered]
         # Stable, so that of two that cover as much the preferred one comes first.
         for pattern in sorted(in_order, key=covered.__getitem__, reverse=True):
-            yield tuple(self.patterns[pattern])
+            yield pattern.text, tuple(self.patterns[pattern])
 
 
 def _as_estimate(level: Level) -> Level:

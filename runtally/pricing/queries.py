@@ -11,6 +11,7 @@ import asyncpg
 from runtally.db.database import Connection
 from runtally.db.outbox import queueing
 from runtally.models.price import Match, PriceSource
+from runtally.models.rollup import EVERYTHING, GRAINS
 from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import THOUSAND, Cost, Price, Usage
@@ -411,3 +412,40 @@ async def select_listed(
     """The entries of these providers with that text in a name; None: of all, with any, without a limit."""
     rows = await connection.fetch(SELECT_LISTED, providers, model, limit)
     return tuple(ListedPrice(*row) for row in rows)
+
+
+# The longest buckets are the fewest, and are kept for ever.
+SELECT_USED_MODELS = f"""
+  SELECT provider,
+         model,
+         sum(runs)::bigint AS runs,
+         sum(unpriced)::bigint AS unpriced,
+         sum(input_tokens)::bigint AS input_tokens,
+         sum(output_tokens)::bigint AS output_tokens,
+         max(bucket) AS last_used_at
+    FROM rollups
+   WHERE project_id = '{EVERYTHING}'
+     AND grain = {GRAINS[-1].minutes}
+     AND bucket >= $1
+GROUP BY provider, model
+  HAVING sum(runs) > 0
+ORDER BY runs DESC, provider, model
+"""  # noqa: S608  # Constants of the declaration.
+
+
+@dataclass(frozen=True, slots=True)
+class UsedModel:
+    """What was sent to a provider's model; `last_used_at` is the start of the bucket."""
+
+    provider: str
+    model: str
+    runs: int
+    unpriced: int
+    input_tokens: int
+    output_tokens: int
+    last_used_at: datetime
+
+
+async def select_used_models(connection: Connection, since: datetime) -> tuple[UsedModel, ...]:
+    """The models used since then, in all projects, the most used first."""
+    return tuple(UsedModel(*row) for row in await connection.fetch(SELECT_USED_MODELS, since))

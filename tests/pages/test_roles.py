@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
-from werkzeug.routing import AnyConverter, Rule, UUIDConverter
+from werkzeug.routing import AnyConverter, IntegerConverter, Rule, UUIDConverter
 
 from api.access import declared_rule
 from runtally.access.keys import issue
@@ -63,6 +63,8 @@ def _value(rule: Rule, argument: str) -> str:
     converter = rule._converters[argument]  # noqa: SLF001  # werkzeug offers no other way.
     if isinstance(converter, AnyConverter):
         return min(converter.items)
+    if isinstance(converter, IntegerConverter):
+        return "1"
     return "01a1fe14-fe4c-7d6c-80b9-f6b3964f2942" if isinstance(converter, UUIDConverter) else "any"
 
 

@@ -7,6 +7,7 @@ from quart import url_for
 from webapp.pages.panel import Choice
 
 SECTIONS = (
+    ("Prices", "prices.prices"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),
     ("Relay", "admin_relay.relay"),

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from quart import url_for
+
+from api.current import actor
+from runtally.access.scopes import Scope, may
 from runtally.models.price import PriceSource
 from runtally.models.run import CostSource, StoredRun
 from runtally.money import plain
@@ -46,6 +50,8 @@ class PriceNote:
     since: str
     source: str
     tier: str | None
+    url: str | None
+    """Its page, for those who may open it."""
     off: str | None
     """The discount of the project."""
 
@@ -109,6 +115,7 @@ def price_note(offer: Offer, price: Price) -> PriceNote:
         since=_since(price.effective_from, price.effective_to),
         source="the catalogue" if offer.source is PriceSource.CATALOGUE else "an admin",
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
+        url=url_for("price.price", entry_id=price.id) if may(actor(), Scope.ADMIN, None) else None,
         off=f"{plain(price.percent_off)}% off" if price.percent_off is not None else None,
     )
 

@@ -235,5 +235,5 @@ async def test_a_discount_changes_the_book_and_explains_the_cost(own: Database, 
     assert explained.explanation.accounts_for(explained.run)
     assert [str(line.rate_usd) for line in explained.explanation.lines] == ["1.500000", "7.500000"]
     async with own.session() as session:
-        await discounts.end(session, OPERATOR, "acme", discount.id or 0, NOW)
+        await discounts.end(session, OPERATOR, discount.id or 0, NOW)
     assert (await load_book(own_connection)).price_for("globex", "large", NOW, 1, "acme") is not None

@@ -1,0 +1,160 @@
+"""The pages about prices: search, entry, forms, unpriced models, discounts, tester."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from tests.factories import make_run
+from tests.pages.conftest import Post
+from tests.pages.looking import html_of, text_of
+
+
+@pytest.fixture
+def provider(project_id: str) -> str:
+    """A provider of the test's own."""
+    return project_id.replace("project", "vendor")
+
+
+async def saved(reader: Browser, provider: str, url: str = "/admin/prices/new", **fields: str) -> str:
+    """The address of the price that a form made."""
+    form = {"provider": provider, "model": "large", "input_per_million": "3", "output_per_million": "15"} | fields
+    response = await reader.post(url, form=form)
+    assert response.status_code == 303, text_of(await response.get_data(as_text=True))
+    return str(response.headers["Location"])
+
+
+async def refused(reader: Browser, url: str, **fields: str) -> str:
+    response = await reader.post(url, form=fields)
+    html: str = await response.get_data(as_text=True)
+    assert response.status_code == 422, html
+    return html
+
+
+async def test_a_price_is_added_and_found(reader: Browser, provider: str) -> None:
+    url = await saved(reader, provider, aliases="big, huge", note="Our contract.")
+
+    entry = text_of(await html_of(reader, url))
+    found = text_of(await html_of(reader, f"/admin/prices?q={provider}+HUGE"))
+
+    assert f"{provider} large" in entry
+    assert "Our contract." in entry
+    assert "Set by developer" in entry
+    assert "1 price" in found
+    assert "$3.00" in found
+    assert "No price has these words" in await html_of(reader, f"/admin/prices?q={provider}+tiny")
+
+
+async def test_a_wrong_price_is_refused_at_its_fields_and_keeps_what_was_filled_in(
+    reader: Browser, provider: str
+) -> None:
+    html = await refused(reader, "/admin/prices/new", provider=provider, model="", input_per_million="much")
+
+    assert 'id="model-error"' in html
+    assert 'id="input_per_million-error"' in html
+    assert 'value="much"' in html
+
+
+async def test_an_overlap_is_explained_and_leads_to_the_price_in_the_way(reader: Browser, provider: str) -> None:
+    first = await saved(reader, provider, aliases="big")
+
+    html = await refused(reader, "/admin/prices/new", provider=provider, model="big", input_per_million="1")
+
+    assert f'href="{first}"' in html
+    assert "is in force ever since without an end for one of these names" in text_of(html)
+
+
+async def test_a_new_price_from_a_date_closes_the_old_one(reader: Browser, provider: str) -> None:
+    first = await saved(reader, provider)
+    form = await html_of(reader, f"{first}/follow")
+    assert 'value="large"' in form
+
+    second = await saved(reader, provider, f"{first}/follow", input_per_million="2", effective_from="2027-01-01")
+
+    history = text_of(await html_of(reader, first))
+    assert "until 1 Jan 2027" in history
+    assert second != first
+    assert "from 1 Jan 2027" in history
+    log = text_of(await html_of(reader, "/admin/audit"))
+    assert f"price changed {provider} large" in log
+    refusal = await refused(
+        reader, f"{second}/follow", provider=provider, model="large", input_per_million="1", effective_from="2026-01-01"
+    )
+    assert 'id="effective_from-error"' in refusal
+
+
+async def test_a_price_is_corrected_ended_and_withdrawn(reader: Browser, provider: str) -> None:
+    first = await saved(reader, provider)
+
+    second = await saved(reader, provider, f"{first}/correct", input_per_million="4")
+    ended = await reader.post(f"{second}/end", form={"effective_to": "2027-01-01"})
+    wrong = await refused(reader, f"{second}/end", effective_to="soon")
+    assert "withdrawn" in text_of(await html_of(reader, first))
+    assert ended.status_code == 303
+    assert "until 1 Jan 2027" in text_of(await html_of(reader, second))
+    assert 'id="end-effective_to-error"' in wrong
+
+    assert (await reader.post(f"{second}/withdraw")).status_code == 303
+    assert "withdrawn" in await refused(reader, f"{second}/withdraw")
+    assert "No price has these words" in await html_of(reader, f"/admin/prices?q={provider}")
+    assert "2 prices" in text_of(await html_of(reader, f"/admin/prices?q={provider}&past=1"))
+
+
+async def test_a_model_without_a_price_is_one_click_from_a_form_for_it(
+    reader: Browser, post: Post, provider: str
+) -> None:
+    run = make_run(provider=provider, model="brand/new", inputTokens=12_000, outputTokens=500)
+    await post(run, run | {"costUSD": 0.5})
+
+    html = await html_of(reader, "/admin/prices/unpriced")
+
+    [link] = re.findall(rf'"(/admin/prices/new\?provider={provider}[^"]*)"', html.replace("&amp;", "&"))
+    assert parse_qs(urlsplit(link).query) == {"provider": [provider], "model": ["brand/new"]}
+    shown = text_of(html)
+    assert "24k in · 1,000 out" in shown
+    assert "1 at the cost reported" in shown
+    form = await html_of(reader, link)
+    assert f'value="{provider}"' in form
+    assert 'value="brand/new"' in form
+
+
+async def test_the_tester_shows_the_price_and_the_cost_line_by_line(
+    reader: Browser, post: Post, provider: str, project_id: str
+) -> None:
+    await post()
+    await saved(reader, provider, above_input_tokens="1000", input_per_million="6", per_thousand_requests="5")
+    discount = {"project": project_id, "percent": "50", "provider": provider}
+    assert (await reader.post("/admin/prices/discounts", form=discount)).status_code == 303
+    url = f"/admin/prices/tester?provider={provider}&model=large-20240620&input_tokens=2000&output_tokens=0"
+
+    async def shown(url: str) -> str:
+        return text_of(await html_of(reader, url))
+
+    whole, less, none = [await shown(each) for each in (url, f"{url}&project={project_id}", url.replace("2000", "10"))]
+
+    assert "$0.017" in whole
+    assert "$6.00 = $0.012" in whole
+    assert "$5.00 per thousand = $0.005" in whole
+    assert "large-20240620 is read as large." in whole
+    assert "2,000 input tokens are more than 1,000" in whole
+    assert "$0.0085" in less
+    assert "50% off" in less
+    assert "none is in force" in none
+    wrong = await html_of(reader, "/admin/prices/tester?provider=&model=x&input_tokens=1.5&at=soon", 422)
+    assert all(f'id="{name}-error"' in wrong for name in ("provider", "input_tokens", "at"))
+
+
+async def test_a_discount_is_given_and_ended(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+    form = {"project": project_id, "percent": "12.5", "effective_from": "2026-01-01"}
+    url = "/admin/prices/discounts"
+
+    assert (await reader.post(url, form=form)).status_code == 303
+    html = await html_of(reader, url)
+    assert project_id in text_of(html)
+    assert "12.5% off" in text_of(html)
+    assert 'id="effective_from-error"' in await refused(reader, url, **form)
+    [end] = re.findall(rf'action="({url}/\d+/end)">\s*<span class="entry-name">{project_id}', html)
+    assert (await reader.post(end)).status_code == 303
+    assert "over" in text_of(await html_of(reader, url))

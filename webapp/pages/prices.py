@@ -1,0 +1,62 @@
+"""The registry of prices: search it, and open an entry."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from runtally.pricing import registry
+from webapp.form import Form
+from webapp.pages.price_frame import AMOUNT_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
+from webapp.rendering import Page, render
+from webapp.security import admin
+
+SHOWN = 100
+
+blueprint = Blueprint("prices", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PricesPage(Page):
+    """Entries that a search finds."""
+
+    template: ClassVar[str] = "prices/index.html"
+    fragment: ClassVar[str] = "prices/_prices.html"
+
+    frame: PricesFrame
+    search: Form
+    rows: tuple[PriceRow, ...]
+    number: int
+    unpriced: int
+    amounts: tuple[str, ...] = tuple(AMOUNT_NAMES.values())
+
+    @property
+    def document_title(self) -> str:
+        return "Prices"
+
+
+@blueprint.get("/admin/prices")
+@admin
+async def prices() -> ResponseReturnValue:
+    """The entries in force, or all of them, that have the words in a name."""
+    sought, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
+    async with services().database.session() as session:
+        found = await registry.search(session, sought, now, past=past, limit=SHOWN)
+    async with services().database.connection() as connection:
+        direct = services().settings.direct_cost_providers
+        unpriced = await registry.without_price(connection, services().prices.book, direct, now)
+    page = PricesPage(
+        frame=prices_frame("prices.prices"),
+        search=Form(values={"q": (sought,), "past": ("1" if past else "",)}),
+        rows=rows_of(found.entries, now),
+        number=found.number,
+        unpriced=len(unpriced),
+    )
+    return await render(page)
+
+
+def prices_url(sought: str) -> str:
+    """The entries with these words in a name."""
+    return url_for("prices.prices", q=sought)
