@@ -23,6 +23,8 @@ def create_app(settings: Settings | None = None) -> Quart:
     settings = settings or load_settings()
     app = Quart("runtally", template_folder=None, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    # A file of prices that was looked at comes back as a field.
+    app.config["MAX_FORM_MEMORY_SIZE"] = settings.max_body_bytes
     # OPTIONS would ask for a key and answer as HTML; without it, 405 names the methods to anyone.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     _keep_services(app, settings)

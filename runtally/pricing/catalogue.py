@@ -7,8 +7,8 @@ something else about a time that is over, what it said before is withdrawn.
 
 import asyncio
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
@@ -19,6 +19,7 @@ from runtally.db.database import Connection, Database
 from runtally.errors import CatalogueUnreadable
 from runtally.models.price import PriceSource
 from runtally.pricing import queries
+from runtally.pricing.catalogue_diff import Difference, differences_of
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.overlap import Taken
 from runtally.pricing.queries import KnownEntry
@@ -97,6 +98,28 @@ async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now
         await queries.update_entries(connection, plan.update, now)
         await queries.insert_entries(connection, plan.insert, now)
     return plan.report
+
+
+async def compare(connection: Connection) -> tuple[Difference, ...]:
+    """The registry beside the installed catalogue. Raises `CatalogueUnreadable`."""
+    return differences_of(await read_catalogue(), await queries.select_known(connection))
+
+
+async def take(connection: Connection, keys: Collection[str], now: datetime) -> SyncReport:
+    """Take over the entries with these keys, and end those of them that the catalogue dropped.
+
+    Raises `CatalogueUnreadable`.
+    """
+    catalogue = await read_catalogue()
+    dropped = set(keys) - {entry.catalogue_key for entry in catalogue}
+    async with connection.transaction():
+        report = await store(connection, [entry for entry in catalogue if entry.catalogue_key in keys], now)
+        known = await queries.select_known(connection)
+        gone = [row for row in known if row.entry.catalogue_key in dropped and row.source is PriceSource.CATALOGUE]
+        to_come = [row.id for row in gone if row.entry.effective_from and row.entry.effective_from >= now]
+        await queries.withdraw_entries(connection, to_come, now)
+        await queries.retire_entries(connection, [(row.id, now) for row in gone if row.id not in to_come], now)
+    return replace(report, unchanged=0, vanished=len(gone))
 
 
 async def read_catalogue() -> list[CatalogueEntry]:

@@ -184,7 +184,7 @@ UPDATE price_entries
 # Without its key a sync does not see it again.
 RETIRE_ENTRY = """
 UPDATE price_entries
-   SET effective_to = $2,
+   SET effective_to = least(effective_to, $2),
        catalogue_key = NULL,
        updated_at = $3
  WHERE id = $1

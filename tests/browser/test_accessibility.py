@@ -40,6 +40,8 @@ PAGES = {
     "unpriced models": "/admin/prices/unpriced",
     "discounts": "/admin/prices/discounts",
     "price tester": "/admin/prices/tester?provider=acme&model=acme-large",
+    "price catalogue": "/admin/prices/catalogue",
+    "price file": "/admin/prices/file",
     "users": "/admin/users",
     "audit log": "/admin/audit",
     "relay": "/admin/relay",

@@ -158,3 +158,34 @@ async def test_a_discount_is_given_and_ended(reader: Browser, post: Post, projec
     [end] = re.findall(rf'action="({url}/\d+/end)">\s*<span class="entry-name">{project_id}', html)
     assert (await reader.post(end)).status_code == 303
     assert "over" in text_of(await html_of(reader, url))
+
+
+async def test_a_file_is_shown_before_it_is_applied(reader: Browser, provider: str) -> None:
+    url = "/admin/prices/file"
+    sent = f"provider,model,input_per_million\n{provider},from-file,1.5\n"
+
+    shown = await reader.post(url, form={"csv": sent})
+    html = await shown.get_data(as_text=True)
+    before = await html_of(reader, f"/admin/prices?q={provider}")
+    [again] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", html, re.DOTALL)
+    applied = await reader.post(url, form={"csv": again, "apply": "1"})
+
+    assert "1 add" in text_of(html)
+    assert "No price has these words" in before
+    assert applied.status_code == 303
+    assert "$1.50" in await html_of(reader, f"/admin/prices?q={provider}")
+    csv = await (await reader.get(f"{url}/prices.csv")).get_data(as_text=True)
+    assert f",{provider},from-file," in csv
+    assert "refused" in await refused(reader, url, csv=sent, apply="1")
+    assert "The first line must name columns" in await refused(reader, url, csv="")
+
+
+async def test_the_catalogue_is_a_list_of_differences_to_choose_from(reader: Browser) -> None:
+    html = await html_of(reader, "/admin/prices/catalogue")
+
+    assert "genai-prices" in text_of(html)
+    keys = re.findall(r'name="key"\s+value="([^"]+)"', html)
+    assert keys
+    taken = await reader.post("/admin/prices/catalogue", form={"key": keys[0]})
+    assert taken.status_code == 303
+    assert f'value="{keys[0]}"' not in await html_of(reader, "/admin/prices/catalogue")

@@ -17,6 +17,8 @@ SECTIONS = (
     ("Unpriced models", "prices_unpriced.unpriced"),
     ("Discounts", "price_discounts.discounts"),
     ("Tester", "price_tester.tester"),
+    ("Catalogue", "price_catalogue.differences"),
+    ("File", "price_file.form"),
 )
 AMOUNT_NAMES = {
     "input_per_million": "Input",

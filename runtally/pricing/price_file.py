@@ -1,0 +1,140 @@
+"""The registry as a CSV file: written, and read back change by change.
+
+A line with an id corrects that entry, one without adds a price; entries that the file leaves out stay as they are.
+"""
+
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.audit import Actor
+from runtally.errors import Detail, InvalidPrice, NotFound
+from runtally.models.price import PriceEntry
+from runtally.pricing import entries
+from runtally.pricing.draft import FIELDS, Draft, read_draft
+
+HEADER = ("id", *FIELDS)
+MAX_LINES = 10_000
+
+
+class Effect(StrEnum):
+    """What a line does."""
+
+    ADD = "add"
+    CORRECT = "correct"
+    NOTHING = "nothing"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class LineEffect:
+    """A line of the file and what it does: `fields` are name, before and after."""
+
+    line: int
+    effect: Effect
+    name: str
+    values: Mapping[str, str]
+    fields: tuple[tuple[str, str, str], ...] = ()
+    problems: tuple[Detail, ...] = ()
+
+
+async def write(session: AsyncSession) -> str:
+    """All entries that price something, or will."""
+    query = select(PriceEntry).where(col(PriceEntry.withdrawn_at).is_(None))
+    order = (col(PriceEntry.provider), col(PriceEntry.model), col(PriceEntry.above_input_tokens), col(PriceEntry.id))
+    rows = await session.exec(query.order_by(*order))
+    return text_of({"id": str(row.id), **Draft.of(row).texts} for row in rows)
+
+
+def text_of(rows: Iterable[Mapping[str, str]]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, HEADER, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def read(text: str) -> tuple[Mapping[str, str], ...]:
+    """The lines by column. Raises `InvalidPrice` for what is no such file."""
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), restval="")
+    missing = {"provider", "model"} - set(reader.fieldnames or ())
+    unknown = set(reader.fieldnames or ()) - set(HEADER)
+    if missing or unknown:
+        why = f"The first line must name columns out of {', '.join(HEADER)}; provider and model are needed."
+        raise InvalidPrice(why, details=(Detail("file", why),))
+    try:
+        rows = tuple({name: value for name, value in row.items() if isinstance(value, str)} for row in reader)
+    except csv.Error:
+        rows = ()
+    if not rows or len(rows) > MAX_LINES:
+        why = f"Send a CSV file of 1 to {MAX_LINES:,} lines."
+        raise InvalidPrice(why, details=(Detail("file", why),))
+    return rows
+
+
+async def apply(
+    session: AsyncSession, by: Actor, rows: Sequence[Mapping[str, str]], now: datetime
+) -> tuple[LineEffect, ...]:
+    """Do what the lines say; a line that cannot be done is refused and the others are not. The caller commits or not."""
+    # All at once, so that each line finds its own without a query.
+    known = {row.id: row for row in await session.exec(select(PriceEntry))}
+    return tuple([effect async for effect in _effects(session, by, rows, known, now)])
+
+
+async def dry_run(
+    session: AsyncSession, by: Actor, rows: Sequence[Mapping[str, str]], now: datetime
+) -> tuple[LineEffect, ...]:
+    """What `apply` would do, found by doing it and taking it back."""
+    tried = await session.begin_nested()
+    try:
+        return await apply(session, by, rows, now)
+    finally:
+        await tried.rollback()
+
+
+async def _effects(
+    session: AsyncSession,
+    by: Actor,
+    rows: Sequence[Mapping[str, str]],
+    known: Mapping[int | None, PriceEntry],
+    now: datetime,
+) -> AsyncIterator[LineEffect]:
+    for line, row in enumerate(rows, start=2):
+        name = f"{row.get('provider', '')} {row.get('model', '')}".strip()
+        try:
+            entry = _named(row, known)
+            before = Draft.of(entry).texts if entry else {}
+            draft = read_draft(before | {key: value for key, value in row.items() if key != "id"})
+            if entry is not None and draft.texts == before:
+                yield LineEffect(line, Effect.NOTHING, name, row)
+                continue
+            async with session.begin_nested():
+                if entry is None:
+                    await entries.add(session, by, draft, now)
+                else:
+                    await entries.change(session, by, entry, draft, now)
+        except (InvalidPrice, NotFound) as error:
+            problems = error.details or (Detail("id", error.message),)
+            yield LineEffect(line, Effect.REFUSED, name, row, problems=problems)
+        else:
+            fields = tuple(
+                (key, before.get(key, ""), after) for key, after in draft.texts.items() if before.get(key, "") != after
+            )
+            yield LineEffect(line, Effect.CORRECT if entry else Effect.ADD, name, row, fields)
+
+
+def _named(row: Mapping[str, str], known: Mapping[int | None, PriceEntry]) -> PriceEntry | None:
+    """The entry that the line is about; None for a new one. Raises `NotFound`."""
+    text = row.get("id", "").strip()
+    if not text:
+        return None
+    entry = known.get(int(text)) if text.isdecimal() else None
+    if entry is None or entry.withdrawn_at is not None:
+        raise NotFound("There is no such entry; leave the id empty to add a price.")
+    return entry

@@ -1,0 +1,117 @@
+"""Prices as a file, and the catalogue in parts: what is shown beforehand is what is done."""
+
+from unittest.mock import AsyncMock
+
+import pytest
+from msgspec.structs import replace
+
+from runtally.audit import OPERATOR
+from runtally.db.database import Connection, Database
+from runtally.errors import InvalidPrice
+from runtally.pricing import catalogue, price_file
+from runtally.pricing.catalogue import compare, store, take
+from runtally.pricing.catalogue_diff import Kind
+from runtally.pricing.price_file import HEADER, Effect
+from tests.store.pricing.test_catalogue import CATALOGUE, DAY, DEARER, ENTRY, NOW, PATTERN, TIER, price_id, stored_rows
+from tests.store.pricing.test_entries import added, but
+
+
+async def dry(database: Database, text: str) -> dict[int, Effect]:
+    async with database.session() as session:
+        effects = await price_file.dry_run(session, OPERATOR, price_file.read(text), NOW)
+    return {one.line: one.effect for one in effects}
+
+
+async def test_what_is_downloaded_changes_nothing_when_it_is_uploaded(own: Database) -> None:
+    await added(own, but(aliases=("big", "huge"), effective_from=NOW, note='Say "hi", twice\nor more.', estimated=True))
+    await added(own, but(model="small"))
+    async with own.session() as session:
+        text = await price_file.write(session)
+
+    assert await dry(own, text) == {2: Effect.NOTHING, 3: Effect.NOTHING}
+
+
+async def test_a_dry_run_says_what_each_line_does_and_does_nothing(own: Database, own_connection: Connection) -> None:
+    number = await added(own)
+    lines = [
+        "id,provider,model,input_per_million,effective_from",
+        f"{number},globex,large,4,",
+        ",globex,small,1,",
+        ",globex,small,2,",
+        ",globex,tiny,much,",
+        "999,globex,large,1,",
+    ]
+    before = await stored_rows(own_connection)
+
+    effects = await dry(own, "\n".join(lines))
+
+    assert effects == {
+        2: Effect.CORRECT, 3: Effect.ADD, 4: Effect.REFUSED, 5: Effect.REFUSED, 6: Effect.REFUSED,
+    }  # fmt: skip
+    assert await stored_rows(own_connection) == before
+
+
+async def test_a_file_is_applied(own: Database, own_connection: Connection) -> None:
+    number = await added(own)
+    text = f"id,provider,model,input_per_million\n{number},globex,large,4\n,globex,small,1\n"
+
+    async with own.session() as session:
+        effects = await price_file.apply(session, OPERATOR, price_file.read(text), NOW)
+
+    [corrected, _] = effects
+    assert corrected.fields == (("input_per_million", "3", "4"),)
+    rows = [row for row in await stored_rows(own_connection) if row["withdrawn_at"] is None]
+    assert [(row["model"], int(row["input_per_million"]), row["output_per_million"]) for row in rows] == [
+        ("large", 4, 15),
+        ("small", 1, None),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", ",".join(HEADER), "provider,model,secret\na,b,c\n"])
+def test_what_is_no_such_file_is_refused(text: str) -> None:
+    with pytest.raises(InvalidPrice):
+        price_file.read(text)
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalogue with one price changed, one new and one dropped."""
+    new = replace(ENTRY, model="new", aliases=(), catalogue_key="globex/new")
+    monkeypatch.setattr(catalogue, "read_catalogue", AsyncMock(return_value=[DEARER, PATTERN, new]))
+
+
+async def test_the_catalogue_is_compared_before_it_is_taken(own_connection: Connection, newer: None) -> None:
+    await store(own_connection, CATALOGUE, NOW)
+
+    changed, new, vanished = await compare(own_connection)
+
+    assert (changed.kind, new.kind, vanished.kind) == (Kind.CHANGED, Kind.NEW, Kind.VANISHED)
+    assert [(name, str(before), str(after)) for name, before, after in changed.fields] == [
+        ("input_per_million", "3.000000", "4")
+    ]
+    assert (new.entry.model, vanished.entry.above_input_tokens) == ("new", TIER.above_input_tokens)
+
+
+async def test_only_what_is_chosen_is_taken(own_connection: Connection, newer: None) -> None:
+    await store(own_connection, CATALOGUE, NOW)
+    before = await price_id(own_connection, NOW + DAY)
+
+    report = await take(own_connection, {"globex/new", TIER.catalogue_key}, NOW + DAY)
+
+    assert (report.added, report.changed, report.vanished) == (1, 0, 1)
+    assert await price_id(own_connection, NOW + DAY) == before
+    assert await price_id(own_connection, NOW + 2 * DAY, 5000) == before
+    assert [one.kind for one in await compare(own_connection)] == [Kind.CHANGED]
+    await take(own_connection, {ENTRY.catalogue_key}, NOW + DAY)
+    assert await compare(own_connection) == ()
+
+
+async def test_an_admins_price_keeps_a_new_one_of_the_catalogue_out_and_is_named(
+    own: Database, own_connection: Connection, newer: None
+) -> None:
+    number = await added(own, but(model="NEW"))
+
+    [new] = [one for one in await compare(own_connection) if one.entry.model == "new"]
+
+    assert new.kept_for == number
+    assert (await take(own_connection, {"globex/new"}, NOW)).kept == 1
