@@ -11,9 +11,10 @@ from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
-from runtally.jobs.registry import prices_job, prune_job, relay_job, sweep_job, unpriced_job
+from runtally.jobs.registry import prices_job, prune_job, relay_job, repricing_job, sweep_job, unpriced_job
 from runtally.limits.limiter import Limiter
 from runtally.pricing.book import LivePrices
+from runtally.pricing.repricing import Repricer
 from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.push import Pusher
 from runtally.reporting.relay import Relay
@@ -55,7 +56,8 @@ class Services:
             with suppress(Exception):
                 await prices.refresh()
             unpriced = UnpricedRuns(database, prices, clock, queued=bool(settings.service_sync_sign))
-            jobs = [prune_job(database, clock), prices_job(prices), unpriced_job(unpriced)]
+            repricer = Repricer(database, prices, clock, queued=bool(settings.service_sync_sign))
+            jobs = [prune_job(database, clock), prices_job(prices), unpriced_job(unpriced), repricing_job(repricer)]
             async with running(jobs if redis_url else [*jobs, sweep_job(database)]):
                 ingest = Ingest(writer, prices, settings, clock)
                 sync = ReportingSync(reporting, settings, clock)

@@ -151,7 +151,6 @@ def _create_repricings() -> None:
         sa.Column("model", sa.Text(), nullable=True, comment="Only runs of this model, as sent; empty: of all."),
         sa.Column("since", AT, nullable=True, comment="Only runs from then on (UTC)."),
         sa.Column("until", AT, nullable=True, comment="Only runs before then (UTC)."),
-        sa.Column("reason", sa.Text(), nullable=True, comment="Why it is done."),
         sa.Column("at_project", sa.Text(), nullable=True, comment="Project that it has come to."),
         sa.Column("at_time", AT, nullable=True, comment="Time of the last run that was looked at (UTC)."),
         sa.Column("at_run", sa.Text(), nullable=True, comment="The last run that was looked at."),

@@ -7,6 +7,7 @@ from runtally.db.database import Database
 from runtally.jobs.loop import Job
 from runtally.limits.queries import delete_idle
 from runtally.pricing.book import LivePrices
+from runtally.pricing.repricing import Repricer
 from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.relay import Relay
 from runtally.rollups import upkeep
@@ -48,6 +49,13 @@ def unpriced_job(unpriced: UnpricedRuns) -> Job:
         return False
 
     return Job("unpriced", work, PRICES_SECONDS)
+
+
+def repricing_job(repricer: Repricer) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        return await repricer.work()
+
+    return Job("repricing", work, PRICES_SECONDS)
 
 
 def sweep_job(database: Database) -> Job:

@@ -39,7 +39,6 @@ class Repricing(SQLModel, table=True):
     model: str | None = column("Only runs of this model, as sent; empty: of all.", default=None)
     since: datetime | None = column("Only runs from then on (UTC).", Timestamp, default=None)
     until: datetime | None = column("Only runs before then (UTC).", Timestamp, default=None)
-    reason: str | None = column("Why it is done.", default=None)
     at_project: str | None = column("Project that it has come to.", default=None)
     at_time: datetime | None = column("Time of the last run that was looked at (UTC).", Timestamp, default=None)
     at_run: str | None = column("The last run that was looked at.", default=None)

@@ -1,6 +1,6 @@
 """SQL of prices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -9,15 +9,13 @@ from operator import attrgetter
 import asyncpg
 
 from runtally.db.database import Connection
-from runtally.db.outbox import queueing
 from runtally.models.price import Match, PriceSource
 from runtally.models.rollup import EVERYTHING, GRAINS
 from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.cost import THOUSAND, Cost, Price, Usage
+from runtally.pricing.cost import THOUSAND, Price
 from runtally.pricing.discount import Discount
 from runtally.pricing.match import Offer
-from runtally.rollups.rolling import READ, rolling
 
 _OFFER = """
   SELECT id,
@@ -265,108 +263,6 @@ def _known(row: asyncpg.Record) -> KnownEntry:
     number, source, is_withdrawn = (values.pop(name) for name in ("id", "source", "is_withdrawn"))
     values["aliases"] = tuple(values["aliases"])
     return KnownEntry(number, CatalogueEntry(**values), PriceSource(source), is_withdrawn)
-
-
-SELECT_UNPRICED_NAMES = """
-  SELECT DISTINCT project_id,
-         provider,
-         model
-    FROM runs
-   WHERE cost_usd IS NULL
-ORDER BY project_id, provider, model
-"""
-
-# Statements on runs name one project, so that they also work where runs are distributed by it.
-SELECT_UNPRICED = """
-  SELECT id,
-         occurred_at,
-         provider,
-         model,
-         input_tokens,
-         output_tokens,
-         cached_input_tokens,
-         cache_write_tokens,
-         reasoning_tokens
-    FROM runs
-   WHERE project_id = $1
-     AND cost_usd IS NULL
-     AND created_at <= $2
-     AND id > $3
-ORDER BY id
-   LIMIT $4
-"""
-
-# What the runs were before: without a cost.
-_WITHOUT_COST = [{"cost_usd": "NULL", "cost_estimated": "NULL"}.get(name, name) for name in READ]
-
-UPDATE_COSTS = f"""
-WITH changed AS (
-     UPDATE runs
-        SET cost_usd = priced.cost_usd,
-            cost_source = priced.cost_source,
-            cost_estimated = priced.cost_estimated,
-            price_entry_id = priced.price_entry_id,
-            version = version + 1
-       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[])
-            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id)
-      WHERE runs.project_id = $1
-        AND runs.id = priced.id
-        AND runs.cost_usd IS NULL
-  RETURNING runs.id, runs.version, {", ".join(f"runs.{name}" for name in READ)}
-),
-queued AS ({queueing("(SELECT * FROM changed ORDER BY id) AS changed", now="$7::timestamptz", when="$8::boolean")}
-),
-weighed AS (
-     SELECT {", ".join(READ)}, 1 AS weight
-       FROM changed
-  UNION ALL
-     SELECT {", ".join(_WITHOUT_COST)}, -1
-       FROM changed
-),
-{rolling("weighed", now="$7::timestamptz", weight="weight")}
-SELECT count(*)
-  FROM changed
-"""  # noqa: S608  # No value is in it: names and placeholders of the declaration.
-
-
-@dataclass(frozen=True, slots=True)
-class UnpricedRun:
-    """A run that waits for a price."""
-
-    id: str
-    occurred_at: datetime
-    provider: str
-    model: str
-    usage: Usage
-
-
-async def select_unpriced_names(connection: Connection) -> dict[str, list[tuple[str, str]]]:
-    """Provider and model of the runs that wait for a price, by project."""
-    names: dict[str, list[tuple[str, str]]] = {}
-    for row in await connection.fetch(SELECT_UNPRICED_NAMES):
-        names.setdefault(row["project_id"], []).append((row["provider"], row["model"]))
-    return names
-
-
-async def select_unpriced(
-    connection: Connection, project_id: str, *, stored_until: datetime, after: str, limit: int
-) -> tuple[UnpricedRun, ...]:
-    """The next unpriced runs of the project in the order of their ids."""
-    rows = await connection.fetch(SELECT_UNPRICED, project_id, stored_until, after, limit)
-    return tuple(
-        UnpricedRun(run_id, occurred_at, provider, model, Usage(*counts))
-        for run_id, occurred_at, provider, model, *counts in rows
-    )
-
-
-async def update_costs(
-    connection: Connection, project_id: str, costs: Mapping[str, Cost], now: datetime, *, queued: bool
-) -> int:
-    """Set the costs of unpriced runs by id, and queue them for the relay; says how many were still unpriced."""
-    columns = zip(
-        *((cost.total_usd, cost.source, cost.estimated, cost.entry_id) for cost in costs.values()), strict=True
-    )
-    return int(await connection.fetchval(UPDATE_COSTS, project_id, list(costs), *columns, now, queued))
 
 
 SELECT_LISTED = """

@@ -8,9 +8,9 @@ import structlog
 
 from runtally.clock import Clock
 from runtally.db.database import Connection, Database
-from runtally.pricing import queries
+from runtally.pricing import recost_queries as queries
 from runtally.pricing.book import LivePrices, PriceBook
-from runtally.pricing.cost import settle
+from runtally.pricing.recost import recosts_of
 
 CHUNK = 1000
 """Runs to a statement: each is a short transaction of its own, so that ingest never waits for long."""
@@ -29,7 +29,7 @@ async def price_unpriced(connection: Connection, book: PriceBook, now: datetime,
     """
     priced = 0
     for project_id, names in (await queries.select_unpriced_names(connection)).items():
-        if any(book.knows(provider, model) for provider, model in names):
+        if any(book.knows(provider, model, project_id) for provider, model in names):
             priced += await _price_project(connection, book, project_id, now, queued=queued)
     return priced
 
@@ -40,14 +40,9 @@ async def _price_project(
     priced, after = 0, ""
     while runs := await queries.select_unpriced(connection, project_id, stored_until=now, after=after, limit=CHUNK):
         after = runs[-1].id
-        costs = {}
-        for run in runs:
-            price = book.price_for(run.provider, run.model, run.occurred_at, run.usage.input_tokens or 0)
-            if price is not None:
-                # A reported cost would have been kept: a run without a cost never had one.
-                costs[run.id] = settle(run.usage, price, direct=False, reported=None, upstream_reported=None)
-        if costs:
-            priced += await queries.update_costs(connection, project_id, costs, now, queued=queued)
+        priced += await queries.update_costs(
+            connection, project_id, recosts_of(runs, book, project_id), now, queued=queued
+        )
     return priced
 
 

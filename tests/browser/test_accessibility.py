@@ -42,6 +42,7 @@ PAGES = {
     "price tester": "/admin/prices/tester?provider=acme&model=acme-large",
     "price catalogue": "/admin/prices/catalogue",
     "price file": "/admin/prices/file",
+    "repricings": "/admin/prices/repricing",
     "users": "/admin/users",
     "audit log": "/admin/audit",
     "relay": "/admin/relay",

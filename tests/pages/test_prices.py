@@ -6,6 +6,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from api.current import EXTENSION
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.pricing.book import LivePrices
+from runtally.pricing.repricing import Repricer
+from runtally.services import Services
 from tests.factories import make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of, text_of
@@ -189,3 +195,43 @@ async def test_the_catalogue_is_a_list_of_differences_to_choose_from(reader: Bro
     taken = await reader.post("/admin/prices/catalogue", form={"key": keys[0]})
     assert taken.status_code == 303
     assert f'value="{keys[0]}"' not in await html_of(reader, "/admin/prices/catalogue")
+
+
+async def test_past_runs_are_repriced_after_a_look_at_what_changes(
+    reader: Browser, post: Post, project_id: str, provider: str, database: Database
+) -> None:
+    price = await saved(reader, provider)
+    prices = app_prices(reader)
+    await prices.refresh()
+    await post(make_run(provider=provider, model="large", inputTokens=1_000_000, outputTokens=0))
+    price = await saved(reader, provider, f"{price}/correct", input_per_million="4")
+    assert "/admin/prices/repricing" in await html_of(reader, price)
+
+    made = await reader.post("/admin/prices/repricing", form={"project": project_id, "since": "2026-01-01"})
+    url = made.headers["Location"]
+    repricer = Repricer(database, prices, system_clock, queued=False)
+    assert 'hx-trigger="every 1s"' in await html_of(reader, url)
+    compared = await finished(repricer, reader, url)
+    assert (await reader.post(f"{url}/start")).status_code == 303
+    done = await finished(repricer, reader, url)
+
+    assert "large" in compared
+    assert "$3.00 $4.00 +$1.00" in text_of(compared)
+    assert "Done." in text_of(done)
+    assert "$4.00" in text_of(await html_of(reader, f"/projects/{project_id}"))
+    assert "done already" in await refused(reader, f"{url}/pause")
+    assert 'id="since-error"' in await refused(reader, "/admin/prices/repricing", since="soon")
+
+
+async def finished(repricer: Repricer, reader: Browser, url: str) -> str:
+    """The page at the end. The application does steps in the background as well; who comes first does not matter."""
+    html = await html_of(reader, url)
+    while "hx-trigger" in html:
+        await repricer.work()
+        html = await html_of(reader, url)
+    return html
+
+
+def app_prices(reader: Browser) -> LivePrices:
+    services: Services = reader.app.extensions[EXTENSION]
+    return services.prices

@@ -12,7 +12,7 @@ from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries
-from runtally.pricing.draft import read_time
+from runtally.pricing.draft import Draft, read_time
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.price_frame import (
@@ -52,6 +52,8 @@ class PricePage(Page):
     pattern: str | None
     note: str | None
     history: tuple[PriceRow, ...]
+    reprice_url: str
+    """Where its runs of the past can be repriced."""
     end_form: Form = END_FORM
     amounts: tuple[str, ...] = tuple(AMOUNT_NAMES.values())
 
@@ -118,8 +120,15 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
         pattern=entry.pattern,
         note=entry.note,
         history=rows_of(await entries.history(session, entry), now),
+        reprice_url=_reprice_url(entry),
         end_form=end_form,
     )
+
+
+def _reprice_url(entry: PriceEntry) -> str:
+    texts = Draft.of(entry).texts
+    since, until = texts["effective_from"] or None, texts["effective_to"] or None
+    return url_for("repricing.repricings", project=entry.project_id, since=since, until=until)
 
 
 def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
 """What the installed price catalogue says that the registry does not, and taking all or some of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -14,9 +14,10 @@ from api.current import actor, services
 from runtally.audit import Change, record
 from runtally.pricing import catalogue
 from runtally.pricing.catalogue_diff import Difference, Kind
+from runtally.pricing.catalogue_entry import CatalogueEntry
 from webapp import formats
 from webapp.form import sent_form
-from webapp.pages.price_frame import PricesFrame, day, prices_frame
+from webapp.pages.price_frame import PricesFrame, day, period_of, prices_frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -113,10 +114,26 @@ def _items(found: Iterable[Difference]) -> Iterable[Item]:
     for one in found:
         yield Item(
             key=one.entry.catalogue_key,
-            name=f"{one.entry.provider} {one.entry.model}",
-            fields=tuple((name.replace("_", " "), _shown(before), _shown(after)) for name, before, after in one.fields),
+            name=" · ".join((f"{one.entry.provider} {one.entry.model}", *_scope(one.entry))),
+            fields=tuple(_fields(one)),
             kept_for_url=url_for("price.price", entry_id=one.kept_for) if one.kept_for else None,
         )
+
+
+def _scope(entry: CatalogueEntry) -> Iterator[str]:
+    if entry.above_input_tokens:
+        yield f"over {formats.count(entry.above_input_tokens)} input tokens"
+    if entry.effective_from or entry.effective_to:
+        yield period_of(entry.effective_from, entry.effective_to)
+
+
+def _fields(one: Difference) -> Iterator[tuple[str, str, str]]:
+    """Of what is on one side alone, only what says something."""
+    for name, before, after in one.fields:
+        if one.before is not None and one.after is not None:
+            yield name, _shown(before), _shown(after)
+        elif name not in {"model", "match"} and (value := before or after):
+            yield name, "" if one.before is None else _shown(value), _shown(value) if one.after else ""
 
 
 def _shown(value: object) -> str:

@@ -19,6 +19,7 @@ SECTIONS = (
     ("Tester", "price_tester.tester"),
     ("Catalogue", "price_catalogue.differences"),
     ("File", "price_file.form"),
+    ("Repricing", "repricing.repricings"),
 )
 AMOUNT_NAMES = {
     "input_per_million": "Input",

@@ -20,7 +20,7 @@ from runtally.metrics.window import Range, Window
 from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, RollupScope
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
-from runtally.pricing.queries import update_costs
+from runtally.pricing.recost_queries import Recost, Walk, select_computed, update_costs
 from runtally.rollups import upkeep
 
 # Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
@@ -61,9 +61,13 @@ async def insert(database: Database, sent: list[StoredRun]) -> None:
 
 
 async def price(database: Database, project_id: str, run_ids: list[str]) -> None:
-    costs = dict.fromkeys(run_ids, Cost(Decimal("0.125"), CostSource.CATALOG, estimated=True, entry_id=1))
+    """Give the runs another cost, whether they have one or not."""
+    cost = Cost(Decimal("0.125"), CostSource.CATALOG, estimated=True, entry_id=1)
+    walk = Walk(project_id, NOW - timedelta(days=400), "", None, None, None)
     async with database.connection() as connection:
-        await update_costs(connection, project_id, costs, NOW, queued=False)
+        found = await select_computed(connection, walk, 1000)
+        recosts = [Recost(run, cost) for run in found if run.id in run_ids]
+        await update_costs(connection, project_id, recosts, NOW, queued=False)
 
 
 def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredRun:
