@@ -20,6 +20,7 @@ class Recount:
     cost_usd: Decimal
     tokens_in: int
     tokens_out: int
+    estimated: int
     p50_ms: float
     p95_ms: float
 
@@ -42,6 +43,7 @@ def recount(runs: Iterable[StoredRun]) -> Recount:
         cost_usd=sum((run.cost_usd for run in runs if run.cost_usd is not None), Decimal(0)),
         tokens_in=sum(run.input_tokens or 0 for run in runs),
         tokens_out=sum(run.output_tokens or 0 for run in runs),
+        estimated=sum(bool(run.cost_estimated) for run in runs),
         p50_ms=nearest_rank(latencies, 50),
         p95_ms=nearest_rank(latencies, 95),
     )

@@ -24,8 +24,8 @@ MINUTES = "%Y-%m-%dT%H:%M"
 """A time in a query and in a form's field, in UTC."""
 
 # Dots are resolved by a browser itself, however they are escaped; a word would be taken for a page below the project's.
-_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|runs|traces)")
-_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|runs|traces)")
+_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|runs|traces|costs)")
+_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|runs|traces|costs)")
 
 
 class Metric(StrEnum):

@@ -32,7 +32,7 @@ _REST = f"""projects
      AND runs.occurred_at < $6"""
 _NUMBER = "floor(date_part('epoch', {moment} - $7::timestamptz) / $8::int)::int"
 # What a tally is made of, in its order.
-_TALLIED = ("runs", "errors", "timeouts", "unpriced", "cost_usd", "input_tokens", "output_tokens")
+_TALLIED = ("runs", "errors", "timeouts", "unpriced", "cost_usd", "input_tokens", "output_tokens", "estimated")
 _STORED_COLUMNS = ", ".join(_TALLIED)
 _TALLY = """sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
@@ -40,7 +40,8 @@ _TALLY = """sum(runs)::bigint AS runs,
          sum(cost_usd) AS cost_usd,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts"""
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated"""
 
 SELECT_CELLS = f"""
   SELECT number, provider, model, {_TALLY}
@@ -255,6 +256,14 @@ def _starts(window: Window) -> Callable[[int], datetime]:
 
 
 def _tally(  # noqa: PLR0913, PLR0917  # The columns of a row, thousands of times.
-    runs: int, failed: int, unpriced: int, cost_usd: Decimal, tokens_in: Decimal, tokens_out: Decimal, timeouts: int, /
+    runs: int,
+    failed: int,
+    unpriced: int,
+    cost_usd: Decimal,
+    tokens_in: Decimal,
+    tokens_out: Decimal,
+    timeouts: int,
+    estimated: int,
+    /,
 ) -> Tally:
-    return Tally(runs, failed, unpriced, cost_usd, int(tokens_in), int(tokens_out), timeouts)
+    return Tally(runs, failed, unpriced, cost_usd, int(tokens_in), int(tokens_out), timeouts, estimated)

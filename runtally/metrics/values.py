@@ -26,6 +26,8 @@ class Tally:
     tokens_out: int = 0
     timeouts: int = 0
     """Of those that failed."""
+    estimated: int = 0
+    """Runs whose cost is an estimate."""
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally.sum((self, other))
@@ -33,7 +35,7 @@ class Tally:
     @classmethod
     def sum(cls, tallies: Iterable["Tally"]) -> "Tally":
         """Of thousands: without a value for each step."""
-        runs = failed = unpriced = tokens_in = tokens_out = timeouts = 0
+        runs = failed = unpriced = tokens_in = tokens_out = timeouts = estimated = 0
         cost_usd = ZERO
         for one in tallies:
             runs += one.runs
@@ -43,7 +45,8 @@ class Tally:
             tokens_in += one.tokens_in
             tokens_out += one.tokens_out
             timeouts += one.timeouts
-        return cls(runs, failed, unpriced, cost_usd, tokens_in, tokens_out, timeouts)
+            estimated += one.estimated
+        return cls(runs, failed, unpriced, cost_usd, tokens_in, tokens_out, timeouts, estimated)
 
     @property
     def tokens(self) -> int:

@@ -66,6 +66,24 @@ def _cost(report: Report, now: datetime) -> Reading:
     )
 
 
+def coverage_of(total: Tally) -> str:
+    """Of how many of the runs the cost is known, and of how many of these as an estimate."""
+    priced = total.runs - total.unpriced
+    if not priced:
+        return "No run has a price."
+    known = "Cost covers all runs" if not total.unpriced else f"Cost covers {_below(priced, total.runs)} of the runs"
+    if not total.estimated:
+        return f"{known}; none of it is an estimate."
+    whole = total.estimated == priced
+    return f"{known}; {'all of it is an estimate' if whole else f'{_below(total.estimated, priced)} are estimates'}."
+
+
+def _below(part: int, whole: int) -> str:
+    """A share that is not all, and does not read as all."""
+    text = formats.percent(part / whole)
+    return ">99.9%" if text == "100%" else text
+
+
 def _runs(report: Report) -> Reading:
     total = report.metrics.total
     note = f"{formats.money(total.cost_per_run)} per run" if total.cost_usd else ""

@@ -15,7 +15,7 @@ from webapp.charts.colours import OTHER
 from webapp.charts.series import Chart, Split, range_name
 from webapp.links import Metric, View
 from webapp.pages.drivers import Drivers, drivers_of
-from webapp.pages.kpis import Kpi, kpis_of
+from webapp.pages.kpis import Kpi, coverage_of, kpis_of
 from webapp.pages.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
 
 COMPARED_WITH = {
@@ -87,6 +87,8 @@ class Panel:
     splits: tuple[Choice, ...]
     kpis: tuple[Kpi, ...]
     has_runs: bool
+    coverage: str
+    """How much of the runs the cost is of."""
     unpriced_runs: int
     unpriced_models: tuple[UnpricedModel, ...]
     main: Figure
@@ -117,6 +119,7 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None) 
         splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
         kpis=kpis,
         has_runs=metrics.total.runs > 0,
+        coverage=coverage_of(metrics.total),
         unpriced_runs=metrics.total.unpriced,
         unpriced_models=report.unpriced_models,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),

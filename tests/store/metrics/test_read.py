@@ -47,6 +47,7 @@ def as_recount(tally: Tally, latency: Latency) -> Recount:
         tally.cost_usd,
         tally.tokens_in,
         tally.tokens_out,
+        tally.estimated,
         latency.p50_ms,
         latency.p95_ms,
     )

@@ -1,0 +1,46 @@
+"""What the tokens of the past would cost elsewhere, or at another time's prices. Pure.
+
+From sums of tokens: exact but for prices that depend on how long a single run's context is, of which the first tier is taken.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.money import from_pico
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import total_usd
+from runtally.runs.cost_queries import ModelUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A provider's model instead of the one that was used; at which time's prices."""
+
+    at: datetime
+    provider: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Supposition:
+    """A model that was used, and what that would have cost; None without a price."""
+
+    used: ModelUsage
+    would_cost_usd: Decimal | None
+
+
+def suppose(used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str) -> tuple[Supposition, ...]:
+    """Each model at the target's price, or without a model in it at its own price of that time."""
+    return tuple(_suppose(one, book, target, project_id) for one in used)
+
+
+def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str) -> Supposition:
+    provider, model = target.provider or used.provider, target.model or used.model
+    price = book.price_for(provider, model, target.at, 0, project_id)
+    if price is None:
+        return Supposition(used, None)
+    # The fee is for each run, and the tokens are those of all.
+    fees = from_pico(price.request_pico * used.runs)
+    return Supposition(used, total_usd(used.usage, replace(price, request_pico=0)) + fees)

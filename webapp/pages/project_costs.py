@@ -1,0 +1,174 @@
+"""A project's costs, supposed and compared: on another model or at another day's prices; reported beside computed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access import projects
+from runtally.access.scopes import Scope, demand
+from runtally.errors import Detail, InvalidPrice
+from runtally.models.project import Project
+from runtally.pricing.draft import read_time
+from runtally.runs.cost_queries import Drift, select_drifts, select_usages
+from runtally.runs.what_if import Supposition, Target, suppose
+from webapp import formats
+from webapp.form import Form
+from webapp.pages.price_frame import day
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+SINCE = timedelta(days=30)
+COMPARED_RUNS = 100_000
+
+BLANK = Form()
+
+blueprint = Blueprint("project_costs", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SupposedRow:
+    """A model, what it cost and what it would have cost; bars are percent of the longest."""
+
+    provider: str
+    model: str
+    runs: str
+    cost: str
+    would_cost: str
+    change: str
+    bar: float
+    would_bar: float
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRow:
+    """A model whose clients report a cost."""
+
+    provider: str
+    model: str
+    runs: str
+    reported: str
+    computed: str
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostsPage(Page):
+    """What if, and drift."""
+
+    template: ClassVar[str] = "project_costs/show.html"
+    fragment: ClassVar[str] = "project_costs/_project_costs.html"
+
+    project: Project
+    form: Form = BLANK
+    supposed: str = ""
+    rows: tuple[SupposedRow, ...] = ()
+    total: SupposedRow | None = None
+    left_out: int = 0
+    drifts: tuple[DriftRow, ...] = ()
+
+    @property
+    def document_title(self) -> str:
+        return f"What if · {self.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/costs")
+@signed_in
+async def costs(project_id: str) -> ResponseReturnValue:
+    """What the last 30 days would have cost otherwise, and how reported and computed costs differ."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    now = services().clock()
+    async with services().database.session() as session:
+        project = await projects.found(session, project_id)
+    form = Form(values={name: (text,) for name, text in request.args.items()})
+    try:
+        target = _target(request.args, now)
+    except InvalidPrice as error:
+        return await render(CostsPage(project, form.refused(error)), 422)
+    async with services().database.connection() as connection:
+        used = await select_usages(connection, project_id, now - SINCE)
+        drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
+    supposed = suppose(used, services().prices.book, target, project_id)
+    page = _page(project, supposed, drifts)
+    return await render(replace(page, form=form, supposed=_words(target, form)))
+
+
+def _target(query: Mapping[str, str], now: datetime) -> Target:
+    """Raises `InvalidPrice`."""
+    provider, model = (query.get(name, "").strip() or None for name in ("provider", "model"))
+    if (provider is None) != (model is None):
+        name = "provider" if provider is None else "model"
+        why = "Give provider and model, or neither for each model's own price."
+        raise InvalidPrice(why, details=(Detail(name, why),))
+    try:
+        return Target(read_time(query.get("at", "")) or now, provider, model)
+    except (ValueError, OverflowError):
+        why = "Give a day such as 2026-12-01, in UTC, or nothing for now."
+        raise InvalidPrice(why, details=(Detail("at", why),)) from None
+
+
+def _words(target: Target, form: Form) -> str:
+    on = f"on {target.provider} {target.model}" if target.model else "on the same models"
+    return f"{on}, at {f'the prices of {day(target.at)}' if form.value('at') else 'the prices of now'}"
+
+
+def _page(project: Project, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
+    known = [(one, one.would_cost_usd) for one in supposed if one.would_cost_usd is not None]
+    longest = max((amount for one, would in known for amount in (one.used.cost_usd, would)), default=Decimal(0))
+    cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
+    would = sum((amount for _, amount in known), Decimal(0))
+    return CostsPage(
+        project=project,
+        rows=tuple(_row(one, amount, longest) for one, amount in known),
+        total=_total(sum(one.used.runs for one, _ in known), cost, would) if known else None,
+        left_out=len(supposed) - len(known),
+        drifts=tuple(_drift(one) for one in drifts),
+    )
+
+
+def _row(one: Supposition, would: Decimal, longest: Decimal) -> SupposedRow:
+    used = one.used
+    is_unknown = used.unpriced == used.runs
+    return SupposedRow(
+        provider=used.provider,
+        model=used.model,
+        runs=formats.count(used.runs),
+        cost="no price" if is_unknown else formats.money(used.cost_usd),
+        would_cost=formats.money(would),
+        change=formats.NOTHING if is_unknown else _change(used.cost_usd, would),
+        bar=_length(used.cost_usd, longest),
+        would_bar=_length(would, longest),
+    )
+
+
+def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
+    longest = max(cost, would)
+    amounts = formats.money(cost), formats.money(would), _change(cost, would)
+    return SupposedRow("", "All", formats.count(runs), *amounts, _length(cost, longest), _length(would, longest))
+
+
+def _change(before: Decimal, after: Decimal) -> str:
+    change = formats.change(after, before)
+    apart = after - before
+    size = f"{'+' if apart > 0 else ''}{formats.money(apart)}"
+    return f"{size} ({change.arrow}{change.text})" if change and change.arrow else size
+
+
+def _length(amount: Decimal, longest: Decimal) -> float:
+    return round(float(amount / longest * 100), 2) if longest else 0.0
+
+
+def _drift(one: Drift) -> DriftRow:
+    return DriftRow(
+        one.provider,
+        one.model,
+        formats.count(one.runs),
+        formats.money(one.reported_usd),
+        formats.money(one.computed_usd),
+        _change(one.reported_usd, one.computed_usd),
+    )
