@@ -11,7 +11,7 @@ from benchmarks import at_volume, machine, plot, table
 from benchmarks.options import Options
 from benchmarks.progress import Progress
 from benchmarks.result import Figures, Row
-from benchmarks.rows import badge, ingest, running
+from benchmarks.rows import badge, cost, ingest, running
 from benchmarks.rows.volumes import Size
 from benchmarks.store import Postgres, postgres
 from benchmarks.wrk import check_installed
@@ -24,6 +24,7 @@ BY_NUMBER: dict[int, tuple[str, Callable[[Postgres, Options], list[Row]]]] = {
     9: ("memory", running.memory),
     10: ("start", running.start),
     12: ("two workers", ingest.several_workers),
+    14: ("cost", cost.costs),
 }
 """The rows that need no stored runs."""
 

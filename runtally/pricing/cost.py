@@ -123,15 +123,20 @@ def _line(kind: Kind, quantity: int, pico: int, per: int) -> Line:
 
 def total_usd(usage: TokenCounts, price: Price) -> Decimal:
     """The sum of `lines_of`, without making the lines: this runs once for every run that is ingested."""
-    tokens_in, cached, written, tokens_out, reasoning = _split(usage, price)
-    pico = price.request_pico + tokens_in * (price.input_pico or 0) + tokens_out * (price.output_pico or 0)
-    # What was split off has a price; what has none was not split off.
-    if cached:
-        pico += cached * (price.cache_read_pico or 0)
-    if written:
-        pico += written * (price.cache_write_pico or 0)
-    if reasoning:
-        pico += reasoning * (price.reasoning_pico or 0)
+    tokens_in, tokens_out, pico = usage.input_tokens or 0, usage.output_tokens or 0, price.request_pico
+    if usage.cached_input_tokens and price.cache_read_pico is not None:
+        tokens_in -= usage.cached_input_tokens
+        pico += usage.cached_input_tokens * price.cache_read_pico
+    if usage.cache_write_tokens and price.cache_write_pico is not None:
+        tokens_in -= usage.cache_write_tokens
+        pico += usage.cache_write_tokens * price.cache_write_pico
+    if usage.reasoning_tokens and price.reasoning_pico is not None:
+        tokens_out -= usage.reasoning_tokens
+        pico += usage.reasoning_tokens * price.reasoning_pico
+    if tokens_in > 0 and price.input_pico:
+        pico += tokens_in * price.input_pico
+    if tokens_out > 0 and price.output_pico:
+        pico += tokens_out * price.output_pico
     return from_pico(pico)
 
 

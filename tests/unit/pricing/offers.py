@@ -58,6 +58,7 @@ def offers_of(catalogue: Iterable[CatalogueEntry]) -> list[Offer]:
             estimated=entry.estimated,
             effective_from=entry.effective_from,
             effective_to=entry.effective_to,
+            request_pico=1000 * (_pico(entry.per_thousand_requests) or 0),
         )
         for number, entry in enumerate(catalogue, start=1)
     ]
