@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -31,9 +30,9 @@ class PriceBook:
         self._index = index
         self._find = lru_cache(maxsize=REMEMBERED_NAMES)(index.find)
         self._with_prices = index.projects
-        self._discounts: dict[str, list[Discount]] = defaultdict(list)
+        self._discounts: dict[str | None, list[Discount]] = {}
         for discount in discounts:
-            self._discounts[discount.project_id].append(discount)
+            self._discounts.setdefault(discount.project_id, []).append(discount)
 
     def price_for(
         self, provider: str, model: str, at: datetime, input_tokens: int, project_id: str | None = None
@@ -60,6 +59,17 @@ class PriceBook:
                 if in_force((step.level,), at, input_tokens) is not None:
                     return step
         return None
+
+    def turns_of(self, provider: str, model: str, project_id: str | None = None) -> frozenset[datetime]:
+        """When a price or a discount for it may begin or end."""
+        levels = self._find(provider, model)
+        if project_id in self._with_prices:
+            levels += self._find(provider, model, project_id)
+        periods: list[Price | Discount] = [price for level in levels for price in level]
+        if project_id in self._discounts:
+            periods += self._discounts[project_id]
+        ends = (at for period in periods for at in (period.effective_from, period.effective_to))
+        return frozenset(at for at in ends if at is not None)
 
     def knows(self, provider: str, model: str, project_id: str | None = None) -> bool:
         """Whether any price answers to the name, at whatever time."""

@@ -47,6 +47,14 @@ class Tip:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a place on the time axis, counted in buckets."""
+
+    place: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sums:
     """What can be added up: a stack of series, its totals, and those of the previous period by the same buckets."""
 
@@ -60,12 +68,14 @@ class Sums:
     text: Callable[[Decimal], str]
     is_over: bool = False
     """Whether the last bucket is."""
+    marks: tuple[Mark, ...] = ()
 
     def rows(self) -> Mapping[str, Rows]:
         """The datasets of `specs.bars`."""
         return {
             "segments": _segments(self.stack, len(self.totals), is_over=self.is_over),
             "previous": [{"i": number, "y": _drawn(value)} for number, value in enumerate(self.before)],
+            "marks": [{"i": place} for place in dict.fromkeys(_drawn(mark.place) for mark in self.marks)],
             "buckets": _columns(len(self.totals)),
         }
 

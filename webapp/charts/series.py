@@ -18,7 +18,7 @@ from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.colours import OTHER, shared_slots
-from webapp.charts.drawing import TIME, Series, Sums, Table, Tip, line_rows, titles
+from webapp.charts.drawing import TIME, Mark, Series, Sums, Table, Tip, line_rows, titles
 
 OTHER_NAME = "Other"
 MAX_SERIES = 5
@@ -79,6 +79,8 @@ class Chart:
     datasets: Mapping[str, specs.Rows]
     tip_rows: tuple[KeyEntry, ...]
     tips: tuple[Tip, ...]
+    marks: tuple[Mark, ...] = ()
+    """What the marks on the time axis mean, in order."""
 
     def payload(self) -> str:
         """JSON: the spec with its figures, and what the tooltip of each bucket says."""
@@ -93,10 +95,15 @@ class Chart:
         return f'{{"spec":{spec},{json.dumps(rest, separators=(",", ":"))[1:]}'
 
 
-def cost(metrics: Metrics, previous: Metrics | None, by: Split, slots: Mapping[str, str]) -> Chart:
-    """Cost per bucket, stacked by model or provider: the costliest at the bottom, names without a colour as "Other"."""
+def cost(
+    metrics: Metrics, previous: Metrics | None, by: Split, slots: Mapping[str, str], marks: Sequence[Mark] = ()
+) -> Chart:
+    """Cost per bucket, stacked by model or provider: the costliest at the bottom, names without a colour as "Other".
+
+    The marks say when a price changed.
+    """
     measure = _Measure(f"Cost by {by}", formats.money, axes.money, lambda tally: tally.cost_usd)
-    return _bars(metrics, previous, _stack(metrics, by, slots), measure)
+    return _bars(metrics, previous, _stack(metrics, by, slots), measure, marks)
 
 
 def runs(metrics: Metrics, previous: Metrics | None) -> Chart:
@@ -195,7 +202,13 @@ def _stack(metrics: Metrics, by: Split, slots: Mapping[str, str]) -> list[Series
     return stack
 
 
-def _bars(metrics: Metrics, previous: Metrics | None, stack: Sequence[Series], measure: _Measure) -> Chart:
+def _bars(
+    metrics: Metrics,
+    previous: Metrics | None,
+    stack: Sequence[Series],
+    measure: _Measure,
+    marks: Sequence[Mark] = (),
+) -> Chart:
     window = metrics.window
     before = tuple(measure.of(point.tally) for point in previous.points) if previous else ()
     sums = Sums(
@@ -206,6 +219,7 @@ def _bars(metrics: Metrics, previous: Metrics | None, stack: Sequence[Series], m
         before_name=previous_name(window.range),
         text=measure.text,
         is_over=window.is_over,
+        marks=tuple(marks),
     )
     heading = f"{measure.name}, per {formats.interval(window.interval)}"
     return Chart(
@@ -220,6 +234,7 @@ def _bars(metrics: Metrics, previous: Metrics | None, stack: Sequence[Series], m
         datasets=sums.rows(),
         tip_rows=_entries(stack[::-1]),
         tips=sums.tips(),
+        marks=sums.marks,
     )
 
 

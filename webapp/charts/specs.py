@@ -60,7 +60,7 @@ class Spec:
 
 @cache
 def bars() -> Spec:
-    """Stacked segments (i, y0, y1, slot, open) and a dashed tick (i, y) over each bar for the previous period."""
+    """Stacked segments (i, y0, y1, slot, open), a dashed tick (i, y) over each bar for the previous period, and marks (i)."""
     segments = (
         _layer("segments")
         .transform_calculate(**_reach(_BAR))
@@ -79,7 +79,12 @@ def bars() -> Spec:
     # Without a rim in the colour of the card, dark dashes are lost on dark bars.
     rim = previous.mark_rule(stroke="var(--surface)", strokeWidth=3.5)
     dashes = previous.mark_rule(stroke="var(--text)", strokeWidth=1.5, strokeDash=[3, 2])
-    return _spec(segments, rim, dashes, _pointer(_hovered()))
+    marks = _layer("marks").encode(x=_x("i"))
+    line = marks.mark_rule(stroke="var(--accent)", strokeWidth=1.25, strokeDash=[2, 3])
+    flag = marks.mark_point(shape="triangle-down", filled=True, size=60, color="var(--accent)", opacity=1).encode(
+        y=alt.value(4)
+    )
+    return _spec(segments, rim, dashes, line, flag, _pointer(_hovered()))
 
 
 @cache

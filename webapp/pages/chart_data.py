@@ -14,6 +14,7 @@ from webapp.caching import ASK_FIRST
 from webapp.charts import series
 from webapp.charts.series import Chart
 from webapp.links import Metric, View, project_asked_for
+from webapp.pages.price_marks import price_marks
 from webapp.security import signed_in
 
 blueprint = Blueprint("charts", __name__)
@@ -45,5 +46,6 @@ async def _read_chart(connection: Connection, metric: Metric, view: View, now: d
         before = await read_sums(connection, earlier, view.project_id, view.only)
     if metric is Metric.COST:
         slots = series.slots_of(*await read_rankings(connection, view.project_id), view.by)
-        return series.cost(sums, before, view.by, slots)
+        marks = price_marks(sums, services().prices.book, view.project_id)
+        return series.cost(sums, before, view.by, slots, marks)
     return series.runs(sums, before) if metric is Metric.RUNS else series.tokens(sums, before)

@@ -100,7 +100,7 @@ async def _overview_page() -> OverviewPage | None:
         return None
     return OverviewPage(
         heading=overview_name(of_project),
-        panel=panel_of(found.report, view, now, of_project),
+        panel=panel_of(found.report, view, now, of_project, services().prices.book),
         rows=_rows(found, view),
         archived_cost=formats.money(found.archived.cost_usd) if found.archived.runs else None,
     )

@@ -9,14 +9,17 @@ from runtally.metrics.report import Report, UnpricedModel
 from runtally.metrics.values import Tally
 from runtally.metrics.window import Between, Range, Reach, Window
 from runtally.models.run import Status
+from runtally.pricing.book import PriceBook
 from webapp import formats
 from webapp.charts import series
 from webapp.charts.colours import OTHER
+from webapp.charts.drawing import Mark
 from webapp.charts.series import Chart, Split, range_name
 from webapp.links import Metric, View
 from webapp.pages.drivers import Drivers, drivers_of
 from webapp.pages.kpis import Kpi, coverage_of, kpis_of
 from webapp.pages.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
+from webapp.pages.price_marks import price_marks
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",
@@ -99,13 +102,14 @@ class Panel:
     drivers: Drivers | None
 
 
-def panel_of(report: Report, view: View, now: datetime, of_project: str | None) -> Panel:
-    """The report of a project, or of all with None, as this view shows it."""
+def panel_of(report: Report, view: View, now: datetime, of_project: str | None, book: PriceBook) -> Panel:
+    """The report of a project, or of all with None, as this view shows it; the book knows which prices changed."""
     metrics = report.metrics
+    marks = price_marks(metrics, book, of_project)
     kpis = kpis_of(report, view, now)
 
     def figure(metric: Metric) -> Figure:
-        return Figure(metric, _chart(report, metric, view.by), view.chart_url(metric, of_project))
+        return Figure(metric, _chart(report, metric, view.by, marks), view.chart_url(metric, of_project))
 
     main = figure(view.metric)
 
@@ -136,11 +140,11 @@ def overview_name(of_project: str | None) -> str:
     return "All projects" if of_project is None else "Your project"
 
 
-def _chart(report: Report, metric: Metric, by: Split) -> Chart:
+def _chart(report: Report, metric: Metric, by: Split, marks: tuple[Mark, ...]) -> Chart:
     match metric:
         case Metric.COST:
             return series.cost(
-                report.metrics, report.previous, by, series.slots_of(report.models, report.providers, by)
+                report.metrics, report.previous, by, series.slots_of(report.models, report.providers, by), marks
             )
         case Metric.RUNS:
             return series.runs(report.metrics, report.previous)

@@ -47,7 +47,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         found = await project_report(connection, view.range, now, project_id, view.only)
     page = ProjectPage(
         project=found.project,
-        panel=panel_of(found.report, view, now, project_id),
+        panel=panel_of(found.report, view, now, project_id, services().prices.book),
         overview_name=overview_name(actor().project_id),
         overview_url=view.but(project_id=None, only=EVERY_RUN, is_live=False).url,
         runs_url=view.runs_url(),

@@ -1,0 +1,51 @@
+"""When what somebody uses got another price. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Price
+
+# The finest that a time can be told.
+_JUST_BEFORE = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChange:
+    """What a provider's model cost before, and from then on; None without a price."""
+
+    at: datetime
+    provider: str
+    model: str
+    before: Price | None
+    after: Price | None
+
+
+def changes_of(
+    used: Iterable[tuple[str, str]], book: PriceBook, since: datetime, until: datetime, project_id: str | None
+) -> tuple[PriceChange, ...]:
+    """Of these providers' models, after `since` and before `until`, in order; in the tier for short contexts."""
+    found = []
+    for provider, model in sorted(set(used)):
+        for at in book.turns_of(provider, model, project_id):
+            if not since < at < until:
+                continue
+            before = book.price_for(provider, model, at - _JUST_BEFORE, 0, project_id)
+            after = book.price_for(provider, model, at, 0, project_id)
+            if _amounts(before) != _amounts(after):
+                found.append(PriceChange(at, provider, model, before, after))
+    return tuple(sorted(found, key=lambda change: change.at))
+
+
+def _amounts(price: Price | None) -> tuple[int | None, ...] | None:
+    if price is None:
+        return None
+    return (
+        price.input_pico,
+        price.output_pico,
+        price.cache_read_pico,
+        price.cache_write_pico,
+        price.reasoning_pico,
+        price.request_pico,
+    )

@@ -1,0 +1,92 @@
+"""When a price changed, and that costs do not depend on the order in which runs come."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.metrics.values import Cell, Metrics, Tally
+from runtally.metrics.window import Range, Window
+from runtally.pricing.book import PriceBook
+from runtally.pricing.changes import changes_of
+from runtally.pricing.cost import Usage, settle
+from runtally.pricing.discount import Discount
+from tests.unit.charts.made import make_metrics
+from tests.unit.pricing.offers import NOW, make_offer
+from webapp.charts import series
+from webapp.charts.drawing import Mark
+from webapp.charts.series import Split
+from webapp.pages.price_marks import price_marks
+
+DAY = timedelta(days=1)
+OFFERS = (
+    make_offer("acme", "large", number=1, effective_to=NOW - 2 * DAY),
+    make_offer("acme", "large", number=2, effective_from=NOW - 2 * DAY, input_pico=500_000),
+    make_offer("acme", "large", number=3, effective_from=NOW - 2 * DAY, above_input_tokens=1000, input_pico=9),
+    make_offer("acme", "same", number=4, effective_to=NOW - DAY),
+    make_offer("acme", "same", number=5, effective_from=NOW - DAY),
+)
+BOOK = PriceBook(OFFERS, discounts=[Discount("p", None, Decimal(50), NOW - DAY)])
+Sent = tuple[str, datetime, int, str]
+RUNS: list[Sent] = [
+    (model, NOW - number * DAY / 2, 500 * number, project_id)
+    for number in range(8)
+    for model in ("large", "same")
+    for project_id in ("p", "q")
+]
+
+
+def test_only_another_amount_is_a_change() -> None:
+    used = [("acme", "large"), ("acme", "same"), ("acme", "large"), ("acme", "none")]
+
+    [change] = changes_of(used, BOOK, NOW - 7 * DAY, NOW, None)
+
+    assert (change.at, change.model) == (NOW - 2 * DAY, "large")
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.id, change.after.id) == (1, 2)
+
+
+def test_a_discount_is_a_change_for_its_project() -> None:
+    changes = changes_of([("acme", "same")], BOOK, NOW - 7 * DAY, NOW, "p")
+
+    assert [change.at for change in changes] == [NOW - DAY]
+
+
+def test_what_is_out_of_the_window_is_no_change_of_it() -> None:
+    assert changes_of([("acme", "large")], BOOK, NOW - DAY, NOW, None) == ()
+
+
+def test_a_change_is_a_mark_at_its_time_in_words() -> None:
+    window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
+    metrics = Metrics.of(window, [Cell(window.buckets[3], "acme", "large", Tally(runs=1))], {})
+
+    [mark] = price_marks(metrics, BOOK, None)
+
+    assert window.start + mark.place * window.interval == NOW - 2 * DAY
+    assert mark.text == "30 Oct, large: input $1.00 \u2192 $0.50"
+
+
+def test_marks_are_drawn_once_a_place_and_all_told() -> None:
+    marks = (Mark(2.5, "one"), Mark(2.5, "another"))
+
+    chart = series.cost(make_metrics(), None, Split.MODEL, {}, marks)
+
+    assert chart.datasets["marks"] == [{"i": 2.5}]
+    assert chart.marks == marks
+
+
+@given(st.permutations(RUNS))
+def test_costs_do_not_depend_on_the_order_of_runs(runs: list[Sent]) -> None:
+    assert _costs(runs) == _costs(RUNS)
+
+
+def _costs(runs: list[Sent]) -> dict[Sent, Decimal | None]:
+    book = PriceBook(OFFERS, discounts=[Discount("p", None, Decimal(50), NOW - DAY)])
+    costs = {}
+    for model, at, tokens, project_id in runs:
+        price = book.price_for("acme", model, at, tokens, project_id)
+        cost = settle(Usage(tokens, 1), price, direct=False, reported=None, upstream_reported=None)
+        costs[model, at, tokens, project_id] = cost.total_usd
+    return costs

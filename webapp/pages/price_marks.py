@@ -1,0 +1,51 @@
+"""Price changes as marks on the cost chart."""
+
+from collections.abc import Iterator
+
+from runtally.metrics.values import Metrics
+from runtally.money import USD_DECIMALS, from_pico
+from runtally.pricing.book import PriceBook
+from runtally.pricing.changes import PriceChange, changes_of
+from runtally.pricing.cost import Price
+from webapp import formats
+from webapp.charts.drawing import Mark
+
+_NAMES = {
+    "input_pico": "input",
+    "output_pico": "output",
+    "cache_read_pico": "cache read",
+    "cache_write_pico": "cache write",
+    "reasoning_pico": "reasoning",
+}
+_MILLION = USD_DECIMALS // 2
+
+
+def price_marks(metrics: Metrics, book: PriceBook, project_id: str | None) -> tuple[Mark, ...]:
+    """When models of these metrics got another price."""
+    window = metrics.window
+    used = ((cell.provider, cell.model) for cell in metrics.cells)
+    changes = changes_of(used, book, window.start, window.until, project_id)
+    return tuple(Mark((change.at - window.start) / window.interval, _words(change)) for change in changes)
+
+
+def _words(change: PriceChange) -> str:
+    """16 Nov, gpt-x: input $3.00 to $2.00, per million tokens."""
+    when = f"{formats.date(change.at)}, {change.model}"
+    if change.before is None:
+        return f"{when}: has a price from here on"
+    if change.after is None:
+        return f"{when}: has no price from here on"
+    amounts = ", ".join(_amounts(change.before, change.after))
+    return f"{when}: {amounts or 'another fee for each request'}"
+
+
+def _amounts(before: Price, after: Price) -> Iterator[str]:
+    for field, name in _NAMES.items():
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            yield f"{name} {_dollars(old)} \u2192 {_dollars(new)}"
+
+
+def _dollars(pico: int | None) -> str:
+    """Per million tokens."""
+    return formats.NOTHING if pico is None else formats.money_exact(from_pico(pico).scaleb(_MILLION))
