@@ -21,15 +21,18 @@ PERIOD = "tstzrange(effective_from, effective_to) WITH &&"
 # Before this, of two entries for one time an admin's was preferred, then the one that starts later, then the newer. The other
 # one has priced nothing of their common time: it is cut where that leaves it its start, else withdrawn.
 CUT = """
-UPDATE price_entries AS old
-   SET effective_to = new.effective_from,
+UPDATE price_entries AS cut
+   SET effective_to = first.effective_from,
        updated_at = now()
-  FROM price_entries AS new
- WHERE {same}
-   AND new.source <= old.source
-   AND new.effective_from > coalesce(old.effective_from, '-infinity')
-   AND new.effective_from < coalesce(old.effective_to, 'infinity')
-   AND coalesce(new.effective_to, 'infinity') >= coalesce(old.effective_to, 'infinity')
+  FROM (SELECT old.id, min(new.effective_from) AS effective_from
+          FROM price_entries AS old
+               JOIN price_entries AS new ON {same}
+         WHERE new.source <= old.source
+           AND new.effective_from > coalesce(old.effective_from, '-infinity')
+           AND new.effective_from < coalesce(old.effective_to, 'infinity')
+           AND coalesce(new.effective_to, 'infinity') >= coalesce(old.effective_to, 'infinity')
+      GROUP BY old.id) AS first
+ WHERE cut.id = first.id
 """
 WITHDRAW = """
 UPDATE price_entries AS old
@@ -175,6 +178,8 @@ def _create_repricings() -> None:
 
 
 def downgrade() -> None:
+    # The code of before would charge everybody what one project has negotiated, and use what was withdrawn.
+    op.execute("DELETE FROM price_entries WHERE project_id IS NOT NULL OR withdrawn_at IS NOT NULL")
     op.drop_table("repricings")
     op.drop_table("project_discounts")
     op.drop_constraint("ex_price_entries_overlap", "price_entries")

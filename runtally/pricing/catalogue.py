@@ -18,11 +18,11 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import CatalogueUnreadable
 from runtally.models.price import PriceSource
-from runtally.pricing import queries
+from runtally.pricing import catalogue_queries as queries
 from runtally.pricing.catalogue_diff import Difference, differences_of
 from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.catalogue_queries import KnownEntry
 from runtally.pricing.overlap import Taken
-from runtally.pricing.queries import KnownEntry
 
 EXPORT = (sys.executable, "-m", "runtally.pricing.catalogue_export")
 

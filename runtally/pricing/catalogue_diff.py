@@ -8,8 +8,8 @@ import msgspec
 
 from runtally.models.price import PriceSource
 from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.catalogue_queries import KnownEntry
 from runtally.pricing.overlap import Taken
-from runtally.pricing.queries import KnownEntry
 
 COMPARED = tuple(name for name in CatalogueEntry.__struct_fields__ if name not in {"catalogue_key", "provider"})
 

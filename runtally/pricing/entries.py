@@ -15,10 +15,10 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidPrice, NotFound, OverlappingPrice
 from runtally.models.price import PriceEntry, PriceSource
+from runtally.pricing.catalogue_queries import LOCK_CATALOGUE
 from runtally.pricing.draft import FIELDS, Draft
 from runtally.pricing.overlap import Taken, slots_of
 from runtally.pricing.providers import provider_key
-from runtally.pricing.queries import LOCK_CATALOGUE
 
 # What may change without making another price of it.
 IN_PLACE = frozenset({"aliases", "effective_to", "estimated", "note"})

@@ -17,6 +17,7 @@ from runtally.pricing.queries import UsedModel
 # Whoever has not used a model for so long needs no price for it.
 USED_WITHIN = timedelta(days=90)
 MAX_WORDS = 8
+MAX_USED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,16 @@ async def without_price(
         if book.price_for(one.provider, one.model, now, 0) is None
         and (one.unpriced or one.provider.casefold() not in direct)
     )
+
+
+async def priced_by(connection: Connection, book: PriceBook, entry: PriceEntry, now: datetime) -> tuple[UsedModel, ...]:
+    """Models in use whose runs the entry prices now, if they are long enough for its tier; the most used first."""
+    found = []
+    for one in await queries.select_used_models(connection, now - USED_WITHIN):
+        price = book.price_for(one.provider, one.model, now, entry.above_input_tokens + 1, entry.project_id)
+        if price is not None and price.id == entry.id:
+            found.append(one)
+    return tuple(found[:MAX_USED])
 
 
 def _has(word: str) -> ColumnElement[bool]:

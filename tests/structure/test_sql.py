@@ -16,6 +16,7 @@ from runtally.access import erasure_queries
 from runtally.db.database import Connection
 from runtally.ingest import queries as ingest
 from runtally.metrics import queries as metrics
+from runtally.pricing import recost_queries as recosting
 from runtally.rollups import queries as rollups
 from runtally.runs.conditions import Conditions, conditions_of
 from runtally.runs.filters import Outcome, Period, RunFilter
@@ -73,6 +74,7 @@ STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "explorer": dict(explorer()),
     "ingest": dict(constants(ingest)),
     "metrics": dict(constants(metrics)),
+    "recosting": dict(constants(recosting)),
     "rollups": {**dict(constants(rollups)), "ERASE_RUNS": erasure_queries.ERASE_RUNS},
 }
 

@@ -11,7 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.current import actor, services
 from runtally.errors import InvalidPrice
 from runtally.models.price import Match, PriceEntry
-from runtally.pricing import entries
+from runtally.pricing import entries, registry
 from runtally.pricing.draft import Draft, read_time
 from webapp import formats
 from webapp.form import Form, sent_form
@@ -52,6 +52,9 @@ class PricePage(Page):
     pattern: str | None
     note: str | None
     history: tuple[PriceRow, ...]
+    used: tuple[tuple[str, str], ...]
+    """Models in use that it prices now, by name, with their runs."""
+    days: int
     reprice_url: str
     """Where its runs of the past can be repriced."""
     end_form: Form = END_FORM
@@ -120,9 +123,23 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
         pattern=entry.pattern,
         note=entry.note,
         history=rows_of(await entries.history(session, entry), now),
+        used=await _used(entry, now),
+        days=registry.USED_WITHIN.days,
         reprice_url=_reprice_url(entry),
         end_form=end_form,
     )
+
+
+async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]:
+    # Also for who has saved it a moment ago.
+    await services().prices.refresh()
+    async with services().database.connection() as connection:
+        found = await registry.priced_by(connection, services().prices.book, entry, now)
+    return tuple((f"{one.provider} {one.model}", _runs(one.runs)) for one in found)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{formats.count(number)} runs"
 
 
 def _reprice_url(entry: PriceEntry) -> str:

@@ -9,9 +9,10 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
          sum(cost_usd) AS cost_usd,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
     FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, provider,
-            model, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens
+            model, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens, estimated
             FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN rollups
            ON rollups.project_id = $1
@@ -26,7 +27,8 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
             FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -67,9 +69,10 @@ GROUP BY 1
          sum(cost_usd) AS cost_usd,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
     FROM (SELECT projects.id AS project_id, floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int
-            AS number, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens
+            AS number, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens, estimated
             FROM projects
                  CROSS JOIN unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain,
                          since, until)
@@ -88,7 +91,8 @@ GROUP BY 1
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
             FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -105,7 +109,8 @@ GROUP BY 1, 2
          sum(cost_usd) AS cost_usd,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
     FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider,
             model, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
@@ -113,7 +118,8 @@ GROUP BY 1, 2
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
             FROM runs
    WHERE project_id = $1
      AND occurred_at >= $2
@@ -150,14 +156,16 @@ GROUP BY 1
          sum(cost_usd) AS cost_usd,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
     FROM (SELECT experiment_id, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
             FROM runs
    WHERE project_id = $1
      AND occurred_at >= $2

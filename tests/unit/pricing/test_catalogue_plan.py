@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from runtally.models.price import Match, PriceSource
 from runtally.pricing.catalogue import Plan, SyncReport, plan_of
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.queries import KnownEntry
+from runtally.pricing.catalogue_queries import KnownEntry
 from tests.unit.pricing.offers import NOW
 
 DAY = timedelta(days=1)

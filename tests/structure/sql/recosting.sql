@@ -1,0 +1,236 @@
+-- SELECT_UNPRICED_NAMES
+  SELECT DISTINCT project_id,
+         provider,
+         model
+    FROM runs
+   WHERE cost_usd IS NULL
+ORDER BY project_id, provider, model
+
+-- SELECT_UNPRICED
+  SELECT id,
+         occurred_at,
+         provider,
+         model,
+         version,
+         reported_cost_usd,
+         cost_usd,
+         cost_source,
+         cost_estimated,
+         price_entry_id,
+         input_tokens,
+         output_tokens,
+         cached_input_tokens,
+         cache_write_tokens,
+         reasoning_tokens
+    FROM runs
+   WHERE project_id = $1
+     AND cost_usd IS NULL
+     AND created_at <= $2
+     AND id > $3
+ORDER BY id
+   LIMIT $4
+
+-- SELECT_COMPUTED
+  SELECT id,
+         occurred_at,
+         provider,
+         model,
+         version,
+         reported_cost_usd,
+         cost_usd,
+         cost_source,
+         cost_estimated,
+         price_entry_id,
+         input_tokens,
+         output_tokens,
+         cached_input_tokens,
+         cache_write_tokens,
+         reasoning_tokens
+    FROM runs
+   WHERE project_id = $1
+     AND (occurred_at, id) > ($2, $3)
+     AND ($4::timestamptz IS NULL OR occurred_at < $4)
+     AND ($5::text IS NULL OR provider = $5)
+     AND ($6::text IS NULL OR model = $6)
+     AND cost_source IS DISTINCT FROM 'provider'
+ORDER BY occurred_at, id
+   LIMIT $7
+
+-- UPDATE_COSTS
+WITH changed AS (
+     UPDATE runs
+        SET cost_usd = priced.cost_usd,
+            cost_source = priced.cost_source,
+            cost_estimated = priced.cost_estimated,
+            price_entry_id = priced.price_entry_id,
+            version = runs.version + 1
+       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[],
+                   $7::numeric[], $8::boolean[], $9::integer[])
+            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id,
+                       before_usd, before_estimated, version)
+      WHERE runs.project_id = $1
+        AND runs.id = priced.id
+        AND runs.version = priced.version
+  RETURNING runs.id, runs.version, before_usd, before_estimated, runs.project_id, runs.occurred_at,
+          runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_usd, runs.cost_estimated,
+          runs.input_tokens, runs.output_tokens, runs.cached_input_tokens, runs.cache_write_tokens,
+          runs.reasoning_tokens
+),
+queued AS (
+     INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
+          SELECT project_id, id, version, $10::timestamptz, $10::timestamptz
+            FROM (SELECT * FROM changed ORDER BY id) AS changed
+           WHERE $11::boolean
+     ON CONFLICT (project_id, run_id) DO UPDATE
+             SET version = excluded.version,
+                 due_at = excluded.due_at,
+                 attempts = 0,
+                 parked_at = NULL,
+                 last_error = NULL
+),
+weighed AS (
+     SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, 1 AS
+             weight
+       FROM changed
+  UNION ALL
+     SELECT project_id, occurred_at, provider, model, status, latency_ms, before_usd, before_estimated,
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, -1
+       FROM changed
+),
+rolled_runs AS (
+  SELECT project_id,
+         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
+         provider,
+         model,
+         sum(weight) AS runs,
+         coalesce(sum(weight) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(weight) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(weight) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(weight) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(weight * cost_usd), 0) AS cost_usd,
+         coalesce(sum(weight * input_tokens), 0) AS input_tokens,
+         coalesce(sum(weight * output_tokens), 0) AS output_tokens,
+         coalesce(sum(weight * cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(weight * cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(weight * reasoning_tokens), 0) AS reasoning_tokens
+    FROM weighed
+GROUP BY 1, 2, 3, 4
+),
+rolled_latencies AS (
+  SELECT project_id, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR latency >= 1000000000
+          THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency, sum(runs) AS runs
+    FROM (SELECT *, count(*) OVER (PARTITION BY project_id, bucket) AS different
+            FROM (SELECT project_id,
+                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
+                                 bucket,
+                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                         sum(weight) AS runs
+                    FROM weighed
+                   WHERE latency_ms IS NOT NULL
+                GROUP BY 1, 2, 3) AS each) AS counted
+GROUP BY 1, 2, 3
+),
+rolled_sketches AS (
+     INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+          SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
+                  latency)
+            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
+                    latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
+                    FROM (SELECT scope.project_id,
+                                 grains.minutes AS grain,
+                                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                         (grains.minutes * 60)) AS bucket,
+                                 latency,
+                                 sum(runs) AS runs,
+                                 count(*) OVER (PARTITION BY scope.project_id,
+                                                             grains.minutes,
+                                                             to_timestamp(floor(date_part('epoch', bucket) /
+                                                                     (grains.minutes * 60)) * (grains.minutes
+                                                                     * 60))) AS different
+                            FROM rolled_latencies AS latencies
+                                 CROSS JOIN LATERAL (VALUES (latencies.project_id), ('')) AS scope
+                                         (project_id)
+                                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days =>
+                                         35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
+                           WHERE kept IS NULL
+                              OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                      (grains.minutes * 60)) >= $10::timestamptz - kept
+                        GROUP BY 1, 2, 3, 4
+                          HAVING sum(runs) <> 0) AS counted
+                GROUP BY 1, 2, 3, 4
+                  HAVING sum(runs) <> 0) AS binned
+        GROUP BY 1, 2, 3
+        ORDER BY project_id = '', 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+       RETURNING 1
+),
+rolled AS (
+     INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
+             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens)
+          SELECT scope.project_id,
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 provider,
+                 model,
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
+                         sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
+                         sum(cache_write_tokens), sum(reasoning_tokens)
+            FROM rolled_runs AS cells
+                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL))) AS grains (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= $10::timestamptz - kept)
+             -- Always true: it has the sketches written first.
+             AND (SELECT count(*) FROM rolled_sketches) >= 0
+        GROUP BY 1, 2, 3, 4, 5
+        ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
+     ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens
+)
+SELECT count(*)
+  FROM changed
