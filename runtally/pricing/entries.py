@@ -172,10 +172,10 @@ async def _demand_room(session: AsyncSession, draft: Draft, *, beside: PriceEntr
     other = await find_in_the_way(session, draft, beside=beside)
     if other is None:
         return
-    since = f"from {other.effective_from:%Y-%m-%d %H:%M} UTC" if other.effective_from else "ever since"
-    until = f"until {other.effective_to:%Y-%m-%d %H:%M} UTC" if other.effective_to else "without an end"
+    since = f" from {other.effective_from:%Y-%m-%d %H:%M} UTC on" if other.effective_from else ""
+    until = f" until {other.effective_to:%Y-%m-%d %H:%M} UTC" if other.effective_to else ""
     why = (
-        f"Entry {other.id}, {target_of(other)}, is in force {since} {until} for one of these names. "
+        f"Entry {other.id}, {target_of(other)}, is in force{f'{since}{until}' or ' at all times'} for one of these names. "
         "End it first, or choose times that it leaves free."
     )
     raise OverlappingPrice(why, entry_id=other.id or 0, details=(Detail("effective_from", why),))

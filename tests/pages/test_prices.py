@@ -68,7 +68,7 @@ async def test_an_overlap_is_explained_and_leads_to_the_price_in_the_way(reader:
     html = await refused(reader, "/admin/prices/new", provider=provider, model="big", input_per_million="1")
 
     assert f'href="{first}"' in html
-    assert "is in force ever since without an end for one of these names" in text_of(html)
+    assert "is in force at all times for one of these names" in text_of(html)
 
 
 async def test_a_new_price_from_a_date_closes_the_old_one(reader: Browser, provider: str) -> None:

@@ -1,16 +1,20 @@
-"""`runtally prices`: sync, list."""
+"""`runtally prices`: sync, list, export, import."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import TextIO
 
 import click
 
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.money import plain
+from runtally.pricing import price_file
 from runtally.pricing.book import load_book
 from runtally.pricing.catalogue import SyncReport, sync
+from runtally.pricing.price_file import Effect, LineEffect
 from runtally.pricing.providers import canonical, provider_key
 from runtally.pricing.queries import ListedPrice, select_listed
 from runtally.pricing.unpriced import price_unpriced
@@ -23,7 +27,7 @@ RIGHT_ALIGNED = frozenset({"ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED"})
 
 @click.group()
 def prices() -> None:
-    """Prices: bring them up to date, list them.
+    """Prices: bring them up to date, list them, move them as a file.
 
     \b
     Example: runtally prices list --provider anthropic
@@ -84,6 +88,60 @@ def list_prices(provider: str | None, model: str | None, limit: int) -> None:
         click.echo(line)
     if len(found) > limit:
         click.echo(f"There are more than {limit:,}; narrow it with --provider or --model, or raise --limit.")
+
+
+@prices.command("export")
+def export_prices() -> None:
+    """Print all prices in force and to come as CSV.
+
+    \b
+    Example: runtally prices export > prices.csv
+    """
+
+    async def work(_settings: Settings, database: Database) -> str:
+        async with database.session() as session:
+            return await price_file.write(session)
+
+    click.echo(with_database(work), nl=False)
+
+
+@prices.command("import")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--apply", "applies", is_flag=True, help="Do it; without this it only says what it would do.")
+def import_prices(file: TextIO, *, applies: bool) -> None:
+    """Say what each line of a CSV FILE changes, and with --apply change it, all of it or nothing.
+
+    A line with an id corrects that price, one without adds a price; prices that the file leaves out stay as they are.
+
+    \b
+    Examples:
+      runtally prices import prices.csv
+      runtally prices import prices.csv --apply
+    """
+    rows = price_file.read(file.read())
+
+    async def work(_settings: Settings, database: Database) -> Sequence[LineEffect]:
+        async with database.session() as session:
+            effects = await price_file.dry_run(session, OPERATOR, rows, system_clock())
+            if applies and not any(one.problems for one in effects):
+                await price_file.apply(session, OPERATOR, rows, system_clock())
+            return effects
+
+    effects = with_database(work)
+    for one in effects:
+        for line in _lines_of(one):
+            click.echo(line)
+    if any(one.problems for one in effects):
+        raise click.ClickException("Nothing was changed: correct the lines that are refused.")
+    changing = sum(one.effect is not Effect.NOTHING for one in effects)
+    click.echo(f"{changing:,} prices changed." if applies else f"{changing:,} prices would change; --apply does it.")
+
+
+def _lines_of(one: LineEffect) -> Iterator[str]:
+    if one.effect is not Effect.NOTHING:
+        yield f"line {one.line}: {one.effect} {one.name}"
+        yield from (f"  {problem.path}: {problem.message}" for problem in one.problems)
+        yield from (f"  {name}: {before or '-'} -> {after or '-'}" for name, before, after in one.fields)
 
 
 def row_of(price: ListedPrice) -> tuple[str, ...]:

@@ -5,6 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from quart import url_for
+
+from api.current import actor
+from runtally.access.scopes import Scope, may
 from runtally.metrics.report import Report, UnpricedModel
 from runtally.metrics.values import Tally
 from runtally.metrics.window import Between, Range, Reach, Window
@@ -94,6 +98,8 @@ class Panel:
     """How much of the runs the cost is of."""
     unpriced_runs: int
     unpriced_models: tuple[UnpricedModel, ...]
+    unpriced_url: str | None
+    """Where prices are added, for those who may."""
     main: Figure
     beside: tuple[Figure, ...]
     lists: tuple[BarList, ...]
@@ -126,6 +132,7 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         coverage=coverage_of(metrics.total),
         unpriced_runs=metrics.total.unpriced,
         unpriced_models=report.unpriced_models,
+        unpriced_url=url_for("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(figure(metric) for metric in BESIDE if metric is not view.metric)[:MAX_BESIDE],
         lists=_lists(report, view),

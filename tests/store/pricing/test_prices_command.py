@@ -46,3 +46,21 @@ def test_list_shows_a_table(environment: dict[str, str]) -> None:
 
 def test_an_empty_list_says_what_to_do(environment: dict[str, str]) -> None:
     assert "runtally prices sync" in run(environment, "list").output
+
+
+def test_a_file_is_tried_and_then_applied(environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text("provider,model,input_per_million\nacme,large,3\n")
+
+    tried = run(environment, "import", str(file)).output
+    before = run(environment, "export").output
+    applied = run(environment, "import", str(file), "--apply").output
+    again = CliRunner(env=environment).invoke(main, ["prices", "import", str(file)])
+
+    assert "line 2: add acme large" in tried
+    assert "1 prices would change" in tried
+    assert "acme" not in before
+    assert "1 prices changed." in applied
+    assert ",acme,large," in run(environment, "export").output
+    assert again.exit_code == 1
+    assert "is in force at all times" in again.output
