@@ -9,10 +9,11 @@ from quart.typing import TestClientProtocol as Browser
 from api.current import EXTENSION
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.models.price import PriceSource
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing import Repricer
 from runtally.services import Services
-from tests.factories import make_run
+from tests.factories import make_price, make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of, text_of
 
@@ -186,15 +187,21 @@ async def test_a_file_is_shown_before_it_is_applied(reader: Browser, provider: s
     assert "The first line must name columns" in await refused(reader, url, csv="")
 
 
-async def test_the_catalogue_is_a_list_of_differences_to_choose_from(reader: Browser) -> None:
+async def test_the_catalogue_is_a_list_of_differences_to_choose_from(
+    reader: Browser, provider: str, database: Database
+) -> None:
+    key = f"{provider}/dropped"
+    async with database.session() as session:
+        session.add(make_price(provider=provider, source=PriceSource.CATALOGUE, catalogue_key=key))
+
     html = await html_of(reader, "/admin/prices/catalogue")
+    taken = await reader.post("/admin/prices/catalogue", form={"key": key})
 
     assert "genai-prices" in text_of(html)
-    keys = re.findall(r'name="key"\s+value="([^"]+)"', html)
-    assert keys
-    taken = await reader.post("/admin/prices/catalogue", form={"key": keys[0]})
+    assert f'value="{key}"' in html
     assert taken.status_code == 303
-    assert f'value="{keys[0]}"' not in await html_of(reader, "/admin/prices/catalogue")
+    assert f'value="{key}"' not in await html_of(reader, "/admin/prices/catalogue")
+    assert "1 price" in text_of(await html_of(reader, f"/admin/prices?q={provider}&past=1"))
 
 
 async def test_past_runs_are_repriced_after_a_look_at_what_changes(

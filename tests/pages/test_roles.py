@@ -137,6 +137,7 @@ NEEDED = {
     "GET /experiments/compare/<any(cost_per_run_usd,p95_latency_ms,error_rate):name>.json": Scope.METRICS_READ,
     "GET /first-run": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/costs": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>/runs": Scope.RUNS_READ,
     "GET /projects/<project_id:project_id>/runs/<project_id:run_id>": Scope.RUNS_READ,
     "GET /projects/<project_id:project_id>/traces/<project_id:trace_id>": Scope.RUNS_READ,
