@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check bench fix docs migration clean
+.PHONY: help setup run demo test test-faults check bench fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -13,6 +13,8 @@ SERVICE_DEV_MODE ?= 1
 ARGS ?=
 # For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
 export ROWS SIZES SHORT FRESH
+# For `make test-faults`: how many of each, and a storm to have again; SHORT=1 for a small one.
+export RUNS FAULTS SEED
 
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
@@ -22,7 +24,7 @@ export UV_SYSTEM_CERTS := 1
 unexport VIRTUAL_ENV
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.synced ## Prepare .venv, with the command line in .venv/bin/runtally
 
@@ -34,6 +36,9 @@ demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
 	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 2 --dist loadfile --no-loadscope-reorder)
+
+test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 10 min; SHORT=1 for 12 faults
+	@exec $(BIN)/python -m tests.faults
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet

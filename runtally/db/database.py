@@ -51,7 +51,12 @@ _OUT_OF_REACH = (
     asyncpg.InvalidCatalogNameError,
 )
 # The driver's word for a connection that went away under it. It says the same of mistakes of ours, in other words.
-_CLOSED = re.compile(r"\b(?:(?:connection|pool) is (?:closed|closing)|connection has been released back to the pool)\b")
+_MAY_BE_CLOSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)
+_CLOSED = re.compile(
+    r"\b(?:(?:connection|pool) is (?:closed|closing)|connection has been released back to the pool"
+    # Between the server's last word and its hanging up; operations with these numbers are states of the driver.
+    r"|another operation \([1-4]\) is in progress)"
+)
 
 _WRITE = (
     "write DATABASE_URL and REPORTING_DATABASE_URL as postgresql://user:password@host:5432/name, with %40 for an @ in the "
@@ -93,7 +98,7 @@ def _is_out_of_reach(error: BaseException | None) -> bool:
     if isinstance(error, OSError):
         # Time-outs are of this class too. One of the caller's own, from a file or another server, is no word of the database.
         return _is_raised_by_driver(error)
-    if type(error) is asyncpg.InterfaceError:
+    if type(error) in _MAY_BE_CLOSED:
         return bool(_CLOSED.search(str(error)))
     return isinstance(error, (*_OUT_OF_REACH, PoolExhausted))
 

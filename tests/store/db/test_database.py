@@ -83,6 +83,19 @@ async def test_a_connection_that_closed_between_two_statements_is_out_of_reach(d
         await lose_it()
 
 
+async def test_a_connection_is_out_of_reach_between_the_last_word_of_the_server_and_its_end(database: Database) -> None:
+    fields = b"SFATAL\0C57P01\0Mthe server stops\0\0"
+
+    async def use_it_then() -> None:
+        async with database.connection() as connection:
+            # The end itself follows with the next packet.
+            connection._con._protocol.data_received(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)  # type: ignore[attr-defined]  # noqa: SLF001  # Where the driver hears it.
+            await connection.execute("SELECT 1")
+
+    with pytest.raises(StoreUnavailable):
+        await use_it_then()
+
+
 async def test_sessions_that_are_all_taken_are_out_of_reach(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
 

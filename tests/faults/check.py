@@ -1,0 +1,69 @@
+"""After the storm: the stored runs beside the clients' ledger, the sums beside a recount, reporting beside live."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.reporting.relay import LEASE, MAX_PAUSE
+from tests.faults.ledger import Content, Key, Ledger
+from tests.faults.service import Service
+from tests.ops.processes import RUNTALLY
+from tests.relays import relay_to
+
+SHOWN = 5
+SELECT_RUNS = """
+SELECT project_id, id, provider, model, input_tokens, output_tokens, latency_ms, status
+  FROM runs
+"""
+
+
+def _later() -> datetime:
+    """When claims of relays that were killed are due again, and pushes that failed; so that nobody waits for that."""
+    return system_clock() + LEASE + MAX_PAUSE
+
+
+async def differences(service: Service, ledger: Ledger) -> list[str]:
+    """Every promise that was broken, in words; none is the goal."""
+    async with Database(service.database_url) as database:
+        found = ledger.differences([row async for row in _stored(database)])
+        await _drain(service, database)
+        found += await _parked(database)
+    for command in (("rollups", "verify"), ("reporting", "verify")):
+        found += _complaints(service, *command)
+    return found + _bugs(service)
+
+
+async def _stored(database: Database) -> AsyncIterator[tuple[Key, Content]]:
+    async with database.connection() as connection:
+        for project_id, run_id, *content in await connection.fetch(SELECT_RUNS):
+            yield (project_id, run_id), tuple(content)
+
+
+async def _drain(service: Service, database: Database) -> None:
+    """Push what the service's own relays have not pushed yet."""
+    async with relay_to(service.url, database, _later) as relay:
+        while (await relay.run_pass()).claimed:
+            pass
+
+
+async def _parked(database: Database) -> list[str]:
+    async with database.connection() as connection:
+        left = await connection.fetchval("SELECT count(*) FROM outbox")
+    return [f"{left} runs are still queued for the reporting table"] if left else []
+
+
+def _complaints(service: Service, *command: str) -> list[str]:
+    done = subprocess.run(  # noqa: S603  # Our own command.
+        [RUNTALLY, *command], env=service.environment, check=False, capture_output=True, text=True
+    )
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    print(f"runtally {' '.join(command)}: {' '.join(lines[-2:])}", flush=True)
+    return [f"runtally {' '.join(command)}: {line}" for line in lines] if done.returncode else []
+
+
+def _bugs(service: Service) -> list[str]:
+    """What the log has of errors that nobody expected."""
+    lines = service.log.read_text(errors="replace").splitlines()
+    return [f"log: {line[:300]}" for line in lines if "Traceback" in line or '"request_failed"' in line][:SHOWN]

@@ -1,0 +1,127 @@
+"""The service as in production, with its own Postgres, kept running as a supervisor does; and who is to be killed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from runtally.db.server import Server
+from tests.documents import SYNC_SECRET
+from tests.ops.processes import RUNTALLY, children_of, environment, is_running, server_pid
+from tests.serving import INGEST_KEY, free_port
+
+WORKERS = 2
+POLL_SECONDS = 0.02
+# Of a start with recovery, on a machine that does other things too.
+START_SECONDS = 180.0
+STOP_SECONDS = 30.0
+_UNLIMITED = "100000000"
+
+
+class Service:
+    """`runtally serve --workers 2` over a data folder; started again whenever it ends."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self.database_url = Server(data_dir).url
+        self.log = data_dir / "service.log"
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(
+            self.data_dir,
+            INGEST_API_KEY=INGEST_KEY,
+            SECRET_KEY="secret-key-of-the-storm",
+            SERVICE_SYNC_SIGN=SYNC_SECRET,
+            SVC_RATE_LIMIT_PER_MINUTE=_UNLIMITED,
+            LOG_FORMAT="json",
+            LOG_LEVEL="WARNING",
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        with self.log.open("ab") as log:
+            watch = asyncio.create_task(self._keep_up(log))
+            try:
+                await self.until_healthy()
+                yield
+            finally:
+                watch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watch
+                await self._stop()
+
+    async def until_healthy(self) -> None:
+        """Raises `TimeoutError`; the log says why, then."""
+        deadline = time.monotonic() + START_SECONDS
+        async with httpx.AsyncClient(base_url=self.url, timeout=5, trust_env=False) as client:
+            while time.monotonic() < deadline:
+                with suppress(httpx.TransportError):
+                    if (await client.get("/api/health")).is_success:
+                        return
+                await asyncio.sleep(POLL_SECONDS)
+        raise TimeoutError(f"no health in {START_SECONDS:.0f} s: {self.log.read_text()[-2_000:]}")
+
+    def main_process(self) -> list[int]:
+        """As all of these: those that could be killed now."""
+        return [self._process.pid] if self._process and self._process.poll() is None else []
+
+    def workers(self) -> list[int]:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return [
+                child
+                for parent in self.main_process()
+                for child in children_of(parent)
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+            ]
+        return []
+
+    def postgres(self) -> list[int]:
+        pid = server_pid(self.data_dir)
+        return [pid] if pid and is_running(pid) else []
+
+    def backends(self) -> list[int]:
+        """Processes of Postgres that serve a connection."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return [
+                child
+                for parent in self.postgres()
+                for child in children_of(parent)
+                if b"runtally [local]" in Path(f"/proc/{child}/cmdline").read_bytes()
+            ]
+        return []
+
+    async def _keep_up(self, log: IO[bytes]) -> None:
+        command = [RUNTALLY, "serve", "--workers", str(WORKERS), "--port", str(self.port)]
+        while True:
+            if not self.main_process():
+                self.starts += 1
+                self._process = subprocess.Popen(  # noqa: ASYNC220, S603  # Our own command; starting takes no time.
+                    command, env=self.environment, stdout=log, stderr=log, start_new_session=True
+                )
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                await asyncio.to_thread(self._process.wait, STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        # Left only if it did not stop it.
+        for pid in self.postgres():
+            os.kill(pid, signal.SIGQUIT)

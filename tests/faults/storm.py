@@ -1,0 +1,65 @@
+"""Faults, one after the other, each at its moment; the load waits for them, so that none strikes an idle service."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.faults.plan import Fault, Strike
+from tests.faults.proxy import Proxy
+from tests.faults.service import POLL_SECONDS, START_SECONDS, Service
+
+# So many runs may be begun beyond the moment of the next fault.
+SLACK = 300
+
+
+class Storm:
+    """Strikes as planned while clients tell what they begin."""
+
+    def __init__(self, strikes: Sequence[Strike], service: Service, proxy: Proxy) -> None:
+        self._strikes = strikes
+        self._service = service
+        self._proxy = proxy
+        self._begun = 0
+        self._next = 0
+        self._changed = asyncio.Condition()
+        self.struck: Counter[Fault] = Counter()
+
+    async def begin(self, runs: int) -> None:
+        """A client is about to send so many runs; waits while the storm is behind."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._begun <= self._limit)
+            self._begun += runs
+            self._changed.notify_all()
+
+    @property
+    def _limit(self) -> float:
+        return self._strikes[self._next].after_runs + SLACK if self._next < len(self._strikes) else float("inf")
+
+    async def rage(self) -> None:
+        """Until every fault has struck."""
+        for strike in self._strikes:
+            async with self._changed:
+                await self._changed.wait_for(lambda strike=strike: self._begun >= strike.after_runs)  # type: ignore[misc]  # mypy infers no type of a lambda's default.
+            async with asyncio.timeout(START_SECONDS):
+                await self._strike(strike)
+            self.struck[strike.fault] += 1
+            async with self._changed:
+                self._next += 1
+                self._changed.notify_all()
+
+    async def _strike(self, strike: Strike) -> None:
+        victims = {
+            Fault.WORKER: self._service.workers,
+            Fault.SERVICE: self._service.main_process,
+            Fault.POSTGRES: self._service.postgres,
+            Fault.BACKEND: self._service.backends,
+        }.get(strike.fault)
+        if victims is None:
+            self._proxy.spoil(strike)
+            return
+        # What was killed a moment ago has to be there again first.
+        while not (alive := victims()):  # noqa: ASYNC110  # Processes of others set no event.
+            await asyncio.sleep(POLL_SECONDS)
+        os.kill(alive[int(strike.fraction * len(alive))], signal.SIGKILL)

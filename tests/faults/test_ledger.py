@@ -1,0 +1,49 @@
+"""The storm's judge: it finds every broken promise that it is there for."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.faults.ledger import Content, Key, Ledger, content_of
+from tests.faults.plan import TURN, posts, strikes
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+RUN = {
+    "runId": "a",
+    "provider": "p",
+    "model": "m",
+    "inputTokens": 1,
+    "outputTokens": 2,
+    "latencyMs": 3,
+    "status": "error",
+}
+STORED = ("p", "a"), content_of(RUN)
+
+
+@pytest.mark.parametrize(
+    ("stored", "found"),
+    [
+        ([STORED], []),
+        ([], ["1 runs were acknowledged and not stored: p/a"]),
+        ([STORED, STORED], ["1 runs are stored twice"]),
+        ([STORED, (("p", "bad"), ())], ["1 runs were refused and stored: p/bad"]),
+        ([STORED, (("p", "new"), ())], ["1 runs were stored and never acknowledged: p/new"]),
+        ([(("p", "a"), ("other",))], ["1 runs were stored with other content: p/a"]),
+    ],
+    ids=["kept", "lost", "twice", "refused", "made-up", "changed"],
+)
+def test_every_broken_promise_is_found(stored: list[tuple[Key, Content]], found: list[str]) -> None:
+    ledger = Ledger()
+    ledger.acknowledge("p", [RUN])
+    ledger.refuse("p", [RUN | {"runId": "bad"}])
+
+    assert ledger.differences(stored) == found
+
+
+def test_a_seed_makes_the_same_storm_again_with_every_kind_of_fault() -> None:
+    storm = strikes(7, len(TURN), 1000)
+
+    assert storm == strikes(7, len(TURN), 1000) != strikes(8, len(TURN), 1000)
+    assert {strike.fault for strike in storm} == set(TURN)
+    assert list(posts(7, 500, NOW)) == list(posts(7, 500, NOW))
+    assert sum(len(post.runs) for post in posts(7, 500, NOW)) == 500
