@@ -7,7 +7,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, UnsetType
 from quart import Response
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
 
 from api.auth import CHALLENGE
 from api.reply import JSON, encoded
@@ -115,6 +115,9 @@ def refusal(error: Exception) -> Refusal:
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, RateLimited):
         headers["Retry-After"] = str(shown.retry_after_seconds)
+    if status == RequestTimeout.code:
+        # The rest of the body may still come, and is no next request.
+        headers["Connection"] = "close"
     if isinstance(shown, HTTPException):
         headers |= {name: value for name, value in shown.get_headers() if name in {"Allow", "Retry-After"}}
     return Refusal(status, encoded(Failure(error=_problem(shown, status))), headers)

@@ -6,9 +6,11 @@ It decides nothing: each step is a call of what the route's own hooks call, in t
 ordinary, such as a project key, gzip, a query, a body that comes in pieces, goes on to Quart as if it had not been looked at.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 from quart import Quart
+from werkzeug.exceptions import RequestTimeout
 
 from api.auth import INGEST, is_any_of
 from api.current import EXTENSION
@@ -43,12 +45,18 @@ class ExpressLane:
     def __init__(self, app: Application, quart: Quart) -> None:
         self._app = app
         self._extensions = quart.extensions
+        self._config = quart.config
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == ROUTE and scope["method"] == "POST":
             services: Services | None = self._extensions.get(EXTENSION)
             if services is not None and _is_ordinary(scope, services):
-                message = await receive()
+                try:
+                    async with asyncio.timeout(self._config["BODY_TIMEOUT"]):
+                        message = await receive()
+                except TimeoutError:
+                    await _refuse(scope, RequestTimeout(), send)
+                    return
                 if message["type"] == "http.request" and not message.get("more_body"):
                     await _answer(scope, message.get("body", b""), services, send)
                     return
@@ -100,18 +108,26 @@ def _again(message: Message, receive: Receive) -> Receive:
 
 
 async def _answer(scope: Scope, body: bytes, services: Services, send: Send) -> None:
-    tracing.matched(ROUTE)
     headers: dict[str, str] = {}
     try:
-        status, answer = 200, await _take_in(body, _address(scope), services, headers)
+        answer = await _take_in(body, _address(scope), services, headers)
     except Exception as error:  # noqa: BLE001  # As Quart's handler of errors does.
-        tracing.failed(error)
-        refused = refusal(error)
-        status, answer = refused.status, refused.body
-        headers |= refused.headers
-    headers["Content-Length"] = str(len(answer))
+        await _refuse(scope, error, send, headers)
+    else:
+        await _send(scope, 200, answer, headers, send)
+
+
+async def _refuse(scope: Scope, error: Exception, send: Send, headers: Mapping[str, str] | None = None) -> None:
+    tracing.failed(error)
+    refused = refusal(error)
+    await _send(scope, refused.status, refused.body, {**(headers or {}), **refused.headers}, send)
+
+
+async def _send(scope: Scope, status: int, answer: bytes, headers: Mapping[str, str], send: Send) -> None:
+    tracing.matched(ROUTE)
+    sized = {**headers, "Content-Length": str(len(answer))}
     always = _ALWAYS[scope["scheme"] == "https"]
-    await send({"type": "http.response.start", "status": status, "headers": [*_raw(headers), *always]})
+    await send({"type": "http.response.start", "status": status, "headers": [*_raw(sized), *always]})
     await send({"type": "http.response.body", "body": answer})
 
 

@@ -12,6 +12,8 @@ _RUNS = BulkInsert.into(
     Run, on_conflict="(project_id, id) DO NOTHING", returning=", ".join((*READ, "id", "version", "created_at"))
 )
 _QUEUED = f"${len(_RUNS.columns) + 1}::boolean"
+# Shorter than clients wait. What was cut off may be stored all the same, as when a connection breaks.
+STATEMENT_SECONDS = 10.0
 _NOW = f"({_RUNS.parameter('created_at')})[1]"
 
 # A project and an experiment are made by their first run, in the same transaction: no run is ever without them.
@@ -56,5 +58,5 @@ async def insert_runs(
     deadlocking.
     """
     ordered = sorted(runs, key=lambda run: (run.project_id, run.id))
-    rows = await connection.fetch(INSERT_RUNS, *_RUNS.arrays(ordered), queued)
+    rows = await connection.fetch(INSERT_RUNS, *_RUNS.arrays(ordered), queued, timeout=STATEMENT_SECONDS)
     return frozenset((row["project_id"], row["id"]) for row in rows)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from runtally.db.database import Database
+from runtally.db.turn import Turn
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
@@ -45,6 +46,7 @@ class Writer:
         self._waiting_of: dict[str, int] = {}
         self._runs_waiting = 0
         self._flushing: asyncio.Task[None] | None = None
+        self._turn = Turn()
 
     @classmethod
     @asynccontextmanager
@@ -60,12 +62,14 @@ class Writer:
     async def store(self, runs: Sequence[StoredRun]) -> int:
         """How many of a project's runs were new; when this returns they are committed, all of them or none.
 
-        Raises `StoreUnavailable`, and `StoreBusy` without having tried when too many runs wait already.
+        Raises `StoreUnavailable`, and `StoreBusy` without having tried when too many runs wait already,
+        or when they wait for a database that is stuck.
         """
         if not runs:
             return 0
         project_id = runs[0].project_id
         self._refuse_if_full(project_id, len(runs))
+        self._turn.refuse_if_stuck()
         request = _Request(project_id, runs, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(project_id, deque()).append(request)
         self._count(project_id, len(runs))
@@ -92,7 +96,8 @@ class Writer:
     async def _flush(self) -> None:
         try:
             while requests := self._next():
-                await self._store(requests)
+                with self._turn.taken():
+                    await self._store(requests)
         finally:
             self._flushing = None
 
@@ -118,6 +123,8 @@ class Writer:
         except StoreUnavailable:
             for request in requests:
                 _refuse(request, StoreUnavailable())
+            if self._turn.is_stuck:
+                self._refuse_waiting()
         except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the request that waits for the answer.
             if len(requests) == 1:
                 _refuse(requests[0], error)
@@ -127,6 +134,12 @@ class Writer:
                 await self._store([request])
         else:
             _answer(requests, new)
+
+    def _refuse_waiting(self) -> None:
+        """Else each flush of them would wait as long as the one that failed."""
+        while requests := self._next():
+            for request in requests:
+                _refuse(request, StoreBusy())
 
     async def _insert(self, requests: Sequence[_Request]) -> set[tuple[str, str]]:
         runs = [run for request in requests for run in request.runs]

@@ -15,6 +15,7 @@ from typing import Self
 import structlog
 
 from runtally.db.database import Database
+from runtally.db.turn import Turn
 from runtally.errors import RuntallyError, StoreUnavailable
 from runtally.limits.rate import Decision, Grant, Rate
 from runtally.limits.stores import LimitStore, opened_store
@@ -39,6 +40,7 @@ class Limiter:
         self._asking: defaultdict[Rate, list[_Asking]] = defaultdict(list)
         self._used_up: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._turn = Turn()
 
     @classmethod
     @asynccontextmanager
@@ -53,13 +55,15 @@ class Limiter:
                     await limiter._task
 
     async def take(self, key: str, rate: Rate) -> Decision:
-        """Count one request against the key's limit; a refused one counts nothing. Raises `StoreUnavailable`.
+        """Count one request against the key's limit; a refused one counts nothing.
 
-        The key must belong to one rate for ever.
+        The key must belong to one rate for ever. Raises `StoreUnavailable`, and `StoreBusy` at once while the store does not
+        answer.
         """
         known = self.refusal(key, rate)
         if known is not None:
             return known
+        self._turn.refuse_if_stuck()
         asking = _Asking(key, asyncio.get_running_loop().create_future())
         self._asking[rate].append(asking)
         if self._task is None:
@@ -86,7 +90,8 @@ class Limiter:
     async def _settle(self, rate: Rate, asking: Sequence[_Asking]) -> None:
         wanted = Counter(one.key for one in asking)
         try:
-            grants = await self._store.take(rate, wanted)
+            with self._turn.taken():
+                grants = await self._store.take(rate, wanted)
         except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the requests that wait for the answer.
             _fail(asking, error)
             return

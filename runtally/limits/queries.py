@@ -25,6 +25,9 @@ ON CONFLICT (key) DO UPDATE
   RETURNING key, granted, tat_ns - (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint AS busy_ns
 """
 
+# Every request waits for this, so none waits long.
+STATEMENT_SECONDS = 5.0
+
 # Rows that are in use right now are passed over: they are not idle, and nobody waits for this.
 DELETE_IDLE = """
 DELETE FROM rate_limits
@@ -37,7 +40,8 @@ DELETE FROM rate_limits
 
 async def take(connection: Connection, rate: Rate, wanted: Mapping[str, int]) -> dict[str, Grant]:
     """Grant as many of the wanted requests of each key as the rate allows; atomic, whoever else asks meanwhile."""
-    rows = await connection.fetch(TAKE, list(wanted), list(wanted.values()), rate.count, rate.interval_ns)
+    arguments = list(wanted), list(wanted.values()), rate.count, rate.interval_ns
+    rows = await connection.fetch(TAKE, *arguments, timeout=STATEMENT_SECONDS)
     return {row["key"]: Grant(row["granted"], row["busy_ns"]) for row in rows}
 
 

@@ -153,3 +153,23 @@ async def test_a_header_that_comes_twice_goes_on(app: Quart) -> None:
     await line.go(app)
 
     assert line.went_on == b"{}"
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
+    app: Quart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(Line):
+        async def receive(self) -> Message:
+            return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr("webapp.tracing.matched", lambda _route: None)
+    monkeypatch.setattr("webapp.tracing.failed", lambda _error: None)
+    monkeypatch.setitem(app.config, "BODY_TIMEOUT", 0.05)
+    line = Silent(b"{}")
+
+    await line.go(app)
+
+    start, answer = line.sent
+    assert (line.went_on, start["status"]) == (None, 408)
+    assert (b"connection", b"close") in start["headers"]
+    assert msgspec.json.decode(answer["body"])["error"]["code"] == "request_timeout"

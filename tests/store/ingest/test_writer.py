@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
+from runtally.db import turn
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest import writer as module
@@ -125,3 +126,48 @@ async def test_without_a_database_every_request_is_told() -> None:
         answers = await asyncio.gather(*(writer.store([made("p")]) for _ in range(3)), return_exceptions=True)
 
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
+
+
+async def test_behind_a_flush_that_is_stuck_nobody_waits_and_afterwards_everybody_is_served(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stuck(connection: Connection, runs: list[StoredRun], *, queued: bool) -> frozenset[tuple[str, str]]:
+        begun.set()
+        await go_on.wait()
+        return await insert_runs(connection, runs, queued=queued)
+
+    monkeypatch.setattr(module, "insert_runs", stuck)
+    async with Writer.opened(database, queued=False) as writer:
+        first = asyncio.create_task(writer.store([made(project_id)]))
+        await begun.wait()
+        monkeypatch.setattr(turn, "STUCK_SECONDS", -1.0)
+        with pytest.raises(StoreBusy):
+            await writer.store([made(project_id)])
+        go_on.set()
+        assert await first == 1
+        assert await writer.store([made(project_id)]) == 1
+
+
+async def test_who_waits_behind_a_flush_that_was_stuck_and_failed_is_refused_with_it(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def cut_off(*_: object, **__: object) -> frozenset[tuple[str, str]]:
+        begun.set()
+        await go_on.wait()
+        raise StoreUnavailable
+
+    monkeypatch.setattr(module, "insert_runs", cut_off)
+    async with Writer.opened(database, queued=False) as writer:
+        first = asyncio.create_task(writer.store([made(project_id)]))
+        await begun.wait()
+        second = asyncio.create_task(writer.store([made(project_id)]))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(turn, "STUCK_SECONDS", -1.0)
+        go_on.set()
+        answers = await asyncio.gather(first, second, return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreBusy]
