@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.errors import RuntallyError, StoreUnavailable
+from runtally.db import turn
+from runtally.errors import RuntallyError, StoreBusy, StoreUnavailable
 from runtally.limits import limiter as module
 from runtally.limits.limiter import Limiter
 from runtally.limits.rate import Decision, Rate
@@ -62,6 +63,19 @@ async def test_requests_that_arrive_while_the_store_is_asked_go_next() -> None:
     await asyncio.gather(limiter.take("k", TEN), limiter.take("k", TEN), first)
 
     assert store.asked == [{"k": 1}, {"k": 2}]
+
+
+async def test_behind_a_store_that_hangs_nobody_more_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    limiter, store = limiter_of(Clock())
+    first = asyncio.create_task(limiter.take("k", TEN))
+    await store.is_asked.wait()
+
+    monkeypatch.setattr(turn, "STUCK_SECONDS", -1.0)
+    with pytest.raises(StoreBusy):
+        await limiter.take("k", TEN)
+
+    assert (await first).granted
+    assert await passes(limiter) == [True]
 
 
 async def test_a_key_that_is_used_up_costs_nothing_until_its_next_slot() -> None:
