@@ -1,0 +1,130 @@
+"""Content that clients send by mistake is nowhere afterwards: in no table, log file, WAL, answer, metric or temporary file.
+
+All files of a database of the test's own are searched, after everything was written out.
+"""
+
+import asyncio
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from runtally.db.database import Database
+from runtally.db.embedded import database_url
+from runtally.reporting.document import SIGNATURE_HEADER, sign
+from runtally.settings import Settings
+from tests.documents import SYNC_PATH, SYNC_SECRET, make_document
+from tests.factories import make_run
+from tests.ops.processes import server_pid
+from tests.serving import INGEST_KEY, Server, running_server
+
+CANARY = "canary-5e0b91c7"
+# What may be stored, and so must be found: the search would find a canary as well.
+KEPT = "kept-by-right-5e0b91c7"
+CONTENT_KEYS = ("prompt", "completion", "messages", "input", "output", "content", "response", "system_prompt")
+LIMIT = 100_000
+IS_IN = "SELECT EXISTS (SELECT FROM {table} AS t WHERE strpos(t::text, $1) > 0)"
+TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = 'public'"
+
+
+def metadata() -> dict[str, Any]:
+    """Content below every key, as text, list and object, at every depth that is allowed."""
+    content: dict[str, Any] = {key: [CANARY, {"role": "user", CANARY: CANARY}] for key in CONTENT_KEYS}
+    content |= {f"gen_ai.{key}.0.content": CANARY for key in CONTENT_KEYS}
+    return {**content, "note": KEPT, "deep": {**content, "deeper": {**content, "note": KEPT}}}
+
+
+def run_with_content(**fields: object) -> dict[str, Any]:
+    spoken = {"role": "user", "content": CANARY}
+    unknown = {"messages": [spoken], "choices": [spoken], "text": CANARY, "tool": {"deep": [{"er": CANARY}]}}
+    known = {"prompt": [spoken], "completion": CANARY, "promptPreview": CANARY, "metadata": metadata()}
+    return make_run(**{**unknown, **known, **fields})
+
+
+def bodies() -> Iterator[tuple[str, bytes]]:
+    """Queries and bodies: good, bad, repeated, too large, broken."""
+    good = {"projectId": "p", **run_with_content(runId="r1")}
+    bad = run_with_content(inputTokens=-1, errorCode=[CANARY], status=CANARY)
+    yield "", json.dumps(good).encode()
+    yield "?onError=refuse", json.dumps(good).encode()
+    yield f"?prompt={CANARY}", json.dumps(good).encode()
+    for query in ("", "?onError=skip"):
+        yield query, json.dumps({"projectId": "p", "runs": [run_with_content(runId="r2"), bad]}).encode()
+        yield query, json.dumps({"projectId": "p", **bad}).encode()
+        yield query, json.dumps(good | {"metadata": {"prompt": CANARY * 2_000}}).encode()
+        yield query, json.dumps(good | {"prompt": CANARY * LIMIT}).encode()
+        yield query, json.dumps(good).encode()[:-9]
+        yield query, json.dumps({"projectId": CANARY * 40, "prompt": CANARY}).encode()
+        yield query, json.dumps([CANARY]).encode()
+
+
+def send_everything(server: Server) -> str:
+    """All that was answered, headers included."""
+    headers = {"Authorization": f"Bearer {INGEST_KEY}", "Content-Type": "application/json"}
+    answers = []
+    with httpx.Client(base_url=server.url, headers=headers, timeout=30) as client:
+        for query, body in bodies():
+            answers.append(client.post(f"/api/ingest{query}", content=body))
+            packed = {"Content-Encoding": "gzip"}
+            answers.append(client.post(f"/api/ingest{query}", content=gzip.compress(body), headers=packed))
+        document = json.dumps(make_document("p", prompt=CANARY, completion=CANARY, metadata=metadata())).encode()
+        signed = {SIGNATURE_HEADER: sign(document, SYNC_SECRET)}
+        answers.append(client.post(SYNC_PATH, content=document, headers=signed))
+        hang_up_midway(server)
+        answers += [client.get("/metrics", headers={"Authorization": "Bearer m"}), client.get("/api/health")]
+    assert {answer.status_code for answer in answers} == {200, 400, 413, 422}
+    return "".join(f"{answer.headers} {answer.text}" for answer in answers)
+
+
+def hang_up_midway(server: Server) -> None:
+    """Plain and packed, which are read in different places."""
+    body = json.dumps({"projectId": "p", **run_with_content()}).encode()
+    for encoding, sent in (("identity", body), ("gzip", gzip.compress(body))):
+        head = (
+            f"POST /api/ingest HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {INGEST_KEY}\r\nContent-Length: "
+            f"{len(sent)}\r\nContent-Type: application/json\r\nContent-Encoding: {encoding}\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as connection:
+            connection.sendall(head.encode() + sent[: len(sent) // 2])
+
+
+async def tables_with(url: str, text: str) -> list[str]:
+    """Asked row by row, because values in files may be packed."""
+    async with Database(url) as database, database.connection() as connection:
+        tables = [row[0] for row in await connection.fetch(TABLES)]
+        await connection.execute("CHECKPOINT")
+        return [table for table in tables if await connection.fetchval(IS_IN.format(table=table), text)]
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return [str(file.relative_to(folder)) for file in files if text.encode() in file.read_bytes()]
+
+
+def test_no_canary_is_left_anywhere_by_any_request(data_dir: Path) -> None:
+    temporary = data_dir / "tmp"
+    temporary.mkdir()
+    with database_url(Settings(data_dir=data_dir, database_url=None)) as url:
+        with running_server(
+            url,
+            log=data_dir / "service.log",
+            LOG_LEVEL="DEBUG",
+            PRIVACY_MODE="strict",
+            METRICS_TOKEN="m",
+            SERVICE_SYNC_SIGN=SYNC_SECRET,
+            MAX_BODY_BYTES=str(LIMIT),
+            TMPDIR=str(temporary),
+        ) as server:
+            answered = send_everything(server)
+        with_canary = asyncio.run(tables_with(url, CANARY))
+        with_kept = asyncio.run(tables_with(url, KEPT))
+    assert server_pid(data_dir) is None
+
+    assert CANARY not in answered
+    assert (with_canary, with_kept) == ([], ["public.runs", "public.reporting_runs"])
+    assert files_with(data_dir, CANARY) == []
+    assert any("pg_wal" in file for file in files_with(data_dir, KEPT))
