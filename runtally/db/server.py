@@ -196,6 +196,9 @@ class Server:
         if self._log.exists() and self._log.stat().st_size > LOG_BYTES:
             self._log.unlink()
         deadline = time.monotonic() + START_SECONDS
+        if self._process is not None and self._process.poll() is not None:
+            # One that we started before and that died since; how this start goes is another matter.
+            self._process = None
         while (answer := self._answer(programs)) is not Answer.READY:
             if answer is Answer.NOT_NOW:
                 # It recovers, or somebody stops it; both end by themselves, however long they take.

@@ -40,14 +40,18 @@ class Storm:
     async def rage(self) -> None:
         """Until every fault has struck."""
         for strike in self._strikes:
-            async with self._changed:
-                await self._changed.wait_for(lambda strike=strike: self._begun >= strike.after_runs)  # type: ignore[misc]  # mypy infers no type of a lambda's default.
+            # Whatever was struck before must be up again by then.
             async with asyncio.timeout(START_SECONDS):
+                await self._reached(strike.after_runs)
                 await self._strike(strike)
             self.struck[strike.fault] += 1
             async with self._changed:
                 self._next += 1
                 self._changed.notify_all()
+
+    async def _reached(self, runs: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._begun >= runs)
 
     async def _strike(self, strike: Strike) -> None:
         victims = {
