@@ -10,6 +10,7 @@ from api.access import public
 from tests.pages.looking import PARTIAL, Outline, html_of, text_of
 from tests.serving import free_port, settings_for
 from webapp.app import create_app
+from webapp.security import HEADERS, headers_for
 
 SECRET = "what no reader may see"
 
@@ -110,5 +111,10 @@ async def test_every_answer_has_the_guarding_headers(reader: Browser) -> None:
         response = await reader.get(url)
         assert "default-src 'self'" in response.headers["Content-Security-Policy"]
         assert "unsafe" not in response.headers["Content-Security-Policy"]
-        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+        assert {name: response.headers.get(name) for name in HEADERS} == HEADERS
+        assert HEADERS["X-Content-Type-Options"] == "nosniff"
+        assert {"Permissions-Policy", "Referrer-Policy"} <= HEADERS.keys()
         assert response.headers["X-Request-Id"]
+        assert "Strict-Transport-Security" not in response.headers
+    assert "Strict-Transport-Security" in headers_for(is_secure=True)

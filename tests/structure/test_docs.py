@@ -83,5 +83,14 @@ def test_the_readme_leads_to_every_document() -> None:
     assert [path.name for path in (CHECKOUT / "docs").glob("*.md") if f"(docs/{path.name})" not in readme] == []
 
 
+@pytest.mark.parametrize("name", ["reliability.md", "security.md"])
+def test_every_test_that_is_called_evidence_exists(name: str) -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (CHECKOUT / "docs" / name).read_text())
+
+    assert named
+    sources = {path: (CHECKOUT / "tests" / path).read_text() for path, _ in named}
+    assert [test for path, test in named if f"def {test}(" not in sources[path]] == []
+
+
 def test_the_migrations_folder_does_not_shadow_the_library() -> None:
     assert not (CHECKOUT / "alembic" / "__init__.py").exists()
