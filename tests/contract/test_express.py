@@ -160,7 +160,8 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
 ) -> None:
     class Silent(Line):
         async def receive(self) -> Message:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            raise AssertionError
 
     monkeypatch.setattr("webapp.tracing.matched", lambda _route: None)
     monkeypatch.setattr("webapp.tracing.failed", lambda _error: None)
