@@ -22,6 +22,21 @@ _SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 # Ingest takes milliseconds, a month of metrics of a large project seconds.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
+# The library's files of a worker, and room in them for several thousand series.
+_FILES = ("counter", "gauge_livesum", "histogram")
+_FILE_BYTES = 1024 * 1024
+
+
+def _take_room() -> None:
+    """The library writes through memory, and where the disk is full that ends the process: so the room is taken before."""
+    shared = os.environ.get(_SHARED_FOLDER)
+    if shared and hasattr(os, "posix_fallocate"):
+        for name in _FILES:
+            with (Path(shared) / f"{name}_{os.getpid()}.db").open("ab") as file:
+                os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
+
+
+_take_room()
 _registry = CollectorRegistry()
 
 REQUESTS = Histogram(
