@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,45 +127,6 @@ async def test_five_hundred_idle_connections_and_slow_clients_are_in_nobodys_way
 
     assert all(answer.is_success and seconds < 1 for answer, seconds in answers)
     assert grown < 32 * MIB
-
-
-@pytest.mark.parametrize(
-    ("header", "piece"),
-    [
-        (b"Content-Length: 1073741824\r\n\r\n", lambda data: data),
-        (b"Transfer-Encoding: chunked\r\n\r\n", lambda data: b"%x\r\n%b\r\n" % (len(data), data)),
-    ],
-    ids=["announced", "without end"],
-)
-async def test_a_body_beyond_the_limit_is_refused_before_it_is_there(
-    busy: Busy, header: bytes, piece: Callable[[bytes], bytes]
-) -> None:
-    before = busy.resident_bytes()
-    # Just after it hung the database may be away for a request or two, whatever their bodies.
-    while b"503" in (status := await status_of(busy, HEAD + header, piece)):
-        pass
-
-    assert b"413" in status
-    if b"Content-Length" in header:
-        assert busy.resident_bytes() - before < 48 * MIB
-
-
-async def status_of(busy: Busy, head: bytes, piece: Callable[[bytes], bytes]) -> bytes:
-    """The first line of the answer to a body that goes on until there is one."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", busy.port)
-    writer.write(head)
-    answer = asyncio.create_task(reader.readline())
-    sent = 0
-    try:
-        # The service reads no further than its limit, or answers and hangs up.
-        while not answer.done() and sent < 64 * MIB:
-            writer.write(piece(b"x" * MIB))
-            await writer.drain()
-            sent += MIB
-            await asyncio.sleep(0)
-        return await asyncio.wait_for(answer, 10)
-    finally:
-        writer.close()
 
 
 async def test_what_is_under_way_at_a_term_signal_is_finished_and_kept(settings: Settings) -> None:
