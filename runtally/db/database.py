@@ -186,6 +186,7 @@ class Database:
                 min_size=0,
                 max_size=POOL_SIZE,
                 init=_set_up,
+                reset=_keep_as_it_is,
                 **self._options,
             )
             CONNECTIONS_LIMIT.inc(POOL_SIZE)
@@ -202,6 +203,13 @@ async def reporting_database(url: str | None, live: Database) -> AsyncIterator[D
         return
     async with Database(url) as reporting:
         yield reporting
+
+
+async def _keep_as_it_is(_: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """A connection that is given back needs no statement to undo what was set: nothing of ours outlives its transaction.
+
+    The pool itself ends a transaction that was left open.
+    """
 
 
 async def _set_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

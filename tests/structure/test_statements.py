@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -23,3 +24,12 @@ def statements() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("statement", [pytest.param(sql, id=name) for name, sql in statements()])
 async def test_the_statement_fits_the_schema(connection: Connection, statement: str) -> None:
     assert await connection.prepare(statement)
+
+
+def test_no_statement_leaves_anything_in_its_session() -> None:
+    """A connection goes back to its pool, or to a proxy's, as it is: nobody undoes what a statement set."""
+    lasting = re.compile(r"\b(?:LISTEN|DISCARD)\b|\bSET (?!LOCAL|CONSTRAINTS|[a-z(])|pg_advisory_lock|CREATE TEMP|HOLD")
+
+    left = [name for name, sql in statements() if lasting.search(sql)]
+
+    assert left == []

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
 
 import asyncpg
 import pytest
+from sqlalchemy import CursorResult
 from sqlmodel.ext.asyncio.session import AsyncSession
 from structlog import wrap_logger
 from structlog.testing import LogCapture
@@ -31,7 +33,7 @@ async def by_session(database: Database, sql: str) -> object:
         return await executed(session, sql)
 
 
-async def executed(session: AsyncSession, sql: str) -> object:
+async def executed(session: AsyncSession, sql: str) -> CursorResult[Any]:
     return await (await session.connection()).exec_driver_sql(sql)
 
 
@@ -159,3 +161,25 @@ async def test_a_snapshot_sees_one_moment_and_changes_nothing(database: Database
 
     async with database.snapshot() as connection:
         assert await connection.fetchval(count, project_id) == 1
+
+
+async def test_a_connection_is_given_back_without_a_word_to_the_server(database: Database) -> None:
+    async with database.connection() as connection:
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
+
+    assert await last_words(database, pid) == ("SELECT pg_backend_pid()", "idle")
+
+
+async def test_a_transaction_left_open_ends_when_its_connection_is_given_back(database: Database) -> None:
+    async with database.connection() as connection:
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
+        await connection.execute("BEGIN")
+
+    assert await last_words(database, pid) == ("ROLLBACK", "idle")
+
+
+async def last_words(database: Database, pid: int) -> tuple[str, str]:
+    """The last statement that a server process was sent, and its state; asked over another connection."""
+    async with database.session() as session:
+        activity = await executed(session, "SELECT pid, query, state FROM pg_stat_activity")
+        return next((row.query, row.state) for row in activity if row.pid == pid)
