@@ -40,10 +40,11 @@ class Reader:
         connection.close()
         return answer.status, body
 
-    def p95_ms(self, path: str, options: Options) -> Figures:
+    def p95_ms(self, path: str, options: Options, *, is_one_of_many: bool = False) -> Figures:
         """The p95 of each round, by nearest rank. Raises `RuntimeError` for an answer that is none."""
+        requests = options.requests_of_many if is_one_of_many else options.requests
         self._times(path, WARM_UP)
-        return Figures.of(p95(self._times(path, options.requests)) for _ in range(options.rounds))
+        return Figures.of(p95(self._times(path, requests)) for _ in range(options.rounds))
 
     def _times(self, path: str, requests: int) -> list[float]:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)

@@ -54,6 +54,11 @@ class Options:
         """How many are timed one after the other."""
         return 60 if self.is_short else 200
 
+    @property
+    def requests_of_many(self) -> int:
+        """The same where very many paths are timed."""
+        return 20 if self.is_short else 50
+
 
 def _numbers(name: str, default: tuple[float, ...]) -> tuple[float, ...]:
     text = os.environ.get(name, "").strip()
