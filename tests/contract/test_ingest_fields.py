@@ -1,0 +1,148 @@
+"""POST /api/ingest: how what is sent becomes what is stored."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from runtally.db.database import Database
+from tests.assertions import assert_error
+from tests.factories import make_run
+from tests.stored import stored_runs
+
+
+async def test_legacy_fields_fill_the_new_ones_where_these_are_missing(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    legacy = {"tokens": {"input": 10, "output": 20.0}, "cost": 0.25, "latency": 12.5}
+    bare = {"projectId": project_id, "provider": "unknown", "model": "m"}
+    new = {"inputTokens": 1, "outputTokens": 0, "costUSD": 0, "latencyMs": 0}
+
+    await client.post("/api/ingest", json=bare | legacy | {"runId": "a"})
+    await client.post("/api/ingest", json=bare | legacy | new | {"runId": "b"})
+
+    old_run, new_run = await stored_runs(database, project_id)
+    assert (old_run["input_tokens"], old_run["output_tokens"], old_run["latency_ms"]) == (10, 20, 13)
+    assert str(old_run["cost_usd"]) == "0.250000000000"
+    assert (new_run["input_tokens"], new_run["output_tokens"], new_run["latency_ms"]) == (1, 0, 0)
+    assert new_run["reported_cost_usd"] == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"status": None}, "success"),
+        ({"status": None, "errorCode": "429"}, "error"),
+        ({"status": None, "errorCode": ""}, "success"),
+        ({"status": "success", "errorCode": "429"}, "success"),
+        ({"status": "timeout"}, "timeout"),
+    ],
+)
+async def test_a_missing_status_follows_the_error_code(
+    client: httpx.AsyncClient, database: Database, project_id: str, sent: dict[str, Any], kept: str
+) -> None:
+    await client.post("/api/ingest", json=make_run(projectId=project_id, **sent))
+
+    [run] = await stored_runs(database, project_id)
+    assert run["status"] == kept
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("2026-05-01T12:00:00Z", "2026-05-01T12:00:00+00:00"),
+        ("2026-05-01T12:00:00.123456789Z", "2026-05-01T12:00:00.123456+00:00"),
+        ("2026-05-01T12:00:00+02:00", "2026-05-01T10:00:00+00:00"),
+        ("2026-05-01T12:00:00", "2026-05-01T12:00:00+00:00"),
+        ("2026-05-01 12:00:00", "2026-05-01T12:00:00+00:00"),
+        ("1777636800", "2026-05-01T12:00:00+00:00"),
+        ("1777636800.25", "2026-05-01T12:00:00.250000+00:00"),
+        ("1777636800123", "2026-05-01T12:00:00.123000+00:00"),
+    ],
+)
+async def test_a_timestamp_is_kept_in_utc(
+    client: httpx.AsyncClient, database: Database, project_id: str, sent: str, kept: str
+) -> None:
+    await client.post("/api/ingest", json=make_run(projectId=project_id, timestamp=sent))
+
+    [run] = await stored_runs(database, project_id)
+    assert run["occurred_at"] == datetime.fromisoformat(kept)
+
+
+async def test_a_missing_timestamp_is_the_receipt_time(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    before = datetime.now(UTC)
+
+    await client.post("/api/ingest", json=make_run(projectId=project_id))
+
+    [run] = await stored_runs(database, project_id)
+    assert before <= run["occurred_at"] <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"traceId": "field", "metadata": {"traceId": "inside"}}, "field"),
+        ({"metadata": {"traceId": "inside"}}, "inside"),
+        ({"metadata": {"traceId": 7}}, None),
+        ({"traceId": "field"}, "field"),
+    ],
+)
+async def test_the_trace_id_of_the_field_wins_and_the_other_stays(
+    client: httpx.AsyncClient, database: Database, project_id: str, sent: dict[str, Any], kept: str | None
+) -> None:
+    await client.post("/api/ingest", json=make_run(projectId=project_id, **sent))
+
+    [run] = await stored_runs(database, project_id)
+    assert run["trace_id"] == kept
+    assert run["metadata"] == sent.get("metadata")
+
+
+async def test_unknown_fields_are_ignored_and_nulls_are_missing_fields(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    run = make_run(projectId=project_id) | {"novelty": {"a": 1}, "latencyMs": None, "metadata": None, "traceId": None}
+
+    response = await client.post("/api/ingest", json=run)
+
+    assert response.status_code == 200
+    [kept] = await stored_runs(database, project_id)
+    assert kept["latency_ms"] is None
+
+
+async def test_numbers_in_metadata_keep_every_digit(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    body = (
+        json.dumps(make_run(projectId=project_id)).removesuffix("}") + ', "metadata": {"n": 0.1000000000000000055511}}'
+    )
+
+    await client.post("/api/ingest", content=body, headers={"Content-Type": "application/json"})
+
+    async with database.connection() as connection:
+        text = await connection.fetchval("SELECT metadata ->> 'n' FROM runs WHERE project_id = $1", project_id)
+    assert text == "0.1000000000000000055511"
+
+
+async def test_an_unknown_project_is_created_on_first_ingest(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    await client.post("/api/ingest", json=make_run(projectId=project_id))
+
+    async with database.connection() as connection:
+        name = await connection.fetchval("SELECT name FROM projects WHERE id = $1", project_id)
+    assert name == project_id
+
+
+@pytest.mark.parametrize("number", ["0e-20000", "0e20000", "1e-301", "1e400"])
+async def test_a_number_that_the_database_cannot_keep_is_refused(
+    client: httpx.AsyncClient, project_id: str, number: str
+) -> None:
+    body = f'{{"projectId": "{project_id}", "provider": "acme", "model": "m", "metadata": {{"x": {number}}}}}'
+
+    response = await client.post("/api/ingest", content=body, headers={"Content-Type": "application/json"})
+
+    assert_error(response, 422, "invalid_payload", paths={"metadata"})
