@@ -79,13 +79,20 @@ async def signature_actor() -> Actor:
 
     The body is only bytes here: nothing of it is parsed before it is known to be ours.
     """
-    secrets = [secret.get_secret_value() for secret in services().settings.service_sync_sign]
-    if not secrets:
+    settings = services().settings
+    if not settings.service_sync_sign:
         raise NotConfigured("The server has no SERVICE_SYNC_SIGN; ask its operator to set it.")
-    signature = request.headers.get(SIGNATURE_HEADER, "").strip()
-    if not signature or not is_signed(cast(bytes, await request.get_data()), signature, secrets):
-        raise InvalidSignature
+    refuse_unless_signed(
+        cast(bytes, await request.get_data()), request.headers.get(SIGNATURE_HEADER, ""), settings.service_sync_sign
+    )
     return _RELAY
+
+
+def refuse_unless_signed(body: bytes, signature: str, secrets: Sequence[SecretStr]) -> None:
+    """Raises `InvalidSignature`."""
+    signature = signature.strip()
+    if not signature or not is_signed(body, signature, [secret.get_secret_value() for secret in secrets]):
+        raise InvalidSignature
 
 
 ingest_key = access(AccessRule("ingest key", ingest_actor))

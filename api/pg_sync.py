@@ -13,6 +13,7 @@ from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally.errors import BodyTooLarge, InvalidJson, InvalidPayload, StoreUnavailable, UnsupportedMediaType
 from runtally.reporting.document import LiveRun
+from runtally.reporting.sync import Synced
 
 blueprint = Blueprint("pg_sync", __name__, url_prefix="/api/internal")
 
@@ -68,8 +69,11 @@ async def post_pg_sync() -> ResponseReturnValue:
     that overtake each other do no harm. The time of the run is `occurredAt`, or `timestamp`; one of them is required.
     Fields that the server does not know are ignored.
     """
-    synced = await services().reporting.accept(await _json_body())
-    return reply(SyncedRun(id=synced.id, applied=synced.applied))
+    return reply(answer_to(await services().reporting.accept(await _json_body())))
+
+
+def answer_to(synced: Synced) -> SyncedRun:
+    return SyncedRun(id=synced.id, applied=synced.applied)
 
 
 async def _json_body() -> bytes:

@@ -124,7 +124,7 @@ class Settings(BaseSettings):
         RelayMode.EMBEDDED,
         description="`embedded` pushes runs from within `serve`; `off` leaves it to `runtally relay`.",
     )
-    relay_concurrency: int = Field(4, ge=1, le=64, description="Runs that one relay pushes at the same time.")
+    relay_concurrency: int = Field(16, ge=1, le=64, description="Runs that one relay pushes at the same time.")
     reporting_database_url: str | None = Field(
         None,
         repr=False,

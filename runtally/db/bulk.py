@@ -1,6 +1,6 @@
 """Statements over many rows, derived from a table's declaration: no column is ever named twice."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Self
@@ -39,34 +39,21 @@ class BulkInsert:
         number = self.columns.index(column)
         return f"${number + 1}::{self.types[number]}[]"
 
-    def arrays(self, rows: Iterable[Any]) -> Sequence[tuple[Any, ...]]:
-        """The rows' values turned into one array per column; `rows` must not be empty."""
-        return list(zip(*map(attrgetter(*self.columns), rows), strict=True))
+    def arrays(self, rows: Sequence[Any], **same: object) -> list[Sequence[Any]]:
+        """The rows' values turned into one array per column; `rows` must not be empty. `same` is the same in each row."""
+        own = [name for name in self.columns if name not in same]
+        arrays = dict(zip(own, zip(*map(attrgetter(*own), rows), strict=True), strict=True))
+        return [arrays[name] if name in arrays else (same[name],) * len(rows) for name in self.columns]
 
 
-@dataclass(frozen=True, slots=True)
-class Upsert:
-    """`INSERT ... VALUES ... ON CONFLICT DO UPDATE` of one row, with one parameter per column, in the order of `columns`.
+def replacing(model: type[SQLModel], *, key: Sequence[str], when: str) -> str:
+    """What a `BulkInsert` does `on_conflict` to replace the row that is there.
 
-    `when` says which rows that are there are replaced; it names them by the table, and the new row `excluded`.
+    `when` says which are replaced; it names them by the table, and the new row `excluded`.
     """
-
-    columns: tuple[str, ...]
-    sql: str
-
-    @classmethod
-    def into(cls, model: type[SQLModel], *, key: Sequence[str], when: str) -> Self:
-        table, columns = _written(model)
-        names = tuple(column.name for column in columns)
-        values = ", ".join(f"${number}" for number in range(1, len(names) + 1))
-        changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
-        sql = (
-            f"INSERT INTO {table.name} ({', '.join(names)})\n"  # noqa: S608  # Names come from the declaration.
-            f"     VALUES ({values})\n"
-            f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}\n"
-            f"      WHERE {when}"
-        )
-        return cls(names, sql)
+    _, columns = _written(model)
+    changes = ", ".join(f"{column.name} = excluded.{column.name}" for column in columns if column.name not in key)
+    return f"({', '.join(key)}) DO UPDATE SET {changes} WHERE {when}"
 
 
 def _written(model: type[SQLModel]) -> tuple[Table, list[Column[Any]]]:

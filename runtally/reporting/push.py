@@ -1,10 +1,12 @@
 """One signed call that takes one run to the reporting table; what a failure is called."""
 
 from enum import Enum
+from http import HTTPStatus
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
+from urllib.parse import SplitResult, urlsplit
 
-import httpx
+import aiohttp
 import msgspec
 
 from runtally.errors import NotConfigured, SettingsError
@@ -13,6 +15,8 @@ from runtally.settings import Settings
 
 PATH = "/api/internal/pg-sync"
 ANSWER_SECONDS = 10.0
+# What takes documents answers with a line.
+_ANSWER_BYTES: Final = 64 * 1024
 _OF_THE_DOCUMENT = frozenset({400, 413, 422})
 
 
@@ -43,44 +47,47 @@ class Pusher:
         if not settings.service_sync_sign:
             raise NotConfigured("Set SERVICE_SYNC_SIGN, the secret that signs what the relay pushes.")
         self._secret = settings.service_sync_sign[0].get_secret_value()
-        self._url = httpx.URL(sync_url(settings))
-        self._client = httpx.AsyncClient(
-            timeout=ANSWER_SECONDS,
-            limits=httpx.Limits(
-                max_connections=settings.relay_concurrency, max_keepalive_connections=settings.relay_concurrency
-            ),
-            # A proxy of the environment is for other machines.
-            trust_env=settings.service_sync_url is not None,
-        )
+        self._url = sync_url(settings)
+        self._concurrency = settings.relay_concurrency
+        # A proxy of the environment is for other machines.
+        self._trusts_environment = settings.service_sync_url is not None
 
     async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._concurrency),
+            timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=self._trusts_environment,
+        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.aclose()
+        await self._session.close()
 
     @property
     def receiver(self) -> str:
         """The URL that is pushed to, without what may be a secret in it."""
-        return str(self._url.copy_with(userinfo=b"", query=None))
+        url = urlsplit(self._url)
+        return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     async def push(self, document: bytes) -> Refusal | None:
         """None when the document was taken."""
         headers = {"Content-Type": "application/json", SIGNATURE_HEADER: sign(document, self._secret)}
         try:
-            response = await self._client.post(self._url, content=document, headers=headers)
-        except httpx.TimeoutException:
+            async with self._session.post(self._url, data=document, headers=headers, allow_redirects=False) as response:
+                if response.status != HTTPStatus.OK:
+                    fault = Fault.DOCUMENT if response.status in _OF_THE_DOCUMENT else Fault.RECEIVER
+                    return Refusal(fault, f"HTTP {response.status}")
+                answer = await _start_of(response.content)
+        except TimeoutError:
             return Refusal(Fault.UNREACHED, f"no answer within {ANSWER_SECONDS:g} s")
-        except httpx.ConnectError:
+        except aiohttp.ClientConnectorError:
             return Refusal(Fault.UNREACHED, "cannot connect")
-        except (httpx.HTTPError, httpx.InvalidURL):
+        except aiohttp.ClientError:
             return Refusal(Fault.UNREACHED, "the connection broke")
-        if response.status_code != httpx.codes.OK:
-            fault = Fault.DOCUMENT if response.status_code in _OF_THE_DOCUMENT else Fault.RECEIVER
-            return Refusal(fault, f"HTTP {response.status_code}")
-        if not _says_ok(response.content):
+        if not _says_ok(answer):
             return Refusal(Fault.RECEIVER, "HTTP 200 from something that is no receiver")
         return None
 
@@ -91,12 +98,27 @@ def sync_url(settings: Settings) -> str:
     Raises `SettingsError` for a URL that is none, without repeating it.
     """
     if settings.service_sync_url:
-        try:
-            url = httpx.URL(settings.service_sync_url)
-        except httpx.InvalidURL:
-            raise SettingsError("SERVICE_SYNC_URL is not a URL; write https://receiver.example.") from None
-        return str(url.copy_with(path=PATH) if url.path in {"", "/"} else url)
+        url = _http_url(settings.service_sync_url)
+        return url._replace(path=PATH).geturl() if url.path in {"", "/"} else url.geturl()
     return f"{settings.own_url()}{PATH}"
+
+
+def _http_url(text: str) -> SplitResult:
+    try:
+        url = urlsplit(text)
+        # A port that is no number is found out when it is asked for.
+        if url.scheme in {"http", "https"} and url.hostname and url.port != 0:
+            return url
+    except ValueError:
+        pass
+    raise SettingsError("SERVICE_SYNC_URL is not a URL; write https://receiver.example.")
+
+
+async def _start_of(content: aiohttp.StreamReader) -> bytes:
+    answer = b""
+    while len(answer) < _ANSWER_BYTES and (part := await content.read(_ANSWER_BYTES)):
+        answer += part
+    return answer
 
 
 def _says_ok(content: bytes) -> bool:

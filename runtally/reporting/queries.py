@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from runtally.db.bulk import Upsert
+from runtally.db.bulk import BulkInsert, replacing
 from runtally.db.database import Connection
 from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
 
-_REPORTED = Upsert.into(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version")
+_REPORTED = BulkInsert.into(
+    ReportingRun,
+    on_conflict=replacing(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"),
+    returning="project_id, id",
+)
 
 UPSERT_REPORTED = _REPORTED.sql
 
@@ -165,10 +169,20 @@ class ParkedRun:
     last_error: str
 
 
-async def upsert_reported(connection: Connection, run: StoredRun, now: datetime) -> bool:
-    """Keep the run unless a version is there that is as new; whether it was kept."""
-    values = [now if name == "synced_at" else getattr(run, name) for name in _REPORTED.columns]
-    return await connection.execute(UPSERT_REPORTED, *values) == "INSERT 0 1"
+async def upsert_reported(connection: Connection, runs: Sequence[StoredRun], now: datetime) -> list[bool]:
+    """Keep each run unless a version is there that is as new; whether it was kept. Of several versions, the newest is.
+
+    Rows go in by key order, so that two who write the same runs wait for each other instead of deadlocking.
+    """
+    newest: dict[tuple[str, str], StoredRun] = {}
+    for run in runs:
+        known = newest.setdefault((run.project_id, run.id), run)
+        if run.version > known.version:
+            newest[run.project_id, run.id] = run
+    ordered = [newest[key] for key in sorted(newest)]
+    rows = await connection.fetch(UPSERT_REPORTED, *_REPORTED.arrays(ordered, synced_at=now))
+    kept = {(row["project_id"], row["id"]) for row in rows}
+    return [(run.project_id, run.id) in kept and newest[run.project_id, run.id] is run for run in runs]
 
 
 async def claim(connection: Connection, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:

@@ -239,3 +239,20 @@ async def test_content_never_reaches_the_reporting_table(
 
 async def test_another_method_is_405(relay: httpx.AsyncClient) -> None:
     assert_error(await relay.get(SYNC_PATH), 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize("fields", [{}, {"version": 0}, {"status": "fine", "costUSD": -1}, {"model": None}])
+@pytest.mark.parametrize("secret", [SYNC_SECRET, OLD_SECRET, "another"])
+async def test_the_express_lane_and_the_route_answer_the_same(
+    relay: httpx.AsyncClient, project_id: str, fields: dict[str, object], secret: str
+) -> None:
+    answers = []
+    for way in ("", "?through=quart"):
+        body = json.dumps(make_document(project_id + str(len(way)), **fields)).encode()
+        signed = JSON | {SIGNATURE_HEADER: sign(body, secret)}
+        answers.append(await relay.post(f"{SYNC_PATH}{way}", content=body, headers=signed))
+
+    direct, through_quart = answers
+    assert direct.status_code == through_quart.status_code
+    assert direct.json() == through_quart.json()
+    assert direct.headers.keys() - through_quart.headers.keys() == set()

@@ -20,7 +20,7 @@ async def fill(database: Database, *project_ids: str) -> None:
         for project_id in project_ids:
             run = make_stored_run(project_id, "a")
             await insert_runs(connection, [run])
-            await upsert_reported(connection, run, NOW)
+            await upsert_reported(connection, [run], NOW)
 
 
 async def count(connection: Connection, table: str, project_id: str) -> int:

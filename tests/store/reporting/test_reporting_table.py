@@ -23,23 +23,37 @@ COMMENTS = """
 ORDER BY attnum
 """
 
+RUNS_AT_ONCE = (("a", 1), ("b", 3), ("a", 2), ("b", 1), ("b", 3))
+
 
 async def test_a_version_that_is_not_newer_changes_nothing(connection: Connection, project_id: str) -> None:
     applied = [
-        await upsert_reported(connection, make_stored_run(project_id, version=version, latency_ms=version), NOW)
+        await upsert_reported(connection, [make_stored_run(project_id, version=version, latency_ms=version)], NOW)
         for version in (2, 2, 1, 3)
     ]
 
     row = await connection.fetchrow("SELECT version, latency_ms FROM reporting_runs WHERE project_id = $1", project_id)
-    assert applied == [True, False, False, True]
+    assert applied == [[True], [False], [False], [True]]
     assert row
     assert tuple(row) == (3, 3)
+
+
+async def test_of_several_versions_at_once_the_newest_is_kept(connection: Connection, project_id: str) -> None:
+    versions = [make_stored_run(project_id, run_id, version=version) for run_id, version in RUNS_AT_ONCE]
+
+    applied = await upsert_reported(connection, versions, NOW)
+
+    rows = await connection.fetch(
+        "SELECT id, version FROM reporting_runs WHERE project_id = $1 ORDER BY id", project_id
+    )
+    assert applied == [False, True, True, False, False]
+    assert list(map(tuple, rows)) == [("a", 2), ("b", 3)]
 
 
 async def test_a_row_is_the_run_and_when_it_came(connection: Connection, project_id: str) -> None:
     run = make_stored_run(project_id, cost_usd=Decimal("0.000000000001"), metadata={"n": [1, {"a": None}]})
 
-    await upsert_reported(connection, run, LATER)
+    await upsert_reported(connection, [run], LATER)
 
     row = await connection.fetchrow("SELECT * FROM reporting_runs WHERE project_id = $1", project_id)
     assert row
@@ -74,7 +88,7 @@ async def test_daily_views_add_up_exactly_by_day_in_utc(connection: Connection, 
             latency_ms=number * 100,
             experiment_id="e" if number == 0 else None,
         )
-        await upsert_reported(connection, run, NOW)
+        await upsert_reported(connection, [run], NOW)
 
     rows = await connection.fetch(
         "SELECT * FROM reporting_daily_projects WHERE project_id = $1 ORDER BY day", project_id

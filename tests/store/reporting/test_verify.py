@@ -52,7 +52,7 @@ async def store(verifier: Verifier, *runs: StoredRun, queued: bool = False) -> N
 async def report(verifier: Verifier, *runs: StoredRun) -> None:
     async with verifier.reporting.connection() as connection:
         for run in runs:
-            await upsert_reported(connection, run, NOW)
+            await upsert_reported(connection, [run], NOW)
 
 
 async def relay(verifier: Verifier) -> None:
@@ -60,7 +60,7 @@ async def relay(verifier: Verifier) -> None:
     async with verifier.live.connection() as live, verifier.reporting.connection() as reporting:
         claims = await queries.claim(live, NOW, NOW + DAY, 1000)
         for run, _ in (await queries.select_claimed(live, claims)).values():
-            await upsert_reported(reporting, run, NOW)
+            await upsert_reported(reporting, [run], NOW)
         await queries.delete_delivered(live, claims)
 
 

@@ -1,0 +1,72 @@
+"""What is asked for meanwhile is done together; nobody pays for a neighbour."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from runtally.db.grouped import Grouped
+from runtally.errors import StoreUnavailable
+
+
+class Work:
+    """Doubles numbers; one may fail."""
+
+    def __init__(self, unlucky: int | None = None, error: type[Exception] = ValueError) -> None:
+        self.groups: list[list[int]] = []
+        self._unlucky = unlucky
+        self._error = error
+
+    async def __call__(self, items: Sequence[int]) -> list[int]:
+        self.groups.append(list(items))
+        if self._unlucky in items:
+            raise self._error
+        return [2 * item for item in items]
+
+
+async def asked(work: Work, *items: int, at_most: int = 100) -> list[int | BaseException]:
+    """What each is answered, when all are asked for at once."""
+    grouped = Grouped(work, at_most=at_most)
+    return await asyncio.gather(*map(grouped.do, items), return_exceptions=True)
+
+
+async def test_a_lone_item_is_done_at_once() -> None:
+    work = Work()
+
+    assert await asked(work, 1) == [2]
+
+
+async def test_all_at_once_are_one_group_as_far_as_it_may_grow() -> None:
+    work = Work()
+
+    assert await asked(work, *range(5), at_most=3) == [0, 2, 4, 6, 8]
+    assert work.groups == [[0, 1, 2], [3, 4]]
+
+
+async def test_one_that_fails_fails_alone() -> None:
+    answers = await asked(Work(unlucky=2), 1, 2, 3)
+
+    assert [answers[0], answers[2]] == [2, 6]
+    assert isinstance(answers[1], ValueError)
+
+
+async def test_a_store_that_is_away_fails_all_without_trying_each() -> None:
+    work = Work(unlucky=2, error=StoreUnavailable)
+
+    answers = await asked(work, 1, 2, 3)
+
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
+    assert work.groups == [[1, 2, 3]]
+    assert answers[0] is not answers[1]
+
+
+async def test_who_goes_away_takes_nobody_along() -> None:
+    grouped = Grouped(Work(), at_most=100)
+    gone, waiting = (asyncio.ensure_future(grouped.do(item)) for item in (1, 2))
+    await asyncio.sleep(0)
+
+    gone.cancel()
+
+    assert await waiting == 4
+    with pytest.raises(asyncio.CancelledError):
+        await gone
