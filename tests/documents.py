@@ -44,6 +44,7 @@ def make_stored_run(project_id: str, run_id: str = "run-1", **fields: Any) -> St
         "input_tokens": 1000,
         "output_tokens": 100,
         "created_at": NOW,
+        "version": 1,
     }
     return StoredRun(project_id=project_id, id=run_id, **(values | fields))
 

@@ -97,6 +97,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         prompt_preview=sent.prompt_preview if rule.keeps_preview else None,
         metadata=metadata,
         created_at=now,
+        version=1,
     )
     if check.details:
         raise InvalidPayload(details=tuple(check.details))

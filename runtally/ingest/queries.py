@@ -1,27 +1,29 @@
 """The one statement that stores runs."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from runtally.db.bulk import BulkInsert
+from runtally.db.bulk import document, insert, sent
 from runtally.db.database import Connection
 from runtally.db.outbox import queueing
 from runtally.models.run import Run, StoredRun
 from runtally.rollups.rolling import READ, rolling
 
-_RUNS = BulkInsert.into(
-    Run, on_conflict="(project_id, id) DO NOTHING", returning=", ".join((*READ, "id", "version", "created_at"))
-)
-_QUEUED = f"${len(_RUNS.columns) + 1}::boolean"
 # Shorter than clients wait. What was cut off may be stored all the same, as when a connection breaks.
 STATEMENT_SECONDS = 10.0
-_NOW = f"({_RUNS.parameter('created_at')})[1]"
+_STORED = insert(
+    Run, "sent", on_conflict="(project_id, id) DO NOTHING", returning=", ".join((*READ, "id", "version", "created_at"))
+)
 
 # A project and an experiment are made by their first run, in the same transaction: no run is ever without them.
 INSERT_RUNS = f"""
-WITH new_projects AS (
+WITH sent AS MATERIALIZED (
+{sent(Run)}
+),
+new_projects AS (
      INSERT INTO projects (id, name, created_at)
           SELECT project_id, project_id, min(created_at)
-            FROM unnest({_RUNS.parameter("project_id")}, {_RUNS.parameter("created_at")}) AS sent (project_id, created_at)
+            FROM sent
         GROUP BY project_id
         ORDER BY project_id
      ON CONFLICT (id) DO NOTHING
@@ -29,34 +31,35 @@ WITH new_projects AS (
 new_experiments AS (
      INSERT INTO experiments (project_id, id, created_at)
           SELECT project_id, experiment_id, min(created_at)
-            FROM unnest({_RUNS.parameter("project_id")}, {_RUNS.parameter("experiment_id")}, {_RUNS.parameter("created_at")})
-                 AS sent (project_id, experiment_id, created_at)
+            FROM sent
            WHERE experiment_id IS NOT NULL
         GROUP BY project_id, experiment_id
         ORDER BY project_id, experiment_id
      ON CONFLICT (project_id, id) DO NOTHING
 ),
 stored AS (
-{_RUNS.sql}
+{_STORED}
 ),
-queued AS ({queueing("stored", now="created_at", when=_QUEUED)}
+queued AS ({queueing("stored", now="created_at", when="$2::boolean")}
 ),
-{rolling("stored", now=_NOW)}
-SELECT project_id,
-       id
-  FROM stored
+{rolling("stored", now="$3::timestamptz")}
+SELECT project_id, id FROM sent
+EXCEPT ALL
+SELECT project_id, id FROM stored
 """  # noqa: S608  # Placeholders and names of the declaration; values are parameters.
 
 
 async def insert_runs(
     connection: Connection, runs: Sequence[StoredRun], *, queued: bool = True
-) -> frozenset[tuple[str, str]]:
-    """Stores the runs that are not there yet and answers which ones these were, by project and id.
+) -> Counter[tuple[str, str]]:
+    """Stores the runs that are not there yet and answers which ones were, by project and id, as often as they were sent.
 
     They are queued for the relay, unless `queued` says that there is none, and counted in the rollups. Atomic, and durable
     when it returns. Rows go in by key order, so that two requests with the same runs wait for each other instead of
     deadlocking.
     """
     ordered = sorted(runs, key=lambda run: (run.project_id, run.id))
-    rows = await connection.fetch(INSERT_RUNS, *_RUNS.arrays(ordered), queued, timeout=STATEMENT_SECONDS)
-    return frozenset((row["project_id"], row["id"]) for row in rows)
+    known = await connection.fetch(
+        INSERT_RUNS, document(ordered), queued, ordered[0].created_at, timeout=STATEMENT_SECONDS
+    )
+    return Counter((row["project_id"], row["id"]) for row in known)

@@ -5,7 +5,7 @@ processor to decoding meanwhile.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ class Writer:
 
     async def _store(self, requests: Sequence[_Request]) -> None:
         try:
-            new = await self._insert(requests)
+            known = await self._insert(requests)
         except StoreUnavailable:
             for request in requests:
                 _refuse(request, StoreUnavailable())
@@ -133,7 +133,7 @@ class Writer:
             for request in requests:
                 await self._store([request])
         else:
-            _answer(requests, new)
+            _answer(requests, known)
 
     def _refuse_waiting(self) -> None:
         """Else each flush of them would wait as long as the one that failed."""
@@ -141,23 +141,24 @@ class Writer:
             for request in requests:
                 _refuse(request, StoreBusy())
 
-    async def _insert(self, requests: Sequence[_Request]) -> set[tuple[str, str]]:
+    async def _insert(self, requests: Sequence[_Request]) -> Counter[tuple[str, str]]:
         runs = [run for request in requests for run in request.runs]
         async with self._database.connection() as connection:
-            return set(await insert_runs(connection, runs, queued=self._queued))
+            return await insert_runs(connection, runs, queued=self._queued)
 
 
-def _answer(requests: Sequence[_Request], new: set[tuple[str, str]]) -> None:
-    """Of several runs with the same id, the first is the new one."""
-    for request in requests:
-        stored = 0
-        for run in request.runs:
+def _answer(requests: Sequence[_Request], known: Counter[tuple[str, str]]) -> None:
+    """Of several runs with the same id, the first is the new one: the last were known."""
+    for request in reversed(requests):
+        duplicates = 0
+        # Hardly ever is anything known.
+        for run in reversed(request.runs) if known else ():
             key = run.project_id, run.id
-            if key in new:
-                new.remove(key)
-                stored += 1
+            if known[key]:
+                known[key] -= 1
+                duplicates += 1
         if not request.answer.done():
-            request.answer.set_result(stored)
+            request.answer.set_result(len(request.runs) - duplicates)
 
 
 def _refuse(request: _Request, error: Exception) -> None:

@@ -92,7 +92,7 @@ class Run(RunColumns, table=True):
     )
 
 
-class StoredRun(msgspec.Struct, kw_only=True):
+class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A run on its way to or from the database: the columns of `RunColumns`, in their order."""
 
     project_id: str
@@ -121,4 +121,4 @@ class StoredRun(msgspec.Struct, kw_only=True):
     prompt_preview: str | None = None
     metadata: dict[str, Any] | None = None
     created_at: datetime
-    version: int = 1
+    version: int

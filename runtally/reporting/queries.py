@@ -5,18 +5,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from runtally.db.bulk import BulkInsert, replacing
+from runtally.db.bulk import document, insert, replacing, sent
 from runtally.db.database import Connection
 from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
 
-_REPORTED = BulkInsert.into(
+_REPORTED = insert(
     ReportingRun,
+    "sent",
     on_conflict=replacing(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"),
     returning="project_id, id",
 )
 
-UPSERT_REPORTED = _REPORTED.sql
+UPSERT_REPORTED = f"""
+WITH sent AS (
+SELECT *, $2::timestamptz AS synced_at FROM ({sent(ReportingRun, but=["synced_at"])}) AS sent
+)
+{_REPORTED}
+"""  # noqa: S608  # Names come from the declaration.
 
 # Whoever is quicker gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what a
 # relay had when it was killed is taken by another.
@@ -180,7 +186,7 @@ async def upsert_reported(connection: Connection, runs: Sequence[StoredRun], now
         if run.version > known.version:
             newest[run.project_id, run.id] = run
     ordered = [newest[key] for key in sorted(newest)]
-    rows = await connection.fetch(UPSERT_REPORTED, *_REPORTED.arrays(ordered, synced_at=now))
+    rows = await connection.fetch(UPSERT_REPORTED, document(ordered), now)
     kept = {(row["project_id"], row["id"]) for row in rows}
     return [(run.project_id, run.id) in kept and newest[run.project_id, run.id] is run for run in runs]
 

@@ -29,6 +29,7 @@ def run(project_id: str, experiment_id: str, **columns: Any) -> StoredRun:  # no
         "cost_usd": Decimal("0.01"),
         "latency_ms": 100,
         "created_at": NOW,
+        "version": 1,
     }
     return StoredRun(project_id=project_id, experiment_id=experiment_id, **(values | columns))
 

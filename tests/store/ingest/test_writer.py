@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import Counter
 from datetime import UTC, datetime
 
 import asyncpg
@@ -28,6 +29,7 @@ def made(project_id: str, run_id: str = "", *, latency_ms: int = 5) -> StoredRun
         status=Status.SUCCESS,
         latency_ms=latency_ms,
         created_at=NOW,
+        version=1,
     )
 
 
@@ -51,7 +53,7 @@ async def test_a_flush_takes_all_that_came_meanwhile(
     flushes: list[int] = []
     begun = asyncio.Event()
 
-    async def counted(connection: Connection, runs: list[StoredRun], *, queued: bool) -> frozenset[tuple[str, str]]:
+    async def counted(connection: Connection, runs: list[StoredRun], *, queued: bool) -> Counter[tuple[str, str]]:
         flushes.append(len(runs))
         begun.set()
         return await insert_runs(connection, runs, queued=queued)
@@ -133,7 +135,7 @@ async def test_behind_a_flush_that_is_stuck_nobody_waits_and_afterwards_everybod
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def stuck(connection: Connection, runs: list[StoredRun], *, queued: bool) -> frozenset[tuple[str, str]]:
+    async def stuck(connection: Connection, runs: list[StoredRun], *, queued: bool) -> Counter[tuple[str, str]]:
         begun.set()
         await go_on.wait()
         return await insert_runs(connection, runs, queued=queued)
@@ -155,7 +157,7 @@ async def test_who_waits_behind_a_flush_that_was_stuck_and_failed_is_refused_wit
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def cut_off(*_: object, **__: object) -> frozenset[tuple[str, str]]:
+    async def cut_off(*_: object, **__: object) -> Counter[tuple[str, str]]:
         begun.set()
         await go_on.wait()
         raise StoreUnavailable

@@ -25,6 +25,7 @@ counts = st.none() | st.integers(0, 2**53 - 1)
 costs = st.none() | st.integers(0, 10**24).map(lambda pico: Decimal(pico).scaleb(-12))
 runs = st.builds(
     StoredRun,
+    version=st.just(1),
     project_id=st.just(""),
     id=st.uuids().map(str),
     occurred_at=moments,
@@ -99,6 +100,7 @@ async def test_another_projects_runs_are_not_counted(connection: Connection) -> 
         status=Status.SUCCESS,
         cost_usd=Decimal(1),
         created_at=NOW,
+        version=1,
     )
     mine = await store(connection, [run])
 
@@ -118,6 +120,7 @@ async def test_a_period_to_compare_with_ends_at_the_same_moment(connection: Conn
             model="large",
             status=Status.SUCCESS,
             created_at=NOW,
+            version=1,
         )
 
     week_ago = NOW - timedelta(days=7)

@@ -36,6 +36,7 @@ def stored_run(project_id: str, run_id: str, **fields: Any) -> StoredRun:  # noq
         "input_tokens": 1000,
         "output_tokens": 100,
         "created_at": NOW,
+        "version": 1,
     }
     return StoredRun(project_id=project_id, id=run_id, **(values | fields))
 

@@ -29,6 +29,7 @@ NOW = datetime.now(UTC)
 moments = st.timedeltas(timedelta(days=-40), timedelta(hours=23)).map(lambda offset: NOW + offset)
 runs = st.builds(
     StoredRun,
+    version=st.just(1),
     project_id=st.sampled_from(["one", "two"]),
     id=st.sampled_from([f"run-{number}" for number in range(30)]),
     occurred_at=moments,
@@ -81,6 +82,7 @@ def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredR
         latency_ms=100 + len(run_id),
         cost_usd=Decimal("0.25"),
         created_at=NOW,
+        version=1,
     )
 
 

@@ -1,8 +1,17 @@
 -- INSERT_RUNS
-WITH new_projects AS (
+WITH sent AS MATERIALIZED (
+SELECT * FROM json_to_recordset($1::json) AS sent (project_id TEXT, id TEXT, occurred_at TIMESTAMP WITH TIME
+        ZONE, provider TEXT, model TEXT, status TEXT, error_code TEXT, input_tokens BIGINT, output_tokens
+        BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens BIGINT, latency_ms
+        BIGINT, cost_usd NUMERIC(38, 12), cost_source TEXT, cost_estimated BOOLEAN, reported_cost_usd
+        NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT, client_id TEXT,
+        idempotency_key TEXT, prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at TIMESTAMP WITH
+        TIME ZONE, version INTEGER)
+),
+new_projects AS (
      INSERT INTO projects (id, name, created_at)
           SELECT project_id, project_id, min(created_at)
-            FROM unnest($1::TEXT[], $26::TIMESTAMP WITH TIME ZONE[]) AS sent (project_id, created_at)
+            FROM sent
         GROUP BY project_id
         ORDER BY project_id
      ON CONFLICT (id) DO NOTHING
@@ -10,8 +19,7 @@ WITH new_projects AS (
 new_experiments AS (
      INSERT INTO experiments (project_id, id, created_at)
           SELECT project_id, experiment_id, min(created_at)
-            FROM unnest($1::TEXT[], $19::TEXT[], $26::TIMESTAMP WITH TIME ZONE[])
-                 AS sent (project_id, experiment_id, created_at)
+            FROM sent
            WHERE experiment_id IS NOT NULL
         GROUP BY project_id, experiment_id
         ORDER BY project_id, experiment_id
@@ -22,11 +30,10 @@ INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_co
         output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, cost_usd,
         cost_source, cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, client_id,
         idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
-     SELECT * FROM unnest($1::TEXT[], $2::TEXT[], $3::TIMESTAMP WITH TIME ZONE[], $4::TEXT[], $5::TEXT[],
-             $6::TEXT[], $7::TEXT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BIGINT[], $12::BIGINT[],
-             $13::BIGINT[], $14::NUMERIC(38, 12)[], $15::TEXT[], $16::BOOLEAN[], $17::NUMERIC(38, 12)[],
-             $18::BIGINT[], $19::TEXT[], $20::TEXT[], $21::TEXT[], $22::TEXT[], $23::TEXT[], $24::TEXT[],
-             $25::JSONB[], $26::TIMESTAMP WITH TIME ZONE[], $27::INTEGER[])
+     SELECT project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, cost_usd, cost_source,
+             cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, client_id,
+             idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
 ON CONFLICT (project_id, id) DO NOTHING
   RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, id, version,
@@ -36,7 +43,7 @@ queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
           SELECT project_id, id, version, created_at, created_at
             FROM stored
-           WHERE $28::boolean
+           WHERE $2::boolean
      ON CONFLICT (project_id, run_id) DO UPDATE
              SET version = excluded.version,
                  due_at = excluded.due_at,
@@ -108,7 +115,7 @@ rolled_sketches AS (
                                          35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
                            WHERE kept IS NULL
                               OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                                      (grains.minutes * 60)) >= ($26::TIMESTAMP WITH TIME ZONE[])[1] - kept
+                                      (grains.minutes * 60)) >= $3::timestamptz - kept
                         GROUP BY 1, 2, 3, 4
                           HAVING sum(runs) <> 0) AS counted
                 GROUP BY 1, 2, 3, 4
@@ -163,7 +170,7 @@ rolled AS (
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= ($26::TIMESTAMP WITH TIME ZONE[])[1] - kept)
+                   (grains.minutes * 60)) >= $3::timestamptz - kept)
              -- Always true: it has the sketches written first.
              AND (SELECT count(*) FROM rolled_sketches) >= 0
         GROUP BY 1, 2, 3, 4, 5
@@ -178,6 +185,6 @@ rolled AS (
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
                      held.reasoning_tokens + excluded.reasoning_tokens
 )
-SELECT project_id,
-       id
-  FROM stored
+SELECT project_id, id FROM sent
+EXCEPT ALL
+SELECT project_id, id FROM stored

@@ -20,6 +20,7 @@ def _run(after_ms: int, latency_ms: int | None, **fields: Any) -> StoredRun:  # 
         "status": Status.SUCCESS,
         "latency_ms": latency_ms,
         "created_at": START,
+        "version": 1,
     }
     return StoredRun(**(values | fields))
 
