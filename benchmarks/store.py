@@ -110,6 +110,11 @@ def runs_in(url: str) -> int:
     return int(fetch_value(url, "SELECT count(*) FROM runs"))
 
 
+def queued_runs(url: str) -> int:
+    """Runs that wait for the relay."""
+    return int(fetch_value(url, "SELECT count(*) FROM outbox"))
+
+
 def deadlocks(url: str) -> int:
     """How many there were in this database so far."""
     return int(fetch_value(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
