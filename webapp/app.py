@@ -15,7 +15,7 @@ from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
 from webapp import assets, caching, hosts, security, sessions, tracing
-from webapp.express import ExpressLane
+from webapp.express.lane import ExpressLane
 
 
 def create_app(settings: Settings | None = None) -> Quart:

@@ -63,11 +63,16 @@ async def compress(response: Response) -> Response:
     ):
         response.vary.add("Accept-Encoding")
         if request.accept_encodings.quality("gzip") > 0:
-            body = await response.get_data(as_text=False)
-            if len(body) >= MIN_COMPRESSED:
-                response.set_data(gzip.compress(body, compresslevel=5, mtime=0))
+            packed = gzipped(await response.get_data(as_text=False))
+            if packed is not None:
+                response.set_data(packed)
                 response.headers["Content-Encoding"] = "gzip"
     return response
+
+
+def gzipped(body: bytes) -> bytes | None:
+    """None for what is too small to gain by it."""
+    return gzip.compress(body, compresslevel=5, mtime=0) if len(body) >= MIN_COMPRESSED else None
 
 
 def _is_compressible(response: Response) -> bool:

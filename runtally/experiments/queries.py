@@ -33,14 +33,21 @@ _JUDGED_NOW = _JUDGED.format(moment="$1::timestamptz", bound="")
 # A private experiment is none at all without its token. Digests are compared, so that the time tells nothing of the token, and
 # its runs are not even looked at. Two are as good as more: the id is ambiguous.
 SELECT_VISIBLE = """
-  SELECT project_id,
-         badge_token IS NOT NULL AS is_private
-    FROM experiments
-   WHERE id = $1
-     AND ($2::text IS NULL OR project_id = $2)
-     AND (badge_token IS NULL OR sha256(convert_to(badge_token, 'UTF8')) = $3::bytea)
-ORDER BY badge_token IS NULL
-   LIMIT 2
+    SELECT asked.number,
+           found.project_id,
+           found.is_private
+      FROM unnest($1::text[], $2::text[], $3::bytea[])
+           WITH ORDINALITY AS asked (experiment_id, project_id, token_sha256, number)
+CROSS JOIN LATERAL (
+             SELECT project_id,
+                    badge_token IS NOT NULL AS is_private
+               FROM experiments
+              WHERE id = asked.experiment_id
+                AND (asked.project_id IS NULL OR project_id = asked.project_id)
+                AND (badge_token IS NULL OR sha256(convert_to(badge_token, 'UTF8')) = asked.token_sha256)
+           ORDER BY badge_token IS NULL
+              LIMIT 2
+           ) AS found
 """
 
 SELECT_EXPERIMENTS = f"""
@@ -89,14 +96,17 @@ SELECT_LATENCIES = f"""
 
 
 async def select_visible(
-    connection: Connection, experiment_id: str, project_id: str | None, token_sha256: bytes | None
-) -> dict[str, bool]:
+    connection: Connection, asked: Sequence[tuple[str, str | None, bytes | None]]
+) -> list[dict[str, bool]]:
     """Projects whose experiment of this id a caller with this token may see, and whether it is private.
 
-    At most two of them; a private one is never left out.
+    Asked is an experiment id, a project and the hash of a token, and each of these gets an answer: at most two projects, of
+    which a private one is never left out.
     """
-    rows = await connection.fetch(SELECT_VISIBLE, experiment_id, project_id, token_sha256)
-    return {row["project_id"]: row["is_private"] for row in rows}
+    found: list[dict[str, bool]] = [{} for _ in asked]
+    for row in await connection.fetch(SELECT_VISIBLE, *map(list, zip(*asked, strict=True))):
+        found[row["number"] - 1][row["project_id"]] = row["is_private"]
+    return found
 
 
 async def select_experiments(

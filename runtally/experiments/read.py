@@ -1,7 +1,7 @@
 """Verdicts on experiments, computed from the runs themselves whenever one is asked for."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -34,17 +34,26 @@ class Judged:
     verdict: Verdict
 
 
-async def public_project(connection: Connection, question: Question) -> str | None:
-    """The project of the one experiment whose verdict this question may have; None when there is no single one.
+async def public_projects(connection: Connection, questions: Sequence[Question]) -> list[str | None]:
+    """For each question the project of the one experiment whose verdict it may have; None when there is no single one.
 
     An id can be that of experiments in several projects. A token picks the private one that it belongs to. Without it only
     public ones are looked at, and if these are several the question must name the project: runs of two projects are never
     mixed, and none is taken for the other.
     """
+    visible = await queries.select_visible(connection, [_looked_up(question) for question in questions])
+    return [_single(found) for found in visible]
+
+
+def _looked_up(question: Question) -> tuple[str, str | None, bytes | None]:
     if "\0" in f"{question.experiment_id}{question.project_id}":
-        return None
+        # Postgres keeps none, and no experiment is called nothing.
+        return "", None, None
     sha256 = hashlib.sha256(question.token.encode(errors="replace")).digest() if question.token else None
-    found = await queries.select_visible(connection, question.experiment_id, question.project_id, sha256)
+    return question.experiment_id, question.project_id, sha256
+
+
+def _single(found: Mapping[str, bool]) -> str | None:
     chosen = [project_id for project_id, is_private in found.items() if is_private] or list(found)
     return chosen[0] if len(chosen) == 1 else None
 

@@ -1,13 +1,17 @@
 """Verdicts for whoever asks, however many do: a README may be looked at by a thousand people at once."""
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from runtally.clock import Clock
 from runtally.db.database import Database
+from runtally.db.grouped import Grouped
 from runtally.errors import NotFound
-from runtally.experiments.read import Question, public_project, verdict_on
+from runtally.experiments.read import Question, public_projects, verdict_on
 from runtally.experiments.verdict import Verdict
+
+_ASKED_AT_ONCE: Final = 500
 
 
 class _Experiment(NamedTuple):
@@ -25,17 +29,21 @@ class SharedVerdicts:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._projects = Grouped(self._find, at_most=_ASKED_AT_ONCE)
         self._reading: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
         self._next: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
 
     async def verdict(self, question: Question) -> Verdict | None:
         """The verdict that this question may have; None when there is no single experiment for it.
 
-        Raises `StoreUnavailable`.
+        Raises `StoreUnavailable` and `StoreBusy`.
         """
-        async with self._database.connection() as connection:
-            project_id = await public_project(connection, question)
+        project_id = await self._projects.do(question)
         return None if project_id is None else await self._shared(_Experiment(project_id, question.experiment_id))
+
+    async def _find(self, questions: Sequence[Question]) -> list[str | None]:
+        async with self._database.connection() as connection:
+            return await public_projects(connection, questions)
 
     async def _shared(self, experiment: _Experiment) -> Verdict | None:
         if experiment not in self._next:

@@ -10,7 +10,7 @@ from quart import Quart
 
 from tests.factories import make_run
 from tests.serving import INGEST_KEY
-from webapp.express import ExpressLane
+from webapp.express.lane import ExpressLane
 from webapp.tracing import Message, Receive, Scope, Send
 
 CHANGING = {"date", "x-request-id", "ratelimit-remaining", "ratelimit-reset", "vary", "content-encoding"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
-from runtally.experiments.read import Question, public_project, verdict_on, verdicts
+from runtally.experiments.read import Question, public_projects, verdict_on, verdicts
 from runtally.experiments.rule import MAX_WINDOW_RUNS
 from runtally.experiments.verdict import Outcome, Stats
 from runtally.ids import uuid7
@@ -53,7 +53,7 @@ async def stats_of(connection: Connection, project_id: str, experiment_id: str) 
 
 
 async def outcome_of(connection: Connection, question: Question) -> Outcome | None:
-    project_id = await public_project(connection, question)
+    [project_id] = await public_projects(connection, [question])
     if project_id is None:
         return None
     return (await verdict_on(connection, NOW, project_id, question.experiment_id)).verdict.outcome
@@ -235,7 +235,16 @@ async def test_a_token_is_picked_out_of_many_namesakes(connection: Connection, e
 
 @pytest.mark.parametrize("question", [Question("\0"), Question("a", "\0"), Question("a" * 10_000), Question("")])
 async def test_what_cannot_be_an_id_is_unknown(connection: Connection, question: Question) -> None:
-    assert await public_project(connection, question) is None
+    assert await public_projects(connection, [question]) == [None]
+
+
+async def test_questions_that_are_asked_together_are_answered_in_their_order(
+    connection: Connection, project_id: str, experiment_id: str
+) -> None:
+    await insert_runs(connection, [run(project_id, experiment_id), run(f"{project_id}-2", f"{experiment_id}-2")])
+    questions = [Question(f"{experiment_id}-2"), Question("nothing"), Question(experiment_id), Question("\0")]
+
+    assert await public_projects(connection, questions) == [f"{project_id}-2", None, project_id, None]
 
 
 async def test_too_few_runs_have_a_verdict_that_is_unknown(

@@ -1,0 +1,148 @@
+"""The answer to a request for a badge, from what the request says; however it came in."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+from werkzeug.datastructures import Accept, MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from api.badge_image import svg_of
+from api.reply import JSON, encoded
+from runtally.errors import InvalidFormat, UnknownExperiment
+from runtally.experiments.badge import COLOURS, Style, cleaned
+from runtally.experiments.read import Question
+from runtally.experiments.shared import SharedVerdicts
+from runtally.experiments.verdict import Outcome
+from runtally.fields import camel
+
+SVG = "image/svg+xml"
+MAX_AGE_SECONDS = 60
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+# Browsers and proxies send few different ones.
+_KEPT_HEADERS = 64
+
+
+class Format(StrEnum):
+    SVG = "svg"
+    JSON = "json"
+    SHIELDS = "shields"
+
+
+class BadgeStatus(msgspec.Struct, frozen=True):
+    """Whether every threshold that is set holds."""
+
+    status: Literal["pass", "fail"]
+
+
+class ShieldsEndpoint(msgspec.Struct, frozen=True, rename=camel):
+    """What the endpoint badge of shields.io is made from."""
+
+    label: str
+    message: Literal["pass", "fail", "unknown"]
+    color: Literal["brightgreen", "red", "lightgrey"]
+    schema_version: Literal[1] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What of a request decides on its answer."""
+
+    path: str
+    """An experiment's id, perhaps with a suffix."""
+    args: Mapping[str, str]
+    accept: str | None
+    accept_encoding: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """The answer to who has none yet."""
+
+    body: bytes
+    content_type: str
+    etag: str
+    headers: Mapping[str, str]
+
+
+async def badge_for(asking: Asking, verdicts: SharedVerdicts) -> Badge:
+    """Raises `InvalidFormat`, `UnknownExperiment`, `StoreUnavailable` and `StoreBusy`."""
+    asked = _asked_for(asking)
+    question = Question(asked.experiment_id, asking.args.get("project"), asking.args.get("token"))
+    verdict = await verdicts.verdict(question)
+    outcome = verdict.outcome if verdict else Outcome.UNKNOWN
+    label = cleaned(asking.args.get("label", asked.experiment_id))
+    if asked.format is Format.SVG:
+        body, content_type = svg_of(outcome, label, Style.parse(asking.args.get("style"))), SVG
+    else:
+        body, content_type = encoded(_told(asked.format, outcome, label)), JSON
+    # Who takes gzip may get other bytes: a strong tag must not be the same for both.
+    tagged = f"{content_type} {takes_gzip(asking.accept_encoding)} ".encode() + body
+    return Badge(
+        body,
+        content_type,
+        hashlib.sha256(tagged).hexdigest()[:32],
+        {"Cache-Control": f"max-age={MAX_AGE_SECONDS}", "Vary": ", ".join(asked.vary)}
+        | ({"Content-Security-Policy": POLICY} if asked.format is Format.SVG else {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the URL asks for, and the headers that decided where it does not."""
+
+    experiment_id: str
+    format: Format
+    vary: tuple[str, ...] = ("Accept-Encoding",)
+
+
+def _asked_for(asking: Asking) -> _Asked:
+    """Raises `InvalidFormat`, also where a suffix makes the parameter idle."""
+    try:
+        said = Format(asking.args["format"]) if "format" in asking.args else None
+    except ValueError:
+        raise InvalidFormat from None
+    for suffix in (Format.SVG, Format.JSON):
+        if asking.path.endswith(f".{suffix}") and len(asking.path) > len(suffix) + 1:
+            return _Asked(asking.path.removesuffix(f".{suffix}"), suffix)
+    if said:
+        return _Asked(asking.path, said)
+    preferred = Format.JSON if prefers_json(asking.accept) else Format.SVG
+    return _Asked(asking.path, preferred, ("Accept", "Accept-Encoding"))
+
+
+@lru_cache(_KEPT_HEADERS)
+def prefers_json(accept: str | None) -> bool:
+    """Whether JSON outranks images and HTML: by its quality, and by being named where the others are but covered."""
+    accepted = parse_accept_header(accept, MIMEAccept)
+    json = _rank(accepted, "application/json", "application/*", "*/*")
+    return json > max(_rank(accepted, "image/*", "*/*"), _rank(accepted, "text/html", "text/*", "*/*"))
+
+
+@lru_cache(_KEPT_HEADERS)
+def takes_gzip(accept_encoding: str | None) -> bool:
+    return parse_accept_header(accept_encoding, Accept).quality("gzip") > 0
+
+
+def _rank(accept: MIMEAccept, *ranges: str) -> tuple[float, int]:
+    """The best of these ranges that the header has: its quality, and how exact it is."""
+    found = []
+    for value, quality in accept:
+        name = value.partition(";")[0].strip().casefold()
+        range_ = "image/*" if name.startswith("image/") else name
+        if range_ in ranges:
+            found.append((quality, -ranges.index(range_)))
+    return max(found, default=(0.0, 0))
+
+
+def _told(format_: Format, outcome: Outcome, label: str) -> BadgeStatus | ShieldsEndpoint:
+    """Raises `UnknownExperiment` where JSON has no word for it."""
+    if format_ is Format.SHIELDS:
+        return ShieldsEndpoint(label=label, message=outcome.value, color=COLOURS[outcome].value)
+    if outcome is Outcome.UNKNOWN:
+        raise UnknownExperiment
+    return BadgeStatus("pass" if outcome is Outcome.PASS else "fail")
