@@ -36,6 +36,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.BatchTooLarge: 422,
     errors.InvalidThresholds: 422,
     errors.InvalidName: 422,
+    errors.InvalidBudget: 422,
     errors.InvalidPrice: 422,
     errors.OverlappingPrice: 422,
     errors.InvalidScope: 422,

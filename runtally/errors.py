@@ -132,6 +132,11 @@ class InvalidThresholds(RuntallyError):
     message = "Correct the window and the thresholds listed in details; nothing was changed."
 
 
+class InvalidBudget(RuntallyError):
+    code = "invalid_budget"
+    message = "Correct what is listed in details; the budget stays as it was."
+
+
 class InvalidPrice(RuntallyError):
     code = "invalid_price"
     message = "Correct what is listed in details; no price was changed."

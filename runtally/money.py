@@ -24,6 +24,12 @@ def to_usd(amount: Decimal) -> Decimal:
     return amount.quantize(_USD_STEP, context=_CONTEXT)
 
 
+def in_proportion(amount: Decimal, part: int, whole: int) -> Decimal:
+    """The amount times part of the whole, rounded half-even to pico-dollars."""
+    share = _CONTEXT.divide(_CONTEXT.multiply(amount, Decimal(part)), Decimal(whole))
+    return to_usd(share)
+
+
 def to_price(per_million: Decimal) -> Decimal:
     """The price per million tokens rounded half-even to 6 decimals."""
     return per_million.quantize(_PRICE_STEP, context=_CONTEXT)

@@ -13,7 +13,7 @@ NOTHING = "\u2013"
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MINUS = "\u2212"
+MINUS = "\u2212"
 _TO = "\u2013"
 _TIMES = "\u00d7"
 _CENT = Decimal("0.01")
@@ -32,7 +32,7 @@ _TIMES_FROM = 100
 
 def money(amount_usd: Decimal) -> str:
     """Dollars: two decimals from $1 up, three from ten cents, four below, and never a rounded zero."""
-    sign = _MINUS if amount_usd < 0 else ""
+    sign = MINUS if amount_usd < 0 else ""
     size = abs(amount_usd)
     if size == 0 or size >= Decimal("0.9995"):
         return f"{sign}${_rounded(size, _CENT):,f}"
@@ -47,9 +47,14 @@ def rough_money(amount_usd: Decimal) -> str:
     return f"${_rounded(amount_usd, Decimal(1)):,f}" if amount_usd >= _HUNDRED else money(amount_usd)
 
 
+def set_money(amount_usd: Decimal) -> str:
+    """Dollars that somebody has set: without cents where there are none."""
+    return f"${amount_usd:,.{0 if amount_usd == amount_usd.to_integral_value() else 2}f}"
+
+
 def money_exact(amount_usd: Decimal) -> str:
     """Dollars to the last digit that is stored, and at least two decimals: where a cost is explained."""
-    sign = _MINUS if amount_usd < 0 else ""
+    sign = MINUS if amount_usd < 0 else ""
     size = abs(amount_usd).normalize()
     return f"{sign}${size if -int(size.as_tuple().exponent) > _CENTS_DIGITS else size.quantize(_CENT):,f}"
 
@@ -146,6 +151,17 @@ def date(at: datetime) -> str:
     return f"{at.day} {_MONTHS[at.month - 1]}"
 
 
+def weekday_and_date(at: datetime) -> str:
+    """Wed 18 Nov."""
+    return f"{_DAYS[at.astimezone(UTC).weekday()]} {date(at)}"
+
+
+def month(at: datetime) -> str:
+    """Nov 2026."""
+    at = at.astimezone(UTC)
+    return f"{_MONTHS[at.month - 1]} {at.year}"
+
+
 def clock(at: datetime) -> str:
     """06:00."""
     return f"{at.astimezone(UTC):%H:%M}"
@@ -159,7 +175,7 @@ def moment(at: datetime) -> str:
 
 def bucket(start: datetime, interval: timedelta) -> str:
     """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; a whole day is Wed 18 Nov UTC."""
-    day = f"{_DAYS[start.astimezone(UTC).weekday()]} {date(start)}"
+    day = weekday_and_date(start)
     if interval > timedelta(days=1):
         return f"{between(start, start + interval)} UTC"
     if interval == timedelta(days=1):

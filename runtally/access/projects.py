@@ -9,6 +9,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.access.erasure_queries import erase_runs
 from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, NotFound
+from runtally.models.budget import Budget
 from runtally.models.experiment import Experiment
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import ApiKey, Project
@@ -69,10 +70,11 @@ async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
 
 
 async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
-    """Delete a project with its runs, experiments, keys and prices, and answer how many runs that were. There is no way back."""
+    """Delete a project with all that is its own, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
     runs = await erase_runs(session, project_id)
     await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
+    await session.exec(delete(Budget).where(col(Budget.project_id) == project_id))
     await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
     await session.exec(delete(PriceEntry).where(col(PriceEntry.project_id) == project_id))
     await session.exec(delete(ProjectDiscount).where(col(ProjectDiscount.project_id) == project_id))

@@ -3,6 +3,7 @@
 from sqlmodel import SQLModel
 
 import runtally.models.audit
+import runtally.models.budget
 import runtally.models.experiment
 import runtally.models.limit
 import runtally.models.price

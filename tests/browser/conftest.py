@@ -46,6 +46,9 @@ def story(dev_server: Server) -> Server:
     ]
     post(dev_server, PROJECT, *runs)
     post(dev_server, LONG, *runs[:40])
+    for project, amount in ((PROJECT, "2"), (LONG, "0.05")):
+        url = f"{dev_server.url}{path_of(project)}/settings/budget"
+        assert httpx.post(url, data={"amount": amount, "alerts": "50, 80"}).is_redirect
     return dev_server
 
 

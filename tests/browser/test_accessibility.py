@@ -22,6 +22,7 @@ PAGES = {
     "long": path_of(LONG),
     "narrowed": f"/projects/{PROJECT}?model=gpt-large&status=success&range=30d",
     "time that cannot be shown": f"/projects/{PROJECT}?since=2026-11-02T00:00&until=2026-11-01T00:00",
+    "costs of a long name": f"{path_of(LONG)}/costs",
     "what if": f"/projects/{PROJECT}/costs?provider=acme&model=acme-large",
     "experiments": "/experiments",
     "experiment": f"/experiments/{PROJECT}/{EXPERIMENT}",

@@ -7,7 +7,7 @@ look for, counted in buckets from the window's start.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from runtally.metrics.window import Window
 from webapp import formats
@@ -55,6 +55,19 @@ def money(highest_usd: Decimal) -> Ticks:
         return _ticks(steps, [f"${text}" for text in _short(steps)])
     digits = _decimals(steps)
     return _ticks(steps, ["$0", *(f"${step:,.{max(digits, 2) if digits else 0}f}" for step in steps[1:])])
+
+
+def balance(lowest_usd: Decimal, highest_usd: Decimal) -> Ticks:
+    """As money, but from below zero where it goes there."""
+    if lowest_usd >= 0:
+        return money(highest_usd)
+    step = max(_round_step(highest_usd - lowest_usd), _LEAST_STEP_USD)
+    first = (lowest_usd / step).to_integral_value(ROUND_FLOOR)
+    last = (highest_usd / step).to_integral_value(ROUND_CEILING)
+    steps = [step * (first + number) for number in range(int(last - first) + 1)]
+    digits = _decimals(steps)
+    size = max(digits, 2) if digits else 0
+    return _ticks(steps, [f"{formats.MINUS if each < 0 else ''}${abs(each):,.{size}f}" for each in steps])
 
 
 def count(highest: Decimal) -> Ticks:

@@ -124,6 +124,26 @@ def intervals() -> Spec:
     return _spec(bar, dot)
 
 
+@cache
+def burn_down() -> Spec:
+    """A line (left: x, y) with a dot where it has come to (now), how it goes on (forecast), and a straight way (even).
+
+    All may go below zero, where another line lies (nothing).
+    """
+
+    def way(name: str, **look: Any) -> alt.Chart:  # noqa: ANN401  # Whatever a line of Altair may look like.
+        chart: alt.Chart = _layer(name).mark_line(**look).encode(x=_x("x"), y=_y("y", lowest="ys[0]"))
+        return chart
+
+    nothing = _layer("nothing").mark_rule(stroke="var(--text3)", strokeWidth=1).encode(y=_y("y", lowest="ys[0]"))
+    even = way("even", stroke="var(--text3)", strokeWidth=1.25, strokeDash=[2, 3])
+    forecast = way("forecast", stroke="var(--c1)", strokeWidth=1.75, strokeDash=[5, 4])
+    left = way("left", stroke="var(--c1)", strokeWidth=2, strokeJoin="round", strokeCap="round")
+    now = _layer("now").mark_circle(color="var(--c1)", size=64, stroke="var(--surface)", strokeWidth=2, opacity=1)
+    dot = now.encode(x=_x("x"), y=_y("y", lowest="ys[0]"))
+    return _spec(nothing, even, forecast, left, dot, _pointer(_hovered()))
+
+
 _COLOURS = alt.Scale(domain=[*SLOTS, OTHER], range=[f"var(--{slot})" for slot in (*SLOTS, OTHER)])
 
 
@@ -150,7 +170,7 @@ def _x(field: str, *, grid: bool = False) -> alt.X:
     return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=alt.ExprRef("ends"), nice=False, zero=False))
 
 
-def _y(field: str, *, grid: bool = True) -> alt.Y:
+def _y(field: str, *, grid: bool = True, lowest: str = "0") -> alt.Y:
     axis = alt.Axis(
         grid=grid,
         labelLimit=140,
@@ -159,7 +179,8 @@ def _y(field: str, *, grid: bool = True) -> alt.Y:
         labelExpr="y_labels[indexof(ys, datum.value)]",
         labelOverlap=False,
     )
-    return alt.Y(f"{field}:Q", axis=axis, scale=alt.Scale(domainMin=0, domainMax=alt.ExprRef("top"), nice=False))
+    scale = alt.Scale(domainMin=alt.ExprRef(lowest), domainMax=alt.ExprRef("top"), zero=False, nice=False)
+    return alt.Y(f"{field}:Q", axis=axis, scale=scale)
 
 
 def _hovered() -> alt.Parameter:

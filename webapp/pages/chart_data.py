@@ -7,11 +7,14 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
+from runtally.budgets.read import burn_down_of
 from runtally.db.database import Connection
+from runtally.errors import NotFound
 from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums
 from runtally.metrics.window import Window
 from webapp.caching import ASK_FIRST
 from webapp.charts import series
+from webapp.charts.budget import burn_down
 from webapp.charts.series import Chart
 from webapp.links import Metric, View, project_asked_for
 from webapp.pages.price_marks import price_marks
@@ -28,6 +31,22 @@ async def chart(name: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, view.project_id)
     async with services().database.snapshot() as connection:
         drawn = await _read_chart(connection, Metric(name), view, services().clock())
+    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+
+
+@blueprint.get("/charts/budget.json")
+@signed_in
+async def budget_chart() -> ResponseReturnValue:
+    """What is left of the budget of the project in the query, day by day until the month's end."""
+    project_id = project_asked_for(request.args)
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    async with services().database.snapshot() as connection:
+        budget = await burn_down_of(connection, project_id, services().clock())
+    if budget is None:
+        raise NotFound("This project has no budget.")
+    drawn = burn_down(budget)
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 

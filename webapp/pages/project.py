@@ -8,10 +8,12 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
+from runtally.budgets.read import use_of
 from runtally.metrics.only import EVERY_RUN
 from runtally.metrics.read import project_report
 from runtally.metrics.report import KnownProject
 from webapp.links import View
+from webapp.pages.budget_line import BudgetLine, budget_line
 from webapp.pages.panel import Panel, overview_name, panel_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
@@ -31,6 +33,7 @@ class ProjectPage(Page):
     overview_name: str
     overview_url: str
     runs_url: str
+    budget: BudgetLine | None
 
     @property
     def document_title(self) -> str:
@@ -45,11 +48,13 @@ async def project(project_id: str) -> ResponseReturnValue:
     view, now = View.parse(request.args, project_id), services().clock()
     async with services().database.snapshot() as connection:
         found = await project_report(connection, view.range, now, project_id, view.only)
+        use = await use_of(connection, project_id, now)
     page = ProjectPage(
         project=found.project,
         panel=panel_of(found.report, view, now, project_id, services().prices.book),
         overview_name=overview_name(actor().project_id),
         overview_url=view.but(project_id=None, only=EVERY_RUN, is_live=False).url,
         runs_url=view.runs_url(),
+        budget=budget_line(use) if use else None,
     )
     return await render(page)

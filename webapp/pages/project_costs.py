@@ -1,4 +1,4 @@
-"""A project's costs, supposed and compared: on another model or at another day's prices; reported beside computed."""
+"""A project's costs: against its budget, supposed (another model, another day's prices), reported beside computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,19 +6,24 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar
 
-from quart import Blueprint, request
+from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Scope, demand
+from runtally.budgets.read import burn_down_of
+from runtally.budgets.use import BurnDown
 from runtally.errors import Detail, InvalidPrice
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.cost_queries import Drift, select_drifts, select_usages
 from runtally.runs.what_if import Supposition, Target, suppose
 from webapp import formats
+from webapp.charts.budget import burn_down
+from webapp.charts.series import Chart
 from webapp.form import Form
+from webapp.pages.budget_line import BudgetLine, budget_line
 from webapp.pages.price_frame import day
 from webapp.rendering import Page, render
 from webapp.security import signed_in
@@ -58,13 +63,24 @@ class DriftRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetPart:
+    """The budget's line, and its chart with where the browser gets it."""
+
+    line: BudgetLine
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CostsPage(Page):
-    """What if, and drift."""
+    """Burn-down, what if, and drift."""
 
     template: ClassVar[str] = "project_costs/show.html"
     fragment: ClassVar[str] = "project_costs/_project_costs.html"
 
     project: Project
+    budget: BudgetPart | None
     form: Form = BLANK
     supposed: str = ""
     rows: tuple[SupposedRow, ...] = ()
@@ -74,28 +90,35 @@ class CostsPage(Page):
 
     @property
     def document_title(self) -> str:
-        return f"What if · {self.project.name}"
+        return f"Costs · {self.project.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/costs")
 @signed_in
 async def costs(project_id: str) -> ResponseReturnValue:
-    """What the last 30 days would have cost otherwise, and how reported and computed costs differ."""
+    """The budget, what the last 30 days would have cost otherwise, and how reported and computed costs differ."""
     demand(actor(), Scope.METRICS_READ, project_id)
     now = services().clock()
     async with services().database.session() as session:
         project = await projects.found(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
-    try:
-        target = _target(request.args, now)
-    except InvalidPrice as error:
-        return await render(CostsPage(project, form.refused(error)), 422)
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
+        page = CostsPage(project, _budget(await burn_down_of(connection, project_id, now)), form)
+        try:
+            target = _target(request.args, now)
+        except InvalidPrice as error:
+            return await render(replace(page, form=form.refused(error)), 422)
         used = await select_usages(connection, project_id, now - SINCE)
         drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
     supposed = suppose(used, services().prices.book, target, project_id)
-    page = _page(project, supposed, drifts)
-    return await render(replace(page, form=form, supposed=_words(target, form)))
+    return await render(replace(_filled(page, supposed, drifts), supposed=_words(target, form)))
+
+
+def _budget(budget: BurnDown | None) -> BudgetPart | None:
+    if budget is None:
+        return None
+    src = url_for("charts.budget_chart", project=budget.use.project_id)
+    return BudgetPart(budget_line(budget.use), burn_down(budget), src)
 
 
 def _target(query: Mapping[str, str], now: datetime) -> Target:
@@ -117,13 +140,13 @@ def _words(target: Target, form: Form) -> str:
     return f"{on}, at {f'the prices of {day(target.at)}' if form.value('at') else 'the prices of now'}"
 
 
-def _page(project: Project, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
+def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
     known = [(one, one.would_cost_usd) for one in supposed if one.would_cost_usd is not None]
     longest = max((amount for one, would in known for amount in (one.used.cost_usd, would)), default=Decimal(0))
     cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
     would = sum((amount for _, amount in known), Decimal(0))
-    return CostsPage(
-        project=project,
+    return replace(
+        page,
         rows=tuple(_row(one, amount, longest) for one, amount in known),
         total=_total(sum(one.used.runs for one, _ in known), cost, would) if known else None,
         left_out=len(supposed) - len(known),

@@ -1,4 +1,4 @@
-"""What can be changed about a project: its keys, its name, and whether it is shown or there at all."""
+"""What can be changed about a project: its keys, its budget, its name, and whether it is shown or there at all."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,8 +14,11 @@ from runtally.access import projects
 from runtally.access.erasure import erase_project
 from runtally.access.keys import IssuedKey, is_active, state_of
 from runtally.access.scopes import Scope, may
+from runtally.budgets import edit as budgets
 from runtally.errors import InvalidName
+from runtally.models.budget import Budget
 from runtally.models.project import ApiKey, Project
+from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.rendering import Page, render, see_other
@@ -72,6 +75,8 @@ class SettingsPage(Page):
     keys: tuple[KeyRow, ...]
     ended_keys: tuple[KeyRow, ...]
     may_delete: bool
+    budget_form: Form
+    has_budget: bool
     new: ShownKey | None = None
     key_form: Form = KEY_FORM
     name_form: Form = NAME_FORM
@@ -143,13 +148,23 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
     """Raises `NotFound`."""
     project, now = await projects.found(session, project_id), services().clock()
     found = await project_keys.of_project(session, project_id)
+    budget = await budgets.found(session, project_id)
     rows = [_row(key, now) for key in found]
     return SettingsPage(
         project=project,
         keys=tuple(row for row in rows if row.is_active),
         ended_keys=tuple(row for row in rows if not row.is_active),
         may_delete=may(actor(), Scope.ADMIN, None),
+        budget_form=_budget_form(budget),
+        has_budget=budget is not None,
     )
+
+
+def _budget_form(budget: Budget | None) -> Form:
+    """As the budget is; without one, what a new one would have."""
+    percents = budget.alert_percents if budget else budgets.ALERT_PERCENTS
+    amount = plain(budget.amount_usd) if budget else ""
+    return Form("budget", {"amount": (amount,), "alerts": (", ".join(map(str, percents)),)})
 
 
 def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None) -> ShownKey:

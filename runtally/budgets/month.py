@@ -1,0 +1,35 @@
+"""Calendar months in UTC. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """From its first day until the first of the next."""
+
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def of(cls, at: datetime) -> Self:
+        """The month that holds this moment."""
+        start = at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        # Any month has 28 days, and none 32.
+        return cls(start, (start + timedelta(days=31)).replace(day=1))
+
+    @property
+    def days(self) -> int:
+        return (self.end - self.start) // DAY
+
+    @property
+    def name(self) -> str:
+        """As in ISO 8601: 2026-11."""
+        return f"{self.start:%Y-%m}"
+
+    def day_of(self, at: datetime) -> int:
+        """Which of its days holds this moment, counted from 0."""
+        return (at - self.start) // DAY

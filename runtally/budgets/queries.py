@@ -1,0 +1,80 @@
+"""SQL of budgets. What was spent is read from the rollups, never from the runs."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.budgets.month import DAY, Month
+from runtally.budgets.use import Recent, Use, pace_since
+from runtally.db.database import Connection
+from runtally.models.rollup import GRAINS
+
+# Months and the pace both begin with a bucket of this length, which is kept for ever.
+_GRAIN = GRAINS[-1].minutes
+
+# Parameters: project, or NULL for all; start and end of the month; since when the pace is taken, and until when.
+SELECT_USES = f"""
+  SELECT budgets.project_id,
+         budgets.amount_usd,
+         budgets.alert_percents,
+         first.bucket AS first_bucket,
+         spent.spent_usd,
+         spent.recent_usd,
+         spent.unpriced
+    FROM budgets
+         LEFT JOIN LATERAL (SELECT bucket
+                              FROM rollups
+                             WHERE project_id = budgets.project_id
+                               AND grain = {_GRAIN}
+                          ORDER BY bucket
+                             LIMIT 1) AS first ON TRUE
+         CROSS JOIN LATERAL (
+              SELECT coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2), 0) AS spent_usd,
+                     coalesce(sum(cost_usd) FILTER (WHERE bucket >= $4 AND bucket < $5), 0) AS recent_usd,
+                     coalesce(sum(unpriced) FILTER (WHERE bucket >= $2), 0)::bigint AS unpriced
+                FROM rollups
+               WHERE project_id = budgets.project_id
+                 AND grain = {_GRAIN}
+                 AND bucket >= least($2::timestamptz, $4::timestamptz)
+                 AND bucket < $3::timestamptz) AS spent
+   WHERE ($1::text IS NULL OR budgets.project_id = $1)
+ORDER BY budgets.project_id
+"""  # noqa: S608  # A number of the declaration.
+
+# What a clock that is ahead of ours has sent belongs to today: the days add up to what was spent.
+SELECT_DAYS = f"""
+  SELECT least(floor(date_part('epoch', bucket - $2::timestamptz) / 86400)::int, $4::int) AS day,
+         sum(cost_usd) AS cost_usd
+    FROM rollups
+   WHERE project_id = $1
+     AND grain = {_GRAIN}
+     AND bucket >= $2
+     AND bucket < $3::timestamptz
+GROUP BY 1
+"""  # noqa: S608  # A number of the declaration.
+
+
+async def select_uses(connection: Connection, now: datetime, project_id: str | None = None) -> tuple[Use, ...]:
+    """Every budget, or that of one project, and how much of it is used."""
+    month, since = Month.of(now), pace_since(now)
+    rows = await connection.fetch(SELECT_USES, project_id, month.start, month.end, since, now)
+    return tuple(
+        Use(
+            project_id=row["project_id"],
+            amount_usd=row["amount_usd"],
+            alert_percents=tuple(row["alert_percents"]),
+            now=now,
+            spent_usd=row["spent_usd"],
+            recent=Recent(max(since, row["first_bucket"]), row["recent_usd"]) if row["first_bucket"] else None,
+            unpriced=row["unpriced"],
+        )
+        for row in rows
+    )
+
+
+async def select_days(connection: Connection, project_id: str, now: datetime) -> tuple[Decimal, ...]:
+    """What each day of the month cost, from the first until today."""
+    month = Month.of(now)
+    today = month.day_of(now)
+    rows = await connection.fetch(SELECT_DAYS, project_id, month.start, month.end, today)
+    costs = {row["day"]: row["cost_usd"] for row in rows}
+    return tuple(costs.get(number, Decimal(0)) for number in range((now - month.start) // DAY + 1))

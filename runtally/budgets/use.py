@@ -1,0 +1,114 @@
+"""How much of a budget is used, and how much will be by the end of the month. Pure.
+
+The forecast is what was spent so far, and for the rest of the month the pace of the last seven days: a whole week, so that
+each weekday counts once. A project that is younger has the pace since its first run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from runtally.budgets.month import Month
+from runtally.models.rollup import GRAINS
+from runtally.money import in_proportion
+
+PACE = timedelta(days=7)
+# Less says nothing of a month.
+LEAST = timedelta(days=1)
+_STEP = GRAINS[-1].length
+
+
+def pace_since(now: datetime) -> datetime:
+    """From when on the pace is taken: seven days ago, at the start of a stored bucket."""
+    since = now - PACE
+    return since - (since - Month.of(since).start) % _STEP
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What was spent since a moment of late."""
+
+    since: datetime
+    usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A project's budget in the month of `now`."""
+
+    project_id: str
+    amount_usd: Decimal
+    alert_percents: tuple[int, ...]
+    now: datetime
+    spent_usd: Decimal
+    """In this month so far; a minimum where `unpriced` runs have no cost."""
+    recent: Recent | None
+    """None before the first run."""
+    unpriced: int = 0
+
+    @property
+    def month(self) -> Month:
+        return Month.of(self.now)
+
+    @property
+    def left_usd(self) -> Decimal:
+        """Below zero where more was spent."""
+        return self.amount_usd - self.spent_usd
+
+    @property
+    def forecast_usd(self) -> Decimal | None:
+        """What the month will have cost at its end; None while there is too little to tell from."""
+        rest = self._at_this_pace(self.month.end - self.now)
+        return None if rest is None else self.spent_usd + rest
+
+    @property
+    def used_up_at(self) -> datetime | None:
+        """When nothing will be left at this pace, if that is still to come and within the month."""
+        rest = self._at_this_pace(self.month.end - self.now)
+        if not rest or not 0 < self.left_usd <= rest:
+            return None
+        return self.now + float(self.left_usd / rest) * (self.month.end - self.now)
+
+    def reached_percent(self) -> int | None:
+        """The highest of the shares to tell of that is reached."""
+        reached = [percent for percent in self.alert_percents if self.spent_usd * 100 >= self.amount_usd * percent]
+        return max(reached, default=None)
+
+    def _at_this_pace(self, time: timedelta) -> Decimal | None:
+        if self.recent is None or self.now - self.recent.since < LEAST:
+            return None
+        microsecond = timedelta(microseconds=1)
+        return in_proportion(self.recent.usd, time // microsecond, (self.now - self.recent.since) // microsecond)
+
+
+@dataclass(frozen=True, slots=True)
+class BurnDown:
+    """A budget's use, and what each day of the month took of it."""
+
+    use: Use
+    spent_by_day_usd: Sequence[Decimal]
+    """From the first of the month until today."""
+
+    @property
+    def left_by_day_usd(self) -> tuple[Decimal, ...]:
+        """At the end of each day; of today, now."""
+        left, levels = self.use.amount_usd, []
+        for spent in self.spent_by_day_usd:
+            left -= spent
+            levels.append(left)
+        return tuple(levels)
+
+    @property
+    def forecast_by_day_usd(self) -> tuple[Decimal, ...]:
+        """What will be left at the end of today and each day that follows; empty without a forecast."""
+        use, month = self.use, self.use.month
+        if use.forecast_usd is None:
+            return ()
+        rest, whole = use.forecast_usd - use.spent_usd, (month.end - use.now) // timedelta(microseconds=1)
+        ends = (
+            month.start + number * timedelta(days=1) for number in range(len(self.spent_by_day_usd), month.days + 1)
+        )
+        return tuple(
+            use.left_usd - in_proportion(rest, (end - use.now) // timedelta(microseconds=1), whole) for end in ends
+        )

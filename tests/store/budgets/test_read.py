@@ -1,0 +1,108 @@
+"""What is used of a budget, from the rollups, against the runs themselves."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from runtally.audit import OPERATOR
+from runtally.budgets import edit
+from runtally.budgets.read import burn_down_of, use_of
+from runtally.budgets.use import pace_since
+from runtally.clock import system_clock
+from runtally.db.database import Connection, Database
+from runtally.errors import InvalidBudget, NotFound
+from runtally.ingest.queries import insert_runs
+from runtally.models.budget import Budget
+from runtally.models.project import Project
+from tests.documents import make_stored_run
+
+# In the first days of a month, so that the pace reaches back into the one before.
+NOW = datetime(2026, 11, 3, 10, 20, tzinfo=UTC)
+
+
+async def test_a_budget_is_used_by_the_runs_of_its_month(connection: Connection, project_id: str) -> None:
+    offsets = [timedelta(hours=hours) for hours in (-900, -170, -169, -162, -60, -58.5, -58, -20, -1, 0, 20, 900)]
+    runs = [
+        make_stored_run(project_id, f"run-{number}", occurred_at=NOW + offset, cost_usd=Decimal(2) ** number)
+        for number, offset in enumerate(offsets)
+    ]
+    unpriced = make_stored_run(project_id, "unpriced", occurred_at=NOW, cost_usd=None)
+    await insert_runs(connection, [*runs, unpriced])
+    await connection.execute("INSERT INTO budgets VALUES ($1, 4096, '{50}', $2, $2)", project_id, NOW)
+
+    use = await use_of(connection, project_id, NOW)
+    budget = await burn_down_of(connection, project_id, NOW)
+
+    assert use is not None
+    assert budget is not None
+    of_month = [run for run in runs if (run.occurred_at.year, run.occurred_at.month) == (2026, 11)]
+    assert use.spent_usd == sum(run.cost_usd or 0 for run in of_month)
+    assert use.unpriced == 1
+    assert use.recent is not None
+    assert use.recent.since == pace_since(NOW)
+    recent = [run for run in runs if pace_since(NOW) <= run.occurred_at <= NOW]
+    assert use.recent.usd == sum(run.cost_usd or 0 for run in recent)
+    assert len(budget.spent_by_day_usd) == NOW.day
+    assert sum(budget.spent_by_day_usd) == use.spent_usd
+    assert await use_of(connection, f"{project_id}-other", NOW) is None
+
+
+async def test_the_pace_of_a_young_project_begins_with_its_first_run(connection: Connection, project_id: str) -> None:
+    first = NOW - timedelta(days=2)
+    await insert_runs(connection, [make_stored_run(project_id, occurred_at=first, cost_usd=Decimal(7))])
+    await connection.execute("INSERT INTO budgets VALUES ($1, 100, '{}', $2, $2)", project_id, NOW)
+
+    use = await use_of(connection, project_id, NOW)
+
+    assert use is not None
+    assert use.recent is not None
+    assert first - timedelta(hours=6) < use.recent.since <= first
+
+
+@pytest.fixture
+async def project(database: Database, project_id: str) -> str:
+    async with database.session() as session:
+        session.add(Project(id=project_id, name=project_id, created_at=system_clock()))
+    return project_id
+
+
+async def test_a_budget_is_set_changed_and_removed_and_the_log_says_so(database: Database, project: str) -> None:
+    for sent in ({"amount": "400", "alerts": "100, 50,80%"}, {"amount": "$1,250.50", "alerts": ""}):
+        async with database.session() as session:
+            await edit.set_budget(session, OPERATOR, project, sent, NOW)
+    async with database.session() as session:
+        budget = await session.get(Budget, project)
+        assert budget is not None
+        assert (budget.amount_usd, budget.alert_percents) == (Decimal("1250.5"), [])
+        await edit.remove(session, OPERATOR, project)
+        await edit.remove(session, OPERATOR, project)
+
+    async with database.connection() as connection:
+        entries = await connection.fetch("SELECT * FROM audit_entries WHERE project_id = $1 ORDER BY id", project)
+    assert [entry["action"] for entry in entries] == ["budget.set", "budget.set", "budget.removed"]
+    assert entries[0]["after"] == {"amount_usd": "400", "alert_percents": [50, 80, 100]}
+
+
+@pytest.mark.parametrize("amount", ["", "0", "-1", "4e400", "NaN", "1.001", "much", "1000000000001"])
+async def test_what_is_no_amount_is_refused_at_its_field(database: Database, project: str, amount: str) -> None:
+    with pytest.raises(InvalidBudget) as refused:
+        async with database.session() as session:
+            await edit.set_budget(session, OPERATOR, project, {"amount": amount, "alerts": "50"}, NOW)
+
+    assert [detail.path for detail in refused.value.details] == ["amount"]
+
+
+@pytest.mark.parametrize("alerts", ["0", "half", "1001", "50; 80", "-5", "1,2,3,4,5,6,7,8,9,10,11", "²"])
+async def test_what_is_no_share_is_refused_at_its_field(database: Database, project: str, alerts: str) -> None:
+    with pytest.raises(InvalidBudget) as refused:
+        async with database.session() as session:
+            await edit.set_budget(session, OPERATOR, project, {"amount": "5", "alerts": alerts}, NOW)
+
+    assert [detail.path for detail in refused.value.details] == ["alerts"]
+
+
+async def test_a_project_that_is_not_there_gets_no_budget(database: Database, project_id: str) -> None:
+    with pytest.raises(NotFound):
+        async with database.session() as session:
+            await edit.set_budget(session, OPERATOR, project_id, {"amount": "5"}, NOW)

@@ -1,0 +1,82 @@
+"""What is left of a budget, day by day until the month's end. Pure."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from runtally.budgets.use import BurnDown
+from webapp import formats
+from webapp.charts import axes, specs
+from webapp.charts.drawing import Table, Tip
+from webapp.charts.series import Chart, KeyEntry
+
+DAY = timedelta(days=1)
+COLUMNS = ("Left", "Spent", "Forecast")
+LEFT, EVEN, FORECAST = KeyEntry("Left", "c1"), KeyEntry("Even spending", "even"), KeyEntry("Forecast", "forecast")
+
+
+def burn_down(budget: BurnDown) -> Chart:
+    """From the whole budget down; on from today as the forecast has it; beside it an even way down to nothing."""
+    use, month = budget.use, budget.use.month
+    days = [month.start + number * DAY for number in range(month.days)]
+    left, forecast = budget.left_by_day_usd, budget.forecast_by_day_usd
+    today = len(left) - 1
+    rows = [
+        _cells(
+            left[number] if number <= today else None,
+            budget.spent_by_day_usd[number] if number <= today else None,
+            forecast[number - today] if forecast and number >= today else None,
+        )
+        for number in range(month.days)
+    ]
+    titles = [f"{formats.bucket(day, DAY)}{', so far' if number == today else ''}" for number, day in enumerate(days)]
+    heading = f"Budget burn-down, {formats.month(month.start)}"
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. {_sentence(budget)}",
+        key=(LEFT, FORECAST, EVEN) if forecast else (LEFT, EVEN),
+        has_previous=False,
+        previous_name="",
+        table=Table(("Day (UTC)", *COLUMNS), tuple((title, *row) for title, row in zip(titles, rows, strict=True))),
+        spec=specs.burn_down(),
+        ticks=(axes.days(days), axes.balance(min([*left, *forecast]), use.amount_usd)),
+        datasets=_datasets(budget),
+        tip_rows=(LEFT, KeyEntry("Spent", ""), FORECAST),
+        tips=tuple(
+            Tip(title, tuple(None if cell == formats.NOTHING else cell for cell in row))
+            for title, row in zip(titles, rows, strict=True)
+        ),
+    )
+
+
+def _cells(*amounts: Decimal | None) -> tuple[str, ...]:
+    return tuple(formats.NOTHING if amount is None else formats.money(amount) for amount in amounts)
+
+
+def _datasets(budget: BurnDown) -> dict[str, specs.Rows]:
+    """Whatever is left at the end of a day stands there, today's where the day has come to."""
+    use, left = budget.use, budget.left_by_day_usd
+    ends = [*range(1, len(left)), (use.now - use.month.start) / DAY]
+    forecast_ends = range(len(left), use.month.days + 1)
+    ahead = zip(forecast_ends, budget.forecast_by_day_usd, strict=False)
+    past = [_point(0, use.amount_usd), *(_point(x, amount) for x, amount in zip(ends, left, strict=True))]
+    return {
+        "left": past,
+        "now": past[-1:],
+        "forecast": [past[-1], *(_point(x, amount) for x, amount in ahead)],
+        "even": [_point(0, use.amount_usd), _point(use.month.days, Decimal(0))],
+        "nothing": [{"y": 0}],
+        "buckets": [{"i": number} for number in range(use.month.days)],
+    }
+
+
+def _point(x: float, amount_usd: Decimal) -> dict[str, object]:
+    return {"x": float(f"{x:.6g}"), "y": float(f"{amount_usd:.6g}")}
+
+
+def _sentence(budget: BurnDown) -> str:
+    use = budget.use
+    text = f"{formats.money(use.spent_usd)} of {formats.set_money(use.amount_usd)} spent"
+    text += f", {formats.money(use.left_usd)} left" if use.left_usd >= 0 else f", {formats.money(-use.left_usd)} over"
+    if use.forecast_usd is not None:
+        text += f"; {formats.rough_money(use.forecast_usd)} at the end of the month at the pace of the last 7 days"
+    return f"{text}."

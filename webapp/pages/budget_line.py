@@ -1,0 +1,84 @@
+"""A project's budget in one line: how much is used, where that leads, and a bar of both."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from runtally.budgets.use import LEAST, Use
+from webapp import formats
+
+
+class Level(StrEnum):
+    """How near the end of a budget is; each has its word, so that colour is not all that tells."""
+
+    FINE = "fine"
+    AHEAD = "ahead"
+    """The forecast is over the budget."""
+    OVER = "over"
+
+
+SHORT = {Level.FINE: "", Level.AHEAD: "will be over", Level.OVER: "over"}
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLine:
+    """What there is to say of a budget in this month; places on the bar are percent of its width."""
+
+    month: str
+    used: str
+    pace: str
+    note: str
+    level: Level
+    bar: float
+    forecast_at: float | None
+    alerts_at: tuple[float, ...]
+    warning: str
+    is_minimum: bool
+
+
+def budget_line(use: Use) -> BudgetLine:
+    forecast = use.forecast_usd
+    # The bar is the budget, or as much more as is spent or will be.
+    whole = max(use.amount_usd, use.spent_usd, forecast or Decimal(0))
+    return BudgetLine(
+        month=formats.month(use.month.start),
+        used=f"{formats.share(use.spent_usd, use.amount_usd)} of {formats.set_money(use.amount_usd)}",
+        pace="" if forecast is None else f"on pace for {formats.rough_money(forecast)}",
+        note=_note(use),
+        level=level_of(use),
+        bar=_place(use.spent_usd, whole),
+        forecast_at=None if forecast is None else _place(forecast, whole),
+        alerts_at=tuple(
+            _place(use.amount_usd * percent / 100, whole)
+            for percent in use.alert_percents
+            if use.amount_usd * percent / 100 <= whole
+        ),
+        warning=_warning(use),
+        is_minimum=use.unpriced > 0,
+    )
+
+
+def level_of(use: Use) -> Level:
+    if use.left_usd < 0:
+        return Level.OVER
+    return Level.AHEAD if (use.forecast_usd or 0) > use.amount_usd else Level.FINE
+
+
+def _warning(use: Use) -> str:
+    if use.left_usd < 0:
+        return f"{formats.money(-use.left_usd)} over budget"
+    return "heading over budget" if level_of(use) is Level.AHEAD else ""
+
+
+def _note(use: Use) -> str:
+    if use.left_usd < 0:
+        return ""
+    if use.used_up_at is not None:
+        return f"used up on {formats.weekday_and_date(use.used_up_at)} at this pace"
+    if use.forecast_usd is None:
+        return f"too early to tell where it leads; that takes {formats.length(LEAST)} of runs"
+    return f"{formats.money(use.left_usd)} left"
+
+
+def _place(amount_usd: Decimal, whole_usd: Decimal) -> float:
+    return round(float(amount_usd / whole_usd * 100), 2)
