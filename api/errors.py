@@ -37,6 +37,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidThresholds: 422,
     errors.InvalidName: 422,
     errors.InvalidBudget: 422,
+    errors.InvalidAlertTarget: 422,
     errors.InvalidPrice: 422,
     errors.OverlappingPrice: 422,
     errors.InvalidScope: 422,

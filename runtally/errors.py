@@ -137,6 +137,11 @@ class InvalidBudget(RuntallyError):
     message = "Correct what is listed in details; the budget stays as it was."
 
 
+class InvalidAlertTarget(RuntallyError):
+    code = "invalid_alert_target"
+    message = "Correct where alerts go; nothing was changed."
+
+
 class InvalidPrice(RuntallyError):
     code = "invalid_price"
     message = "Correct what is listed in details; no price was changed."

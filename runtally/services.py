@@ -5,13 +5,26 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from runtally.budgets.courier import Courier
+from runtally.budgets.mail import Mailer
+from runtally.budgets.watch import Watch
+from runtally.budgets.webhook import Webhooks
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
-from runtally.jobs.registry import prices_job, prune_job, relay_job, repricing_job, sweep_job, unpriced_job
+from runtally.jobs.registry import (
+    courier_job,
+    prices_job,
+    prune_job,
+    relay_job,
+    repricing_job,
+    sweep_job,
+    unpriced_job,
+    watch_job,
+)
 from runtally.limits.limiter import Limiter
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing import Repricer
@@ -50,6 +63,7 @@ class Services:
             _relaying(settings, database, clock),
             # Without a secret no relay could push them, and the queue would only grow.
             Writer.opened(database, queued=bool(settings.service_sync_sign)) as writer,
+            _alerting(settings, database, clock),
         ):
             prices = LivePrices(database)
             # A run that comes at once is priced; what is wrong is logged by the job, which tries again.
@@ -63,6 +77,16 @@ class Services:
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
                 yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())
+
+
+@asynccontextmanager
+async def _alerting(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[None]:
+    """Look for what there is to tell meanwhile, and tell it; every process does, and they share the work."""
+    async with Webhooks(allow_private=settings.alerts_allow_private_addresses) as webhooks:
+        watch = Watch(database, clock, settings.public_url)
+        courier = Courier(database, webhooks, Mailer.of(settings), clock)
+        async with running([watch_job(watch), courier_job(courier)]):
+            yield
 
 
 @asynccontextmanager

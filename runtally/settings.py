@@ -44,6 +44,14 @@ class RelayMode(StrEnum):
     OFF = "off"
 
 
+class SmtpTls(StrEnum):
+    """How the connection to the mail server is encrypted."""
+
+    STARTTLS = "starttls"
+    TLS = "tls"
+    OFF = "off"
+
+
 class LogFormat(StrEnum):
     JSON = "json"
     CONSOLE = "console"
@@ -164,6 +172,23 @@ class Settings(BaseSettings):
     )
     direct_cost_providers: Names = Field(
         ("openrouter",), description="Providers whose reported cost is trusted: routing aggregators."
+    )
+    public_url: str | None = Field(
+        None, description="Where people reach the pages, such as https://runtally.example; alerts link there."
+    )
+    smtp_host: str | None = Field(None, description="Mail server that alerts go through; without it none goes by mail.")
+    smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
+    smtp_user: str | None = Field(None, description="Name to sign in to the mail server with; without it nobody does.")
+    smtp_password: SecretStr | None = Field(None, description="Password to sign in to the mail server with.")
+    smtp_from: str | None = Field(None, description="Address that alerts come from, such as runtally@example.com.")
+    smtp_tls: SmtpTls = Field(
+        SmtpTls.STARTTLS,
+        description="`starttls` encrypts after a plain greeting, `tls` from the start (port 465), `off` never.",
+    )
+    alerts_allow_private_addresses: OnlyOne = Field(
+        default=False,
+        description="1 lets alerts be posted to this machine and into private networks: whoever edits a project can then "
+        "make the server send requests there.",
     )
     log_format: LogFormat = Field(LogFormat.CONSOLE, description="`console` for people, `json` for log shippers.")
     log_level: Level = Field(LogLevel.INFO, description="DEBUG, INFO, WARNING or ERROR.")

@@ -1,6 +1,5 @@
 """Every URL of the pages that carries state, and how that state is read back from one."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,16 +15,13 @@ from runtally.fields import is_project_id
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.window import Between, Range, Reach
 from runtally.models.run import Status
+from runtally.paths import id_in, path_of
 from webapp.charts.series import Split
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MINUTES = "%Y-%m-%dT%H:%M"
 """A time in a query and in a form's field, in UTC."""
-
-# Dots are resolved by a browser itself, however they are escaped; a word would be taken for a page below the project's.
-_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|runs|traces|costs)")
-_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|runs|traces|costs)")
 
 
 class Metric(StrEnum):
@@ -142,13 +138,13 @@ class ProjectIdConverter(BaseConverter):
     weight = 200
 
     def to_python(self, value: str) -> str:
-        project_id = "/".join(part[1:] if _HIDDEN.fullmatch(part) else part for part in value.split("/"))
+        project_id = id_in(value)
         if not is_project_id(project_id):
             raise ValidationError
         return project_id
 
     def to_url(self, value: str) -> str:
-        return quote("/".join(f"~{part}" if _TAKEN.fullmatch(part) else part for part in value.split("/")))
+        return path_of(value)
 
 
 class SegmentConverter(BaseConverter):

@@ -9,12 +9,15 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.access.erasure_queries import erase_runs
 from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, NotFound
+from runtally.models.alert import Alert, AlertDelivery, AlertTarget
 from runtally.models.budget import Budget
 from runtally.models.experiment import Experiment
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import ApiKey, Project
 
 MAX_NAME = 128
+# What belongs to one project alone, beside its runs.
+_OWN = (Experiment, ApiKey, PriceEntry, ProjectDiscount, Budget, AlertDelivery, Alert, AlertTarget)
 
 
 async def listed(session: AsyncSession) -> Sequence[Project]:
@@ -73,11 +76,8 @@ async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
     """Delete a project with all that is its own, and answer how many runs that were. There is no way back."""
     project = await found(session, project_id)
     runs = await erase_runs(session, project_id)
-    await session.exec(delete(Experiment).where(col(Experiment.project_id) == project_id))
-    await session.exec(delete(Budget).where(col(Budget.project_id) == project_id))
-    await session.exec(delete(ApiKey).where(col(ApiKey.project_id) == project_id))
-    await session.exec(delete(PriceEntry).where(col(PriceEntry.project_id) == project_id))
-    await session.exec(delete(ProjectDiscount).where(col(ProjectDiscount.project_id) == project_id))
+    for table in _OWN:
+        await session.exec(delete(table).where(col(table.project_id) == project_id))
     await session.delete(project)
     record(session, by, Change("project.deleted", project_id, project_id, {"name": project.name, "runs": runs}))
     return runs

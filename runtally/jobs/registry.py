@@ -2,6 +2,8 @@
 
 import asyncio
 
+from runtally.budgets.courier import Courier
+from runtally.budgets.watch import Watch
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.jobs.loop import Job
@@ -20,6 +22,9 @@ PRUNE_SECONDS = 3600.0
 PRICES_SECONDS = 1.0
 PRICES_MAX_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
+WATCH_SECONDS = 60.0
+# Who sends a test waits for it.
+COURIER_SECONDS = 2.0
 
 
 def relay_job(relay: Relay) -> Job:
@@ -56,6 +61,23 @@ def repricing_job(repricer: Repricer) -> Job:
         return await repricer.work()
 
     return Job("repricing", work, PRICES_SECONDS)
+
+
+def watch_job(watch: Watch) -> Job:
+    """Runs are told of about a minute after they make a difference."""
+
+    async def work(_stop: asyncio.Event) -> bool:
+        await watch.look()
+        return False
+
+    return Job("watch", work, WATCH_SECONDS)
+
+
+def courier_job(courier: Courier) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        return await courier.work()
+
+    return Job("courier", work, COURIER_SECONDS)
 
 
 def sweep_job(database: Database) -> Job:

@@ -2,6 +2,7 @@
 
 from sqlmodel import SQLModel
 
+import runtally.models.alert
 import runtally.models.audit
 import runtally.models.budget
 import runtally.models.experiment

@@ -49,6 +49,8 @@ def story(dev_server: Server) -> Server:
     for project, amount in ((PROJECT, "2"), (LONG, "0.05")):
         url = f"{dev_server.url}{path_of(project)}/settings/budget"
         assert httpx.post(url, data={"amount": amount, "alerts": "50, 80"}).is_redirect
+    url = f"{dev_server.url}{path_of(LONG)}/settings/alerts/webhook"
+    assert httpx.post(url, data={"address": f"https://nowhere.invalid/{'long-' * 20}"}).is_success
     return dev_server
 
 

@@ -1,4 +1,4 @@
-"""What can be changed about a project: its keys, its budget, its name, and whether it is shown or there at all."""
+"""What can be changed about a project: its keys, budget, alerts, name, and whether it is shown or there at all."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,12 +15,15 @@ from runtally.access.erasure import erase_project
 from runtally.access.keys import IssuedKey, is_active, state_of
 from runtally.access.scopes import Scope, may
 from runtally.budgets import edit as budgets
+from runtally.budgets.mail import Mailer
+from runtally.budgets.targets import Rules
 from runtally.errors import InvalidName
 from runtally.models.budget import Budget
 from runtally.models.project import ApiKey, Project
 from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
+from webapp.pages.alerts_part import AlertsPart, alerts_part
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin, project_editor
 from webapp.snippets import Snippet, snippets
@@ -77,6 +80,7 @@ class SettingsPage(Page):
     may_delete: bool
     budget_form: Form
     has_budget: bool
+    alerts: AlertsPart
     new: ShownKey | None = None
     key_form: Form = KEY_FORM
     name_form: Form = NAME_FORM
@@ -157,7 +161,13 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         may_delete=may(actor(), Scope.ADMIN, None),
         budget_form=_budget_form(budget),
         has_budget=budget is not None,
+        alerts=await alerts_part(session, project_id, alert_rules(), now),
     )
+
+
+def alert_rules() -> Rules:
+    settings = services().settings
+    return Rules(Mailer.of(settings) is not None, settings.alerts_allow_private_addresses)
 
 
 def _budget_form(budget: Budget | None) -> Form:

@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from runtally.budgets.courier import Courier
+from runtally.budgets.watch import Watch
+from runtally.budgets.webhook import Webhooks
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.migrate import MAIN, upgrade
 from runtally.jobs.loop import Job, repeat
-from runtally.jobs.registry import prices_job, prune_job, sweep_job, unpriced_job
+from runtally.jobs.registry import courier_job, prices_job, prune_job, sweep_job, unpriced_job, watch_job
 from runtally.pricing.book import LivePrices
 from runtally.pricing.unpriced import UnpricedRuns
 from tests.factories import make_price
@@ -54,7 +57,15 @@ async def outcomes(job: Job, between: Callable[[], object]) -> list[bool]:
 
 async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_url: str) -> None:
     prices = LivePrices(unmigrated)
-    jobs = [prices_job(prices), sweep_job(unmigrated), prune_job(unmigrated, system_clock)]
+    async with Webhooks(allow_private=False) as webhooks:
+        watch, courier = Watch(unmigrated, system_clock, None), Courier(unmigrated, webhooks, None, system_clock)
+    jobs = [
+        prices_job(prices),
+        sweep_job(unmigrated),
+        prune_job(unmigrated, system_clock),
+        watch_job(watch),
+        courier_job(courier),
+    ]
 
     for job in jobs[1:]:
         assert await outcomes(job, lambda: None) == [True, True], job.name

@@ -1,0 +1,21 @@
+"""A test of an alert, and how the page hears what came of it."""
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PROJECT
+from tests.serving import Server
+
+
+def test_the_log_says_what_came_of_a_test_without_a_reload(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/projects/{PROJECT}/settings")
+    page.get_by_text("New webhook").click()
+    # A name, so that it is looked up only when it is posted to, and refused then.
+    page.get_by_label("URL to post to").fill("http://localhost:1/hook")
+    page.get_by_role("button", name="Add webhook").click()
+    expect(page.locator("#webhook-secret")).to_contain_text("whsec_")
+
+    page.get_by_role("button", name="Send a test to http://localhost:1/hook").click()
+
+    expect(page.locator("#alert-log")).to_contain_text("the host is in a private network, which is not allowed")
+    page.get_by_role("button", name="Remove http://localhost:1/hook").click()
+    expect(page.get_by_text("Nobody is told yet.")).to_be_visible()

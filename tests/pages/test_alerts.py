@@ -1,0 +1,68 @@
+"""Who is told of a project's alerts, and what was sent, on its settings page."""
+
+import re
+
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.models.user import Role
+from tests.pages.conftest import Invite, Post
+from tests.pages.looking import Outline, html_of, text_of
+
+SECRET = re.compile(r"whsec_[\w+/]+=*")
+TARGET = re.compile(r"/settings/alerts/([\w-]{36})/test")
+
+
+async def test_a_webhook_is_added_shows_its_secret_once_and_is_removed(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    added = await member.post(
+        f"{url}/alerts/webhook", form={"address": "https://example.com/hook", "of_unusual_cost": "1"}
+    )
+
+    html = await added.get_data(as_text=True)
+    assert added.headers["Cache-Control"] == "no-store"
+    assert len(set(SECRET.findall(html))) == 1
+    after = await html_of(member, url)
+    assert not SECRET.search(after)
+    assert "https://example.com/hook" in text_of(after)
+    assert "budget and unusual cost" in text_of(after)
+    [target_id] = TARGET.findall(after)
+    removed = await member.post(f"{url}/alerts/{target_id}/remove")
+    assert removed.headers["Location"] == f"{url}#alerts"
+    assert "Nobody is told yet." in await html_of(member, url)
+
+
+async def test_an_address_that_is_refused_comes_back_with_the_reason(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    refused = await member.post(f"{url}/alerts/webhook", form={"address": "http://127.0.0.1/"})
+    unset = await member.post(f"{url}/alerts/mail", form={"address": "ada@example.com"})
+
+    html = await refused.get_data(as_text=True)
+    field = Outline(html).by_id("webhook-address")
+    assert (refused.status_code, field["value"], field["aria-invalid"]) == (422, "http://127.0.0.1/", "true")
+    assert "This address is of a private network" in html
+    assert unset.status_code == 422
+    assert "its operator has not set SMTP_HOST" in text_of(await html_of(member, url))
+
+
+async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings"
+    await reader.post(f"{url}/alerts/webhook", form={"address": "https://nowhere.invalid/"})
+    [target_id] = TARGET.findall(await html_of(reader, url))
+
+    sent = await reader.post(f"{url}/alerts/{target_id}/test")
+
+    assert sent.status_code == 303
+    assert f"Test of the alerts of {project_id}" in text_of(await html_of(reader, url))

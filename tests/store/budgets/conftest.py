@@ -1,0 +1,20 @@
+"""A database of the test's own, because a watch looks at all projects at once; and a clock that stands still."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from runtally.db.database import Database
+from tests.relays import SteppedClock
+
+
+@pytest.fixture
+async def own(empty_database_url: str) -> AsyncIterator[Database]:
+    async with Database(empty_database_url) as database:
+        yield database
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """It stands in the middle of a month."""
+    return SteppedClock()

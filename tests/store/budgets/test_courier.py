@@ -1,0 +1,240 @@
+"""Alerts arrive, signed, at least once and with one id; what is refused is tried again, and given up in the end."""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from runtally.audit import OPERATOR
+from runtally.budgets import targets
+from runtally.budgets.courier import LEASE, MAX_ATTEMPTS, MAX_PAUSE, Courier
+from runtally.budgets.mail import Mailer
+from runtally.budgets.message import About
+from runtally.budgets.targets import Rules, Wanted
+from runtally.budgets.webhook import Webhooks
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.errors import InvalidAlertTarget, InvalidUser
+from runtally.models.alert import AlertDelivery, AlertTarget, TargetKind
+from runtally.models.project import Project
+from runtally.settings import Settings
+from tests.mailbox import CERTIFICATE, PASSWORD, USER, running_mailbox
+from tests.receiver import refuse, running_receiver
+from tests.relays import SteppedClock
+from tests.serving import settings_for
+
+ABOUT = About("p", "P & Co\nof names", "https://runtally.example/projects/p")
+RULES = Rules(has_mail=True, allow_private=True)
+
+
+@pytest.fixture
+async def project(own: Database) -> Database:
+    """The database, with a project in it."""
+    async with own.session() as session:
+        session.add(Project(id="p", name="P", created_at=system_clock()))
+    return own
+
+
+async def add(database: Database, clock: SteppedClock, kind: TargetKind, address: str) -> AlertTarget:
+    """A target with a test on its way to it."""
+    async with database.session() as session:
+        wanted = Wanted(kind, address, of_unusual_cost=True)
+        target = await targets.add(session, OPERATOR, "p", wanted, RULES, clock.now)
+        await session.flush()
+        await targets.send_test(session, OPERATOR, target, ABOUT, clock.now)
+    return target
+
+
+@asynccontextmanager
+async def courier(
+    database: Database, clock: SteppedClock, mailer: Mailer | None = None, *, allow_private: bool = True
+) -> AsyncIterator[Courier]:
+    async with Webhooks(allow_private=allow_private) as webhooks:
+        yield Courier(database, webhooks, mailer, clock)
+
+
+def mailer_of(settings: Settings) -> Mailer:
+    mailer = Mailer.of(settings)
+    assert mailer is not None
+    return mailer
+
+
+async def delivery(database: Database) -> AlertDelivery:
+    async with database.session() as session:
+        [(found, _, _)] = await targets.log_of(session, "p")
+    return found
+
+
+async def test_a_webhook_is_signed_and_a_refused_one_comes_again_with_the_same_id_and_body(
+    project: Database, clock: SteppedClock
+) -> None:
+    with running_receiver() as receiver:
+        receiver.reply = refuse(503)
+        # A name, so that the address that it leads to is connected to, and the name is asked for.
+        url = f"{receiver.url.replace('127.0.0.1', 'localhost')}/hook?to=me"
+        target = await add(project, clock, TargetKind.WEBHOOK, url)
+        async with courier(project, clock) as one:
+            await one.work()
+            assert (await delivery(project)).answer == "HTTP 503"
+            await one.work()
+            clock.advance(timedelta(seconds=30))
+            receiver.reply = lambda _document: 202
+            await one.work()
+            await one.work()
+
+    assert len(receiver.bodies) == 2
+    first, second = receiver.headers
+    assert first["host"].startswith("localhost:")
+    assert first["webhook-id"] == second["webhook-id"]
+    assert int(second["webhook-timestamp"]) - int(first["webhook-timestamp"]) == 30
+    assert receiver.bodies[0] == receiver.bodies[1]
+    assert receiver.documents[0]["type"] == "alert.test"
+    assert target.secret is not None
+    for headers, body in zip(receiver.headers, receiver.bodies, strict=True):
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        key = base64.b64decode(target.secret.removeprefix("whsec_"))
+        expected = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+        assert headers["webhook-signature"] == f"v1,{expected}"
+    done = await delivery(project)
+    assert (done.answer, done.attempts, done.delivered_at) == ("HTTP 202", 2, clock.now)
+
+
+async def test_what_is_never_taken_is_given_up_and_can_be_tried_again(project: Database, clock: SteppedClock) -> None:
+    with running_receiver() as receiver:
+        # A redirect could lead anywhere, and is not followed.
+        receiver.reply = refuse(302)
+        target = await add(project, clock, TargetKind.WEBHOOK, receiver.url)
+        async with courier(project, clock) as one:
+            for _ in range(MAX_ATTEMPTS + 2):
+                await one.work()
+                clock.advance(MAX_PAUSE)
+            parked = await delivery(project)
+            assert len(receiver.bodies) == MAX_ATTEMPTS
+            assert (parked.attempts, parked.answer, parked.delivered_at) == (MAX_ATTEMPTS, "HTTP 302", None)
+            assert parked.parked_at is not None
+
+            receiver.reply = lambda _document: 200
+            async with project.session() as session:
+                await targets.retry(session, OPERATOR, target, parked.alert_id, clock.now)
+            await one.work()
+
+    assert (await delivery(project)).delivered_at == clock.now
+
+
+async def test_what_a_killed_worker_had_is_taken_by_another(project: Database, clock: SteppedClock) -> None:
+    with running_receiver() as receiver:
+        await add(project, clock, TargetKind.WEBHOOK, receiver.url)
+        async with courier(project, clock) as one:
+            async with project.connection() as connection:
+                await connection.execute("UPDATE alert_deliveries SET due_at = $1, attempts = 1", clock.now + LEASE)
+            await one.work()
+            assert receiver.bodies == []
+            clock.advance(LEASE)
+            await one.work()
+
+    assert len(receiver.bodies) == 1
+
+
+async def test_nothing_is_posted_into_private_networks(project: Database, clock: SteppedClock) -> None:
+    with running_receiver() as receiver:
+        await add(project, clock, TargetKind.WEBHOOK, receiver.url.replace("127.0.0.1", "localhost"))
+        async with courier(project, clock, allow_private=False) as one:
+            await one.work()
+
+    assert receiver.bodies == []
+    assert (await delivery(project)).answer == "the host is in a private network, which is not allowed"
+
+
+async def test_mail_is_encrypted_signed_in_and_has_one_id_for_all_tries(
+    project: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_mailbox() as mailbox:
+        settings = settings_for(
+            "postgresql://h/d",
+            smtp_host="localhost",
+            smtp_port=mailbox.port,
+            smtp_from="runtally@example.com",
+            smtp_user=USER,
+            smtp_password=PASSWORD,
+        )
+        untrusted = await mailer_of(settings).send("ada@example.com", "id", "title", "text", clock.now)
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        mailbox.refusal = "451 later"
+        await add(project, clock, TargetKind.EMAIL, "Ada@Example.com")
+        async with courier(project, clock, Mailer.of(settings)) as one:
+            await one.work()
+            assert (await delivery(project)).answer == "the mail server refused: 451"
+            mailbox.refusal = None
+            clock.advance(timedelta(seconds=30))
+            await one.work()
+        wrong = mailer_of(settings.model_copy(update={"smtp_user": "nobody"}))
+        refused = await wrong.send("ada@example.com", "id", "title", "text", clock.now)
+
+    [mail] = mailbox.mails
+    done = await delivery(project)
+    assert (mail["From"], mail["To"]) == ("runtally@example.com", "ada@example.com")
+    assert mail["Subject"] == "Test of the alerts of P & Co of names"
+    assert mail["Message-ID"] == f"<msg_{done.alert_id.hex}@example.com>"
+    assert "https://runtally.example/projects/p" in mail.get_content()
+    assert (done.answer, done.attempts) == ("taken by the mail server", 2)
+    assert refused.answer == "the mail server refused the sign-in: 535"
+    assert untrusted.answer == "no secure connection to the mail server"
+
+
+async def test_a_mail_server_that_is_away_or_not_set_is_said(project: Database, clock: SteppedClock) -> None:
+    settings = settings_for("postgresql://h/d", smtp_host="127.0.0.1", smtp_port=1, smtp_from="a@example.com")
+    assert (
+        await mailer_of(settings).send("b@example.com", "id", "t", "x", clock.now)
+    ).answer == "cannot reach the mail server"
+    assert Mailer.of(settings_for("postgresql://h/d", smtp_host="127.0.0.1")) is None
+
+    await add(project, clock, TargetKind.EMAIL, "ada@example.com")
+    async with courier(project, clock) as one:
+        await one.work()
+
+    assert str((await delivery(project)).answer).startswith("this server sends no mail")
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "rules"),
+    [
+        (TargetKind.WEBHOOK, "ftp://example.com", RULES),
+        (TargetKind.WEBHOOK, "http://127.0.0.1:1/", Rules(has_mail=True, allow_private=False)),
+        (TargetKind.WEBHOOK, "http://[::ffff:10.0.0.1]/", Rules(has_mail=True, allow_private=False)),
+        (TargetKind.EMAIL, "not an address", RULES),
+        (TargetKind.EMAIL, "ada@example.com\nBcc: b@example.com", RULES),
+        (TargetKind.EMAIL, "ada@example.com", Rules(has_mail=False, allow_private=False)),
+    ],
+)
+async def test_who_cannot_be_told_is_refused(
+    project: Database, clock: SteppedClock, kind: TargetKind, address: str, rules: Rules
+) -> None:
+    with pytest.raises((InvalidAlertTarget, InvalidUser)):
+        async with project.session() as session:
+            await targets.add(session, OPERATOR, "p", Wanted(kind, address, of_unusual_cost=True), rules, clock.now)
+
+
+async def test_the_audit_log_has_neither_secret_nor_path_of_a_webhook(project: Database, clock: SteppedClock) -> None:
+    target = await add(project, clock, TargetKind.WEBHOOK, "https://hooks.example/services/T0/secret-path")
+    with pytest.raises(InvalidAlertTarget):
+        await add(project, clock, TargetKind.WEBHOOK, target.address)
+    async with project.session() as session:
+        await targets.remove(session, OPERATOR, await targets.found(session, "p", target.id))
+
+    async with project.connection() as connection:
+        entries = [dict(row) for row in await connection.fetch("SELECT * FROM audit_entries ORDER BY id")]
+        left = await connection.fetchval("SELECT count(*) FROM alert_deliveries")
+    assert [entry["action"] for entry in entries] == [
+        "alert_target.added",
+        "alert_target.tested",
+        "alert_target.removed",
+    ]
+    assert {entry["target"] for entry in entries} == {"https://hooks.example"}
+    assert "secret-path" not in json.dumps(entries, default=str)
+    assert str(target.secret) not in json.dumps(entries, default=str)
+    assert left == 0
