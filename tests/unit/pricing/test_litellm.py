@@ -1,0 +1,56 @@
+"""The engine beside litellm's price map: its arithmetic at their prices, and the registry's prices beside theirs."""
+
+import pytest
+
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import total_usd
+from runtally.pricing.match import Offer
+from tests.unit.pricing.litellm_compared import AT, MIXES, MOST_A_TOKEN, Reason, compared, pico, usage
+from tests.unit.pricing.litellm_costs import Model, models
+from tests.unit.pricing.offers import make_offer
+
+
+@pytest.fixture(scope="module")
+def known() -> list[Model]:
+    return models()
+
+
+def test_the_engine_adds_up_their_prices_as_they_do(known: list[Model]) -> None:
+    book = PriceBook(offer for number, model in enumerate(known) for offer in _offers(number, model))
+    differing = []
+    for model in known:
+        for mix in MIXES:
+            price = book.price_for(model.provider, model.name, AT, mix["input"])
+            assert price is not None
+            theirs = model.rates_for(mix["input"]).cost(mix)
+            if abs(total_usd(usage(mix), price) - theirs) > sum(mix.values()) * MOST_A_TOKEN:
+                differing.append((model.name, mix, total_usd(usage(mix), price), theirs))
+
+    assert len(known) > 1000
+    assert differing == []
+
+
+def test_costs_differ_from_litellms_only_where_the_prices_do(known: list[Model], catalogue_book: PriceBook) -> None:
+    same, differing = compared(known, catalogue_book)
+
+    report = "\n".join(f"{reason}: {len(found)}, such as {found[:5]}" for reason, found in differing.items())
+    assert not differing[Reason.UNEXPLAINED], report
+    assert len(same) >= 500, report
+    assert sum(same.values()) > sum(len(found) for reason, found in differing.items() if reason is not Reason.UNKNOWN)
+
+
+def _offers(number: int, model: Model) -> list[Offer]:
+    return [
+        make_offer(
+            model.provider.replace("_", "-"),
+            model.name,
+            number=number,
+            above_input_tokens=above,
+            input_pico=pico(rates.input),
+            output_pico=pico(rates.output),
+            cache_read_pico=pico(rates.cache_read),
+            cache_write_pico=pico(rates.cache_write),
+            reasoning_pico=pico(rates.reasoning),
+        )
+        for above, rates in {0: model.rates, **model.tiers}.items()
+    ]
