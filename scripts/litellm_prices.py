@@ -30,6 +30,8 @@ KINDS = {
     "cache_read_input_token_cost": "cacheRead",
     "cache_creation_input_token_cost": "cacheWrite",
     "output_cost_per_reasoning_token": "reasoning",
+    "input_cost_per_audio_token": "audioInput",
+    "output_cost_per_audio_token": "audioOutput",
 }
 ABOVE = re.compile(r"(?P<kind>\w+?)_above_(?P<thousands>\d+)k_tokens")
 # What varies otherwise than by the number of tokens.

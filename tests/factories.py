@@ -50,6 +50,8 @@ async def insert_test_prices(database: Database) -> None:
                 cache_read_per_million=Decimal("0.3"),
                 cache_write_per_million=Decimal("3.75"),
                 reasoning_per_million=Decimal(20),
+                audio_input_per_million=Decimal(40),
+                audio_output_per_million=Decimal(80),
             )
         )
         session.add(make_price(model="acme-guess", estimated=True))

@@ -33,6 +33,8 @@ _FIELDS: Final = (
     Field("cached_input_tokens", Kind.COUNT),
     Field("cache_write_tokens", Kind.COUNT),
     Field("reasoning_tokens", Kind.COUNT),
+    Field("audio_input_tokens", Kind.COUNT),
+    Field("audio_output_tokens", Kind.COUNT),
     Field("latency_ms", Kind.DURATION),
     Field("cost_usd", Kind.MONEY),
     Field("experiment_id", Kind.TEXT),

@@ -38,6 +38,8 @@ class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=
     cached_input_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    audio_input_tokens: int | None = None
+    audio_output_tokens: int | None = None
     latency_ms: int | None = None
     cost_usd: Decimal | None = None
     experiment_id: str | None = None

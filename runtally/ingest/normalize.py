@@ -17,6 +17,7 @@ from runtally.fields import MAX_COUNT, MAX_METADATA_LEVELS, MAX_NAME, metadata_f
 from runtally.ids import uuid7
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
+from runtally.ingest.usage import parts_of
 from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
@@ -73,6 +74,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     legacy_ms = check.count("latency", sent.latency)
     legacy_in = check.count("tokens.input", sent.tokens.input) if sent.tokens else None
     legacy_out = check.count("tokens.output", sent.tokens.output) if sent.tokens else None
+    parts = parts_of(sent.metadata)
     run = StoredRun(
         project_id=project_id,
         # An SDK that sends an empty runId has none; two such runs are not the same.
@@ -84,9 +86,11 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         error_code=sent.error_code or None,
         input_tokens=_first(sent.input_tokens, legacy_in),
         output_tokens=_first(sent.output_tokens, legacy_out),
-        cached_input_tokens=sent.cached_input_tokens,
+        cached_input_tokens=_first(sent.cached_input_tokens, parts.cached_input),
         cache_write_tokens=sent.cache_write_tokens,
-        reasoning_tokens=sent.reasoning_tokens,
+        reasoning_tokens=_first(sent.reasoning_tokens, parts.reasoning),
+        audio_input_tokens=_first(sent.audio_input_tokens, parts.audio_input),
+        audio_output_tokens=_first(sent.audio_output_tokens, parts.audio_output),
         latency_ms=_first(sent.latency_ms, legacy_ms),
         reported_cost_usd=_first(reported_usd, legacy_usd),
         experiment_id=sent.experiment_id or None,

@@ -38,6 +38,8 @@ class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     cached_input_tokens: Count | None = None
     cache_write_tokens: Count | None = None
     reasoning_tokens: Count | None = None
+    audio_input_tokens: Count | None = None
+    audio_output_tokens: Count | None = None
     cost_usd: Amount | UnsetType = UNSET
     latency_ms: Count | None = None
     status: Status | None = None
@@ -89,6 +91,8 @@ MEANING = {
     "cachedInputTokens": "Those of the input tokens that were read from a cache.",
     "cacheWriteTokens": "Those of the input tokens that were written to a cache.",
     "reasoningTokens": "Those of the output tokens that were spent on reasoning.",
+    "audioInputTokens": "Those of the input tokens that were audio.",
+    "audioOutputTokens": "Those of the output tokens that were audio.",
     "costUSD": "Cost in US dollars, as the client knows it; the server computes its own wherever it has a price.",
     "latencyMs": "Latency in milliseconds.",
     "status": "How the run ended; when missing, error if there is an errorCode, else success.",

@@ -87,6 +87,12 @@ class PriceEntry(SQLModel, table=True):
     reasoning_per_million: Decimal | None = column(
         "USD per million reasoning tokens; empty: as output.", PricePerMillion, default=None
     )
+    audio_input_per_million: Decimal | None = column(
+        "USD per million input tokens of audio; empty: as input.", PricePerMillion, default=None
+    )
+    audio_output_per_million: Decimal | None = column(
+        "USD per million output tokens of audio; empty: as output.", PricePerMillion, default=None
+    )
     per_thousand_requests: Decimal | None = column(
         "USD per thousand requests, beside the tokens; empty: none.", PricePerMillion, default=None
     )

@@ -87,6 +87,8 @@ class Rollup(SQLModel, table=True):
     cached_input_tokens: Decimal = column("Input tokens read from a cache.", Numeric)
     cache_write_tokens: Decimal = column("Input tokens written to a cache.", Numeric)
     reasoning_tokens: Decimal = column("Output tokens spent on reasoning.", Numeric)
+    audio_input_tokens: Decimal = column("Input tokens of audio.", Numeric, server_default="0")
+    audio_output_tokens: Decimal = column("Output tokens of audio.", Numeric, server_default="0")
 
 
 class LatencySketch(SQLModel, table=True):

@@ -44,6 +44,8 @@ class RunColumns(SQLModel):
     cached_input_tokens: int | None = column("Input tokens read from a cache.", BigInteger, default=None)
     cache_write_tokens: int | None = column("Input tokens written to a cache.", BigInteger, default=None)
     reasoning_tokens: int | None = column("Output tokens spent on reasoning.", BigInteger, default=None)
+    audio_input_tokens: int | None = column("Input tokens of audio.", BigInteger, default=None)
+    audio_output_tokens: int | None = column("Output tokens of audio.", BigInteger, default=None)
     latency_ms: int | None = column("Latency in milliseconds.", BigInteger, default=None)
     cost_usd: Decimal | None = column("Cost in US dollars; empty while no price is known.", Usd, default=None)
     cost_source: str | None = column("provider, catalog or estimated; empty without a cost.", default=None)
@@ -107,6 +109,8 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     cached_input_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    audio_input_tokens: int | None = None
+    audio_output_tokens: int | None = None
     latency_ms: int | None = None
     cost_usd: Decimal | None = None
     cost_source: CostSource | None = None

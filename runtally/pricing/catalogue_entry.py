@@ -20,6 +20,8 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
     cache_read_per_million: Decimal | None = None
     cache_write_per_million: Decimal | None = None
     reasoning_per_million: Decimal | None = None
+    audio_input_per_million: Decimal | None = None
+    audio_output_per_million: Decimal | None = None
     per_thousand_requests: Decimal | None = None
     effective_from: datetime | None = None
     effective_to: datetime | None = None
@@ -41,6 +43,8 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
             self.cache_read_per_million,
             self.cache_write_per_million,
             self.reasoning_per_million,
+            self.audio_input_per_million,
+            self.audio_output_per_million,
             self.per_thousand_requests,
         )
 

@@ -26,6 +26,8 @@ PRICES = {
     "cache_read_mtok": "cache_read_per_million",
     "cache_write_mtok": "cache_write_per_million",
     "output_reasoning_mtok": "reasoning_per_million",
+    "input_audio_mtok": "audio_input_per_million",
+    "output_audio_mtok": "audio_output_per_million",
     "requests_kcount": "per_thousand_requests",
 }
 _BILLED_APART = (

@@ -34,6 +34,8 @@ SELECT id,
        cache_read_per_million,
        cache_write_per_million,
        reasoning_per_million,
+       audio_input_per_million,
+       audio_output_per_million,
        per_thousand_requests,
        effective_from,
        effective_to,
@@ -51,9 +53,9 @@ INSERT_ENTRY = """
 INSERT INTO price_entries
             (provider, model, aliases, match, pattern, above_input_tokens,
              input_per_million, output_per_million, cache_read_per_million, cache_write_per_million,
-             reasoning_per_million, per_thousand_requests, effective_from, effective_to, estimated, catalogue_key, note,
-             source, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 'catalogue', $18, $18)
+             reasoning_per_million, audio_input_per_million, audio_output_per_million, per_thousand_requests,
+             effective_from, effective_to, estimated, catalogue_key, note, source, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, 'catalogue', $20, $20)
 """
 
 # An amount is never overwritten: the runs that it priced point here.
@@ -93,7 +95,7 @@ DEFER_OVERLAPS = "SET CONSTRAINTS ex_price_entries_overlap DEFERRED"
 _INSERTED = attrgetter(
     "provider", "model", "aliases", "match", "pattern", "above_input_tokens", "input_per_million",
     "output_per_million", "cache_read_per_million", "cache_write_per_million", "reasoning_per_million",
-    "per_thousand_requests", "effective_from", "effective_to", "estimated", "catalogue_key", "note",
+    "audio_input_per_million", "audio_output_per_million", "per_thousand_requests", "effective_from", "effective_to", "estimated", "catalogue_key", "note",
 )  # fmt: skip
 _UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "estimated", "note")
 

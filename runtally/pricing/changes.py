@@ -47,5 +47,7 @@ def _amounts(price: Price | None) -> tuple[int | None, ...] | None:
         price.cache_read_pico,
         price.cache_write_pico,
         price.reasoning_pico,
+        price.audio_input_pico,
+        price.audio_output_pico,
         price.request_pico,
     )

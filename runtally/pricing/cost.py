@@ -1,7 +1,7 @@
 """What a run costs: the price rules of the contract, in whole pico-dollars. Pure; which price is in force is `match`'s.
 
-Cached and cache-write tokens are part of the input tokens, reasoning tokens of the output tokens. Each is taken out and
-priced apart where the price has an amount for it; else it stays where it is and costs what the others cost. A client
+Cached, cache-write and audio input tokens are part of the input tokens, reasoning and audio output tokens of the output
+tokens. Each is taken out and priced apart where the price has an amount for it; else it stays where it is and costs what the others cost. A client
 that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee for each request
 comes on top, however many tokens there are.
 """
@@ -37,6 +37,10 @@ class TokenCounts(Protocol):
     def cache_write_tokens(self) -> int | None: ...
     @property
     def reasoning_tokens(self) -> int | None: ...
+    @property
+    def audio_input_tokens(self) -> int | None: ...
+    @property
+    def audio_output_tokens(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Usage:
     cached_input_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    audio_input_tokens: int | None = None
+    audio_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,8 @@ class Price:
     effective_to: datetime | None = None
     request_pico: int = 0
     """Pico-dollars for each request, beside its tokens."""
+    audio_input_pico: int | None = None
+    audio_output_pico: int | None = None
     percent_off: Decimal | None = None
     """What the project pays less than the entry says; the amounts here are what it pays."""
 
@@ -80,6 +88,8 @@ class Kind(StrEnum):
     CACHE_WRITE = "cache_write"
     OUTPUT = "output"
     REASONING = "reasoning"
+    AUDIO_INPUT = "audio_input"
+    AUDIO_OUTPUT = "audio_output"
     REQUEST = "request"
 
 
@@ -133,6 +143,12 @@ def total_usd(usage: TokenCounts, price: Price) -> Decimal:
     if usage.reasoning_tokens and price.reasoning_pico is not None:
         tokens_out -= usage.reasoning_tokens
         pico += usage.reasoning_tokens * price.reasoning_pico
+    if usage.audio_input_tokens and price.audio_input_pico is not None:
+        tokens_in -= usage.audio_input_tokens
+        pico += usage.audio_input_tokens * price.audio_input_pico
+    if usage.audio_output_tokens and price.audio_output_pico is not None:
+        tokens_out -= usage.audio_output_tokens
+        pico += usage.audio_output_tokens * price.audio_output_pico
     if tokens_in > 0 and price.input_pico:
         pico += tokens_in * price.input_pico
     if tokens_out > 0 and price.output_pico:
@@ -154,6 +170,8 @@ def discounted(price: Price, percent: Decimal) -> Price:
         cache_read_pico=less(price.cache_read_pico),
         cache_write_pico=less(price.cache_write_pico),
         reasoning_pico=less(price.reasoning_pico),
+        audio_input_pico=less(price.audio_input_pico),
+        audio_output_pico=less(price.audio_output_pico),
         request_pico=less(price.request_pico) or 0,
         percent_off=percent,
     )
@@ -184,16 +202,19 @@ def settle(
     return UNPRICED
 
 
-def _split(usage: TokenCounts, price: Price) -> tuple[int, int, int, int, int]:
+def _split(usage: TokenCounts, price: Price) -> tuple[int, ...]:
     """Tokens of each kind of tokens, in the order of `Kind`; each token is in one of them."""
     cached = (usage.cached_input_tokens or 0) if price.cache_read_pico is not None else 0
     written = (usage.cache_write_tokens or 0) if price.cache_write_pico is not None else 0
     reasoning = (usage.reasoning_tokens or 0) if price.reasoning_pico is not None else 0
-    tokens_in = max((usage.input_tokens or 0) - cached - written, 0)
-    return tokens_in, cached, written, max((usage.output_tokens or 0) - reasoning, 0), reasoning
+    heard = (usage.audio_input_tokens or 0) if price.audio_input_pico is not None else 0
+    spoken = (usage.audio_output_tokens or 0) if price.audio_output_pico is not None else 0
+    tokens_in = max((usage.input_tokens or 0) - cached - written - heard, 0)
+    tokens_out = max((usage.output_tokens or 0) - reasoning - spoken, 0)
+    return tokens_in, cached, written, tokens_out, reasoning, heard, spoken
 
 
-def _amounts(price: Price) -> tuple[int, int, int, int, int]:
+def _amounts(price: Price) -> tuple[int, ...]:
     """Pico-dollars per token, in the same order. A kind without a price is free: an embedding has no output."""
     return (
         price.input_pico or 0,
@@ -201,4 +222,6 @@ def _amounts(price: Price) -> tuple[int, int, int, int, int]:
         price.cache_write_pico or 0,
         price.output_pico or 0,
         price.reasoning_pico or 0,
+        price.audio_input_pico or 0,
+        price.audio_output_pico or 0,
     )

@@ -19,6 +19,8 @@ AMOUNTS = (
     "cache_read_per_million",
     "cache_write_per_million",
     "reasoning_per_million",
+    "audio_input_per_million",
+    "audio_output_per_million",
     "per_thousand_requests",
 )
 MAX_AMOUNT = Decimal(10) ** 8
@@ -45,6 +47,8 @@ class Draft:
     cache_read_per_million: Decimal | None = None
     cache_write_per_million: Decimal | None = None
     reasoning_per_million: Decimal | None = None
+    audio_input_per_million: Decimal | None = None
+    audio_output_per_million: Decimal | None = None
     per_thousand_requests: Decimal | None = None
     effective_from: datetime | None = None
     effective_to: datetime | None = None

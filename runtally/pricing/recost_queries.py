@@ -36,7 +36,9 @@ _PRICED = """
          output_tokens,
          cached_input_tokens,
          cache_write_tokens,
-         reasoning_tokens
+         reasoning_tokens,
+         audio_input_tokens,
+         audio_output_tokens
     FROM runs
    WHERE project_id = $1"""
 

@@ -73,6 +73,8 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     cached_input_tokens: Count | None = None
     cache_write_tokens: Count | None = None
     reasoning_tokens: Count | None = None
+    audio_input_tokens: Count | None = None
+    audio_output_tokens: Count | None = None
     latency_ms: Count | None = None
     cost_usd: Amount | UnsetType = UNSET
     cost_source: CostSource | None = None

@@ -25,6 +25,8 @@ READ = (
     "cached_input_tokens",
     "cache_write_tokens",
     "reasoning_tokens",
+    "audio_input_tokens",
+    "audio_output_tokens",
 )
 """Columns of runs that rollups are made of."""
 

@@ -18,7 +18,9 @@ SELECT_USAGES = f"""
          sum(output_tokens)::bigint AS output_tokens,
          sum(cached_input_tokens)::bigint AS cached_input_tokens,
          sum(cache_write_tokens)::bigint AS cache_write_tokens,
-         sum(reasoning_tokens)::bigint AS reasoning_tokens
+         sum(reasoning_tokens)::bigint AS reasoning_tokens,
+         sum(audio_input_tokens)::bigint AS audio_input_tokens,
+         sum(audio_output_tokens)::bigint AS audio_output_tokens
     FROM rollups
    WHERE project_id = $1
      AND grain = {GRAINS[-1].minutes}

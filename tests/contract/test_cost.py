@@ -44,6 +44,33 @@ CASES: list[tuple[str, dict[str, Any], tuple[str | None, str | None, bool | None
         ("0.011", "catalog", False),
     ),
     (
+        "audio tokens are part of input and output",
+        {"model": "acme-cached", "audioInputTokens": 400, "audioOutputTokens": 100},
+        ("0.0318", "catalog", False),
+    ),
+    (
+        "parts are read from OpenAI's usage, too",
+        {
+            "model": "acme-cached",
+            "metadata": {
+                "usage": {
+                    "prompt_tokens_details": {"audio_tokens": 400, "cached_tokens": 100},
+                    "completion_tokens_details": {"audio_tokens": 100, "reasoning_tokens": 100},
+                }
+            },
+        },
+        ("0.03203", "catalog", False),
+    ),
+    (
+        "a field wins over the usage",
+        {
+            "model": "acme-cached",
+            "cachedInputTokens": 0,
+            "metadata": {"usage": {"prompt_tokens_details": {"cached_tokens": 9}}},
+        },
+        ("0.0105", "catalog", False),
+    ),
+    (
         "cached tokens cost as input where the entry has no price for them",
         {"cachedInputTokens": 400},
         ("0.0105", "catalog", False),

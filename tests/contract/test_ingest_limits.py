@@ -114,6 +114,8 @@ BAD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
     ("cachedInputTokens", -1),
     ("cacheWriteTokens", -1),
     ("reasoningTokens", -1),
+    ("audioInputTokens", -1),
+    ("audioOutputTokens", 0.5),
     ("latencyMs", -1),
     ("latencyMs", 0.5),
     ("costUSD", -0.01),

@@ -27,6 +27,8 @@ AMOUNT_NAMES = {
     "cache_read_per_million": "Cache read",
     "cache_write_per_million": "Cache write",
     "reasoning_per_million": "Reasoning",
+    "audio_input_per_million": "Audio input",
+    "audio_output_per_million": "Audio output",
     "per_thousand_requests": "Per 1,000 requests",
 }
 

@@ -16,6 +16,8 @@ _NAMES = {
     "cache_read_pico": "cache read",
     "cache_write_pico": "cache write",
     "reasoning_pico": "reasoning",
+    "audio_input_pico": "audio input",
+    "audio_output_pico": "audio output",
 }
 _MILLION = USD_DECIMALS // 2
 

@@ -25,7 +25,7 @@ from webapp.pages.run_costs import CostLine, PriceNote, cost_line, price_note
 from webapp.rendering import Page, render
 from webapp.security import admin
 
-TOKENS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens", "reasoning_tokens")
+TOKENS = tuple(Usage.__dataclass_fields__)
 USUAL = {"input_tokens": "10000", "output_tokens": "1000"}
 
 blueprint = Blueprint("price_tester", __name__)

@@ -22,6 +22,8 @@ KINDS = {
     Kind.CACHE_WRITE: "Input written to a cache",
     Kind.OUTPUT: "Output",
     Kind.REASONING: "Reasoning",
+    Kind.AUDIO_INPUT: "Audio input",
+    Kind.AUDIO_OUTPUT: "Audio output",
     Kind.REQUEST: "Fee for the request",
 }
 UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."

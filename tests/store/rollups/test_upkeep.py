@@ -38,6 +38,8 @@ runs = st.builds(
     status=st.sampled_from(Status),
     input_tokens=st.none() | st.integers(0, 2**53 - 1),
     reasoning_tokens=st.none() | st.integers(0, 9),
+    audio_input_tokens=st.none() | st.integers(0, 9),
+    audio_output_tokens=st.none() | st.integers(0, 9),
     latency_ms=st.none() | st.integers(0, 10**6),
     cost_usd=st.none() | st.decimals(0, 10, places=12),
     created_at=st.just(NOW),

@@ -120,9 +120,9 @@ SELECT count(*) FILTER (WHERE is_match) AS runs,
 
 -- export: every filter
   SELECT project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens,
-          cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, cost_usd, cost_source,
-          cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, client_id,
-          idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version
+          cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens,
+          latency_ms, cost_usd, cost_source, cost_estimated, reported_cost_usd, price_entry_id, experiment_id,
+          trace_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version
     FROM runs
    WHERE project_id = $1::text AND occurred_at >= $2::timestamptz AND occurred_at < $3::timestamptz AND
            occurred_at >= $4::timestamptz AND (occurred_at, id, project_id) > ($4::timestamptz, $5::text,

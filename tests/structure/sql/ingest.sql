@@ -2,11 +2,11 @@
 WITH sent AS MATERIALIZED (
 SELECT * FROM json_to_recordset($1::json) AS sent (project_id TEXT, id TEXT, occurred_at TIMESTAMP WITH TIME
         ZONE, provider TEXT, model TEXT, status TEXT, error_code TEXT, input_tokens BIGINT, output_tokens
-        BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens BIGINT, latency_ms
-        BIGINT, cost_usd NUMERIC(38, 12), cost_source TEXT, cost_estimated BOOLEAN, reported_cost_usd
-        NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT, client_id TEXT,
-        idempotency_key TEXT, prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at TIMESTAMP WITH
-        TIME ZONE, version INTEGER)
+        BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens BIGINT,
+        audio_input_tokens BIGINT, audio_output_tokens BIGINT, latency_ms BIGINT, cost_usd NUMERIC(38, 12),
+        cost_source TEXT, cost_estimated BOOLEAN, reported_cost_usd NUMERIC(38, 12), price_entry_id BIGINT,
+        experiment_id TEXT, trace_id TEXT, client_id TEXT, idempotency_key TEXT, prompt_hash TEXT,
+        prompt_preview TEXT, metadata JSONB, created_at TIMESTAMP WITH TIME ZONE, version INTEGER)
 ),
 new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -27,17 +27,19 @@ new_experiments AS (
 ),
 stored AS (
 INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_code, input_tokens,
-        output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, cost_usd,
-        cost_source, cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, client_id,
-        idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
+        output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+        audio_output_tokens, latency_ms, cost_usd, cost_source, cost_estimated, reported_cost_usd,
+        price_entry_id, experiment_id, trace_id, client_id, idempotency_key, prompt_hash, prompt_preview,
+        metadata, created_at, version)
      SELECT project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens,
-             cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, cost_usd, cost_source,
-             cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, client_id,
-             idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+             audio_output_tokens, latency_ms, cost_usd, cost_source, cost_estimated, reported_cost_usd,
+             price_entry_id, experiment_id, trace_id, client_id, idempotency_key, prompt_hash, prompt_preview,
+             metadata, created_at, version FROM sent
 ON CONFLICT (project_id, id) DO NOTHING
   RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
-          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, id, version,
-          created_at
+          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+          audio_input_tokens, audio_output_tokens, id, version, created_at
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
@@ -66,7 +68,9 @@ rolled_runs AS (
          coalesce(sum(1 * output_tokens), 0) AS output_tokens,
          coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
          coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens
+         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
     FROM stored
 GROUP BY 1, 2, 3, 4
 ),
@@ -155,7 +159,7 @@ rolled_sketches AS (
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -164,7 +168,8 @@ rolled AS (
                  model,
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
                          sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
-                         sum(cache_write_tokens), sum(reasoning_tokens)
+                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
+                         sum(audio_output_tokens)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -183,7 +188,9 @@ rolled AS (
                      output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
                      held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens
 )
 SELECT project_id, id FROM sent
 EXCEPT ALL

@@ -21,7 +21,9 @@ ORDER BY project_id, provider, model
          output_tokens,
          cached_input_tokens,
          cache_write_tokens,
-         reasoning_tokens
+         reasoning_tokens,
+         audio_input_tokens,
+         audio_output_tokens
     FROM runs
    WHERE project_id = $1
      AND cost_usd IS NULL
@@ -45,7 +47,9 @@ ORDER BY id
          output_tokens,
          cached_input_tokens,
          cache_write_tokens,
-         reasoning_tokens
+         reasoning_tokens,
+         audio_input_tokens,
+         audio_output_tokens
     FROM runs
    WHERE project_id = $1
      AND (occurred_at, id) > ($2, $3)
@@ -74,7 +78,7 @@ WITH changed AS (
   RETURNING runs.id, runs.version, before_usd, before_estimated, runs.project_id, runs.occurred_at,
           runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_usd, runs.cost_estimated,
           runs.input_tokens, runs.output_tokens, runs.cached_input_tokens, runs.cache_write_tokens,
-          runs.reasoning_tokens
+          runs.reasoning_tokens, runs.audio_input_tokens, runs.audio_output_tokens
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
@@ -90,12 +94,13 @@ queued AS (
 ),
 weighed AS (
      SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
-             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, 1 AS
-             weight
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+             audio_input_tokens, audio_output_tokens, 1 AS weight
        FROM changed
   UNION ALL
      SELECT project_id, occurred_at, provider, model, status, latency_ms, before_usd, before_estimated,
-             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, -1
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+             audio_input_tokens, audio_output_tokens, -1
        FROM changed
 ),
 rolled_runs AS (
@@ -113,7 +118,9 @@ rolled_runs AS (
          coalesce(sum(weight * output_tokens), 0) AS output_tokens,
          coalesce(sum(weight * cached_input_tokens), 0) AS cached_input_tokens,
          coalesce(sum(weight * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(weight * reasoning_tokens), 0) AS reasoning_tokens
+         coalesce(sum(weight * reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(weight * audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(weight * audio_output_tokens), 0) AS audio_output_tokens
     FROM weighed
 GROUP BY 1, 2, 3, 4
 ),
@@ -202,7 +209,7 @@ rolled_sketches AS (
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -211,7 +218,8 @@ rolled AS (
                  model,
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
                          sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
-                         sum(cache_write_tokens), sum(reasoning_tokens)
+                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
+                         sum(audio_output_tokens)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -230,7 +238,9 @@ rolled AS (
                      output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
                      held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens
 )
 SELECT count(*)
   FROM changed

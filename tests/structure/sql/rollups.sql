@@ -21,7 +21,9 @@ ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
                      output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
                      held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens
 
 -- ON_SAME_SKETCH
 ON CONFLICT (project_id, grain, bucket) DO UPDATE
@@ -59,11 +61,13 @@ WITH difference AS (
           sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
           AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
           cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
-          reasoning_tokens
+          reasoning_tokens, sum(audio_input_tokens) AS audio_input_tokens, sum(audio_output_tokens) AS
+          audio_output_tokens
     FROM (
   SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60))
           AS bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+          audio_output_tokens
     FROM (SELECT to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS quarter,
             provider, model, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
@@ -75,7 +79,9 @@ WITH difference AS (
          coalesce(sum(1 * output_tokens), 0) AS output_tokens,
          coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
          coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens
+         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
             FROM runs
            WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
         GROUP BY 1, 2, 3) AS counted
@@ -85,7 +91,8 @@ WITH difference AS (
            $4::timestamptz - kept
    UNION ALL
   SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
-          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens,
+          -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
    WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
@@ -93,7 +100,8 @@ WITH difference AS (
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
-          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
+          sum(audio_input_tokens) <> 0 OR sum(audio_output_tokens) <> 0
 )
 SELECT count(*) OVER () AS differing, grain, bucket, provider || ' ' || model AS name, runs::bigint, cost_usd
   FROM difference
@@ -142,17 +150,20 @@ WITH difference AS (
           sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
           AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
           cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
-          reasoning_tokens
+          reasoning_tokens, sum(audio_input_tokens) AS audio_input_tokens, sum(audio_output_tokens) AS
+          audio_output_tokens
     FROM (
   SELECT grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+          audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
    WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
            kept)
    UNION ALL
   SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
-          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens,
+          -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
    WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
@@ -160,7 +171,8 @@ WITH difference AS (
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
-          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
+          sum(audio_input_tokens) <> 0 OR sum(audio_output_tokens) <> 0
 )
 SELECT count(*) OVER () AS differing, grain, bucket, provider || ' ' || model AS name, runs::bigint, cost_usd
   FROM difference
@@ -202,11 +214,13 @@ WITH difference AS (
           sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
           AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
           cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
-          reasoning_tokens
+          reasoning_tokens, sum(audio_input_tokens) AS audio_input_tokens, sum(audio_output_tokens) AS
+          audio_output_tokens
     FROM (
   SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', quarter) / (minutes * 60)) * (minutes * 60))
           AS bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+          audio_output_tokens
     FROM (SELECT to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS quarter,
             provider, model, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
@@ -218,7 +232,9 @@ WITH difference AS (
          coalesce(sum(1 * output_tokens), 0) AS output_tokens,
          coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
          coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens
+         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
             FROM runs
            WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
         GROUP BY 1, 2, 3) AS counted
@@ -228,7 +244,8 @@ WITH difference AS (
            $4::timestamptz - kept
    UNION ALL
   SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
-          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens,
+          -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
    WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
@@ -236,13 +253,15 @@ WITH difference AS (
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
-          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
+          sum(audio_input_tokens) <> 0 OR sum(audio_output_tokens) <> 0
 )
 INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced,
         estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-        reasoning_tokens)
+        reasoning_tokens, audio_input_tokens, audio_output_tokens)
      SELECT $1, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
-             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+             audio_input_tokens, audio_output_tokens
        FROM difference
    ORDER BY grain, bucket, provider, model
 ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
@@ -253,7 +272,9 @@ ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
                      output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
                      held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens
 
 -- UPSERT_SKETCHES
 WITH difference AS (
@@ -326,17 +347,20 @@ WITH difference AS (
           sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
           AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS
           cached_input_tokens, sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS
-          reasoning_tokens
+          reasoning_tokens, sum(audio_input_tokens) AS audio_input_tokens, sum(audio_output_tokens) AS
+          audio_output_tokens
     FROM (
   SELECT grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+          output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
+          audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
    WHERE project_id <> $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
            kept)
    UNION ALL
   SELECT grain, bucket, provider, model, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd,
-          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens
+          -input_tokens, -output_tokens, -cached_input_tokens, -cache_write_tokens, -reasoning_tokens,
+          -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
    WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
@@ -344,13 +368,15 @@ WITH difference AS (
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
-          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0
+          sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
+          sum(audio_input_tokens) <> 0 OR sum(audio_output_tokens) <> 0
 )
 INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced,
         estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-        reasoning_tokens)
+        reasoning_tokens, audio_input_tokens, audio_output_tokens)
      SELECT $1, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
-             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+             input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+             audio_input_tokens, audio_output_tokens
        FROM difference
    ORDER BY grain, bucket, provider, model
 ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
@@ -361,7 +387,9 @@ ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
                      output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
                      held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens
 
 -- UPSERT_SKETCHES_OF_ALL
 WITH difference AS (
@@ -478,7 +506,8 @@ WITH erased AS (
      DELETE FROM runs
       WHERE project_id = $1
   RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
-          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens
+          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+          audio_input_tokens, audio_output_tokens
 ),
 rolled_runs AS (
   SELECT project_id,
@@ -495,7 +524,9 @@ rolled_runs AS (
          coalesce(sum(-1 * output_tokens), 0) AS output_tokens,
          coalesce(sum(-1 * cached_input_tokens), 0) AS cached_input_tokens,
          coalesce(sum(-1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(-1 * reasoning_tokens), 0) AS reasoning_tokens
+         coalesce(sum(-1 * reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(-1 * audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(-1 * audio_output_tokens), 0) AS audio_output_tokens
     FROM erased
 GROUP BY 1, 2, 3, 4
 ),
@@ -584,7 +615,7 @@ rolled_sketches AS (
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -593,7 +624,8 @@ rolled AS (
                  model,
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
                          sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
-                         sum(cache_write_tokens), sum(reasoning_tokens)
+                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
+                         sum(audio_output_tokens)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -612,7 +644,9 @@ rolled AS (
                      output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
                      held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens
 )
 SELECT count(*)
   FROM erased

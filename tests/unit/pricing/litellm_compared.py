@@ -25,6 +25,7 @@ MIXES = (
     {"input": 250_000, "output": 1, "cached": 200_000},
     {"input": 10_000, "output": 100, "cached": 3000, "written": 2000},
     {"input": 500, "output": 12_345, "reasoning": 12_000},
+    {"input": 2000, "output": 800, "heard": 1500, "spoken": 600},
 )
 # Half of the seventh decimal of a price per million is half a pico-dollar a token.
 MOST_A_TOKEN = Decimal("0.5e-12")
@@ -37,6 +38,7 @@ class Reason(StrEnum):
     ESTIMATE = "the price is another vendor's, or otherwise marked as an estimate"
     TIER = "only one of them has other prices above so many input tokens, or they begin elsewhere"
     CACHE = "only one of them has a price for cached tokens, or they name another"
+    AUDIO = "only one of them has a price for audio, or they name another"
     REASONING = "only one of them has a price for reasoning tokens, or they name another"
     AMOUNT = "they name other prices for input or output"
     FEE = "the catalogue has a fee for each request"
@@ -92,6 +94,9 @@ def _reason(price: Price | None, rates: Rates, mix: dict[str, int], has_same_tie
         return Reason.CACHE
     if mix.get("reasoning") and price.reasoning_pico != pico(rates.reasoning):
         return Reason.REASONING
+    theirs = [pico(amount) for amount in (rates.audio_input, rates.audio_output)]
+    if mix.get("heard") and [price.audio_input_pico, price.audio_output_pico] != theirs:
+        return Reason.AUDIO
     return Reason.UNEXPLAINED
 
 
@@ -107,7 +112,15 @@ def pico(per_million: Decimal | None) -> int | None:
 
 
 def usage(mix: dict[str, int]) -> Usage:
-    return Usage(mix["input"], mix["output"], mix.get("cached"), mix.get("written"), mix.get("reasoning"))
+    return Usage(
+        mix["input"],
+        mix["output"],
+        mix.get("cached"),
+        mix.get("written"),
+        mix.get("reasoning"),
+        mix.get("heard"),
+        mix.get("spoken"),
+    )
 
 
 def main() -> None:

@@ -21,22 +21,28 @@ class Rates:
     cache_read: Decimal | None
     cache_write: Decimal | None
     reasoning: Decimal | None
+    audio_input: Decimal | None
+    audio_output: Decimal | None
 
     @classmethod
     def of(cls, prices: Mapping[str, str]) -> Self:
         found = {name: Decimal(text) for name, text in prices.items() if isinstance(text, str) and name != "provider"}
-        kinds = ("output", "cacheRead", "cacheWrite", "reasoning")
+        kinds = ("output", "cacheRead", "cacheWrite", "reasoning", "audioInput", "audioOutput")
         return cls(found["input"], *(found.get(name) for name in kinds))
 
     def cost(self, mix: Mapping[str, int]) -> Decimal:
         """As litellm adds it up: what has no price of its own costs what the rest of input or output does."""
-        cached, written, reasoning = (mix.get(name, 0) for name in ("cached", "written", "reasoning"))
+        cached, written, reasoning, heard, spoken = (
+            mix.get(name, 0) for name in ("cached", "written", "reasoning", "heard", "spoken")
+        )
         output = self.output or Decimal(0)
         return (
-            (mix["input"] - cached - written) * self.input
+            (mix["input"] - cached - written - heard) * self.input
             + cached * (self.input if self.cache_read is None else self.cache_read)
             + written * (self.input if self.cache_write is None else self.cache_write)
-            + (mix["output"] - reasoning) * output
+            + heard * (self.input if self.audio_input is None else self.audio_input)
+            + (mix["output"] - reasoning - spoken) * output
+            + spoken * (output if self.audio_output is None else self.audio_output)
             + reasoning * (output if self.reasoning is None else self.reasoning)
         ) / MILLION
 

@@ -55,6 +55,8 @@ def offers_of(catalogue: Iterable[CatalogueEntry]) -> list[Offer]:
             cache_read_pico=_pico(entry.cache_read_per_million),
             cache_write_pico=_pico(entry.cache_write_per_million),
             reasoning_pico=_pico(entry.reasoning_per_million),
+            audio_input_pico=_pico(entry.audio_input_per_million),
+            audio_output_pico=_pico(entry.audio_output_per_million),
             estimated=entry.estimated,
             effective_from=entry.effective_from,
             effective_to=entry.effective_to,

@@ -24,6 +24,7 @@ MIXES = (
     {"input_tokens": 10_000, "output_tokens": 100, "cache_read_tokens": 7000},
     {"input_tokens": 10_000, "output_tokens": 100, "cache_read_tokens": 3000, "cache_write_tokens": 2000},
     {"input_tokens": 0, "output_tokens": 12_345},
+    {"input_tokens": 2000, "output_tokens": 800, "input_audio_tokens": 1500, "output_audio_tokens": 600},
 )
 # Half of the seventh decimal of a price per million is half a pico-dollar a token.
 MOST_A_TOKEN = Decimal("0.5e-12")
@@ -77,7 +78,12 @@ def _ours(book: PriceBook, provider: str, model: str, mix: dict[str, int]) -> De
     if price is None:
         return None
     usage = Usage(
-        mix["input_tokens"], mix["output_tokens"], mix.get("cache_read_tokens"), mix.get("cache_write_tokens")
+        mix["input_tokens"],
+        mix["output_tokens"],
+        mix.get("cache_read_tokens"),
+        mix.get("cache_write_tokens"),
+        audio_input_tokens=mix.get("input_audio_tokens"),
+        audio_output_tokens=mix.get("output_audio_tokens"),
     )
     return total_usd(usage, price)
 

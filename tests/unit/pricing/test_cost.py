@@ -28,6 +28,7 @@ SONNET = Price(
     estimated=False,
 )
 REASONER = replace(SONNET, cache_read_pico=None, cache_write_pico=None, reasoning_pico=20_000_000)
+SPEAKER = replace(SONNET, audio_input_pico=40_000_000, audio_output_pico=80_000_000)
 EMBEDDING = replace(SONNET, output_pico=None, cache_read_pico=None, cache_write_pico=None)
 
 amounts = st.none() | st.integers(0, MAX_PICO)
@@ -40,9 +41,11 @@ prices: st.SearchStrategy[Price] = st.builds(
     cache_read_pico=amounts,
     cache_write_pico=amounts,
     reasoning_pico=amounts,
+    audio_input_pico=amounts,
+    audio_output_pico=amounts,
     request_pico=st.integers(0, MAX_PICO),
 )
-usages = st.builds(Usage, counts, counts, counts, counts, counts)
+usages = st.builds(Usage, counts, counts, counts, counts, counts, counts, counts)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,9 @@ usages = st.builds(Usage, counts, counts, counts, counts, counts)
         (Usage(1000, 0, cached_input_tokens=400), REASONER, "0.003"),
         (Usage(1000, 500, reasoning_tokens=200), SONNET, "0.0105"),
         (Usage(1000, 500, reasoning_tokens=200), REASONER, "0.0115"),
+        (Usage(1000, 500, audio_input_tokens=400, audio_output_tokens=100), SONNET, "0.0105"),
+        (Usage(1000, 500, audio_input_tokens=400, audio_output_tokens=100), SPEAKER, "0.0318"),
+        (Usage(1000, 0, cached_input_tokens=500, audio_input_tokens=400), SPEAKER, "0.01645"),
         # A part that exceeds its whole is charged, and nothing of the whole is left.
         (Usage(100, 0, cached_input_tokens=400), SONNET, "0.00012"),
         (Usage(0, 100, reasoning_tokens=400), REASONER, "0.008"),
@@ -104,13 +110,14 @@ def test_a_cost_is_never_negative_and_fits_its_column(usage: Usage, price: Price
 @given(usages, prices)
 def test_no_token_is_counted_twice(usage: Usage, price: Price) -> None:
     tokens = dict.fromkeys(Kind, 0) | {line.kind: line.quantity for line in lines_of(usage, price)}
-    parts = (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0)
+    parts = (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0) + (usage.audio_input_tokens or 0)
+    spoken = (usage.reasoning_tokens or 0) + (usage.audio_output_tokens or 0)
 
-    counted = tokens[Kind.INPUT] + tokens[Kind.CACHED_INPUT] + tokens[Kind.CACHE_WRITE]
-    answered = tokens[Kind.OUTPUT] + tokens[Kind.REASONING]
+    counted = tokens[Kind.INPUT] + tokens[Kind.CACHED_INPUT] + tokens[Kind.CACHE_WRITE] + tokens[Kind.AUDIO_INPUT]
+    answered = tokens[Kind.OUTPUT] + tokens[Kind.REASONING] + tokens[Kind.AUDIO_OUTPUT]
 
     assert (usage.input_tokens or 0) <= counted <= max(usage.input_tokens or 0, parts)
-    assert (usage.output_tokens or 0) <= answered <= max(usage.output_tokens or 0, usage.reasoning_tokens or 0)
+    assert (usage.output_tokens or 0) <= answered <= max(usage.output_tokens or 0, spoken)
 
 
 @given(prices, st.integers(0, MAX_TOKENS), st.integers(0, MAX_TOKENS), st.integers(0, MAX_TOKENS))

@@ -51,6 +51,8 @@ def _offers(number: int, model: Model) -> list[Offer]:
             cache_read_pico=pico(rates.cache_read),
             cache_write_pico=pico(rates.cache_write),
             reasoning_pico=pico(rates.reasoning),
+            audio_input_pico=pico(rates.audio_input),
+            audio_output_pico=pico(rates.audio_output),
         )
         for above, rates in {0: model.rates, **model.tiers}.items()
     ]

@@ -1,0 +1,53 @@
+"""Parts of a run's tokens in its metadata."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.fields import MAX_COUNT
+from runtally.ingest.usage import NOTHING, Parts, parts_of
+
+CHAT = {
+    "prompt_tokens": 20,
+    "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 6},
+    "completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 7, "accepted_prediction_tokens": 0},
+}
+RESPONSES = {"input_tokens_details": {"cached_tokens": 4}, "output_tokens_details": {"reasoning_tokens": 3}}
+REALTIME = {
+    "input_token_details": {"cached_tokens": 9, "audio_tokens": 8, "cached_tokens_details": {"audio_tokens": 5}},
+    "output_token_details": {"text_tokens": 1, "audio_tokens": 7},
+}
+ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 2000, "cache_creation_input_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("usage", "parts"),
+    [
+        (CHAT, Parts(cached_input=4, reasoning=3, audio_input=6, audio_output=7)),
+        (RESPONSES, Parts(cached_input=4, reasoning=3)),
+        # What was cached of the audio is charged as cached.
+        (REALTIME, Parts(cached_input=9, audio_input=3, audio_output=7)),
+        # Its cached tokens are none of its input tokens.
+        (ANTHROPIC, NOTHING),
+    ],
+    ids=["chat", "responses", "realtime", "anthropic"],
+)
+def test_parts_are_read_as_each_interface_names_them(usage: dict[str, object], parts: Parts) -> None:
+    assert parts_of({"usage": usage}) == parts
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "4", None, MAX_COUNT + 1, [4]], ids=repr)
+def test_what_is_no_count_is_as_if_it_were_not(value: object) -> None:
+    assert parts_of({"usage": {"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}}) == NOTHING
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*CHAT, *REALTIME, "usage"]), inner),
+    max_leaves=6,
+)
+
+
+@given(st.none() | st.dictionaries(st.sampled_from(["usage", "user"]), json))
+def test_nothing_that_may_stand_there_breaks_it(metadata: dict[str, object] | None) -> None:
+    assert all(part is None or 0 <= part <= MAX_COUNT for part in parts_of(metadata))
