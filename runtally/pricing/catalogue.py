@@ -20,7 +20,7 @@ from runtally.errors import CatalogueUnreadable
 from runtally.models.price import PriceSource
 from runtally.pricing import catalogue_queries as queries
 from runtally.pricing.catalogue_diff import Difference, differences_of
-from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.catalogue_entry import CatalogueEntry, CheckedDay
 from runtally.pricing.catalogue_queries import KnownEntry
 from runtally.pricing.overlap import Taken
 
@@ -102,7 +102,11 @@ async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now
 
 async def compare(connection: Connection) -> tuple[Difference, ...]:
     """The registry beside the installed catalogue. Raises `CatalogueUnreadable`."""
-    return differences_of(await read_catalogue(), await queries.select_known(connection))
+    lines = await _exported()
+    day, entry = msgspec.json.Decoder(CheckedDay), msgspec.json.Decoder(CatalogueEntry)
+    days = {one.catalogue_key: one.checked_on for one in map(day.decode, lines)}
+    found = differences_of([entry.decode(line) for line in lines], await queries.select_known(connection))
+    return tuple(replace(one, checked_on=days.get(one.entry.catalogue_key)) for one in found)
 
 
 async def take(connection: Connection, keys: Collection[str], now: datetime) -> SyncReport:
@@ -124,6 +128,11 @@ async def take(connection: Connection, keys: Collection[str], now: datetime) -> 
 
 async def read_catalogue() -> list[CatalogueEntry]:
     """The installed catalogue, read in a process of its own. Raises `CatalogueUnreadable`."""
+    decoder = msgspec.json.Decoder(CatalogueEntry)
+    return [decoder.decode(line) for line in await _exported()]
+
+
+async def _exported() -> list[bytes]:
     process = await asyncio.create_subprocess_exec(
         *EXPORT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -131,8 +140,7 @@ async def read_catalogue() -> list[CatalogueEntry]:
     if process.returncode:
         log.error("price_catalogue_unreadable", output=errors.decode(errors="replace"))
         raise CatalogueUnreadable
-    decoder = msgspec.json.Decoder(CatalogueEntry)
-    return [decoder.decode(line) for line in lines.splitlines()]
+    return lines.splitlines()
 
 
 def plan_of(catalogue: Iterable[CatalogueEntry], known: Iterable[KnownEntry], now: datetime) -> Plan:

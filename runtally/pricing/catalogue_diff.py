@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 
 import msgspec
@@ -31,6 +32,8 @@ class Difference:
     after: CatalogueEntry | None
     kept_for: int | None = None
     """The admin's entry that it would be in the way of; then it is not taken."""
+    checked_on: date | None = None
+    """When the catalogue's keepers last checked it, where they say so."""
 
     @property
     def entry(self) -> CatalogueEntry:

@@ -49,6 +49,19 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
         )
 
 
+class ExportedEntry(CatalogueEntry, kw_only=True, frozen=True):
+    """As the catalogue's process prints it; the day is no part of the row to be."""
+
+    checked_on: date | None = None
+
+
+class CheckedDay(msgspec.Struct, frozen=True):
+    """When somebody looked whether the price is right, where the catalogue says so."""
+
+    catalogue_key: str
+    checked_on: date | None = None
+
+
 def key_of(provider: str, model: str, start: date | None, above: int) -> str:
     """The place in the catalogue: `google/gemini-2.5-pro@2025-06-17>200000`, the parts after the model only if set."""
     return f"{provider}/{model}" + (f"@{start.isoformat()}" if start else "") + (f">{above}" if above else "")

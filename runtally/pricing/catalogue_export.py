@@ -7,13 +7,14 @@ module, nor `catalogue_patterns` and `catalogue_prices`.
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 
 import msgspec
 from genai_prices.data import providers
 
 from runtally.models.price import Match
-from runtally.pricing.catalogue_entry import CatalogueEntry, key_of
+from runtally.pricing.catalogue_entry import CatalogueEntry, ExportedEntry, key_of
 from runtally.pricing.catalogue_history import HISTORY
 from runtally.pricing.catalogue_patterns import names_and_pattern
 from runtally.pricing.catalogue_prices import Period, periods_of
@@ -26,6 +27,10 @@ _MORE_NAMES = {
     ("google", "gemma-3"): ("gemma-3-1b-it", "gemma-3-4b-it", "gemma-3-12b-it", "gemma-3-27b-it"),
     ("google", "gemma-3n"): ("gemma-3n-e2b-it", "gemma-3n-e4b-it"),
 }
+
+
+# The catalogue has no field for it; only some of its comments tell.
+_CHECKED = re.compile(r"(?:checked|verified|confirmed)\b[^.;]{0,60}?\b(20\d\d-\d\d-\d\d)\b", re.IGNORECASE)
 
 
 def entries() -> Iterator[CatalogueEntry]:
@@ -42,9 +47,20 @@ def entries() -> Iterator[CatalogueEntry]:
                 pattern = "|".join((pattern, *map(re.escape, more)))
             fresh = tuple(name for name in dict.fromkeys(map(str.lower, names)) if name not in taken)
             taken.update(fresh)
+            checked_on = checked_day(model.price_comments) or checked_day(provider.price_comments)
             for period in periods_of(provider.id, model):
-                yield from _entries(provider.id, model.id, fresh, pattern, period)
+                for entry in _entries(provider.id, model.id, fresh, pattern, period):
+                    yield ExportedEntry(**msgspec.structs.asdict(entry), checked_on=checked_on)
     yield from HISTORY
+
+
+def checked_day(comment: str | None) -> date | None:
+    """The latest day on which somebody checked the price, if the comment tells one."""
+    days = []
+    for text in _CHECKED.findall(comment or ""):
+        with suppress(ValueError):
+            days.append(date.fromisoformat(text))
+    return max(days, default=None)
 
 
 def _entries(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from importlib.metadata import version
 from typing import ClassVar
@@ -42,6 +42,8 @@ class Item:
     key: str
     name: str
     fields: tuple[tuple[str, str, str], ...]
+    checked: str
+    """When the catalogue's keepers checked it, if they say so."""
     kept_for_url: str | None
     """The admin's entry that it is left out for."""
 
@@ -116,6 +118,7 @@ def _items(found: Iterable[Difference]) -> Iterable[Item]:
             key=one.entry.catalogue_key,
             name=" · ".join((f"{one.entry.provider} {one.entry.model}", *_scope(one.entry))),
             fields=tuple(_fields(one)),
+            checked=f"checked on {day(datetime.combine(one.checked_on, time(), UTC))}" if one.checked_on else "",
             kept_for_url=url_for("price.price", entry_id=one.kept_for) if one.kept_for else None,
         )
 

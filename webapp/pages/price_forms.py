@@ -16,6 +16,7 @@ from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries
 from runtally.pricing.draft import FIELDS, Draft, read_draft
 from webapp.form import Form, sent_form
+from webapp.pages.price_covered import CoveredModels, covered_models
 from webapp.pages.price_frame import PricesFrame, prices_frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
@@ -57,6 +58,7 @@ class PriceFormPage(Page):
     back_url: str
     form: Form
     projects: tuple[tuple[str, str], ...]
+    covered: CoveredModels
     in_the_way_url: str | None = None
     """The entry that the form cannot be saved for."""
     matches: tuple[tuple[str, str], ...] = MATCHES
@@ -163,4 +165,5 @@ async def _page(session: AsyncSession, act: Act, entry: PriceEntry | None, form:
         back_url=back_url,
         form=form,
         projects=(("", "All projects"), *((one, one) for one in ids)),
+        covered=await covered_models({name: form.value(name) for name in FIELDS}),
     )

@@ -170,9 +170,9 @@ def _row(one: Supposition, would: Decimal, longest: Decimal) -> SupposedRow:
 
 
 def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
-    longest = max(cost, would)
+    """Without bars: beside those of the models they would have to be as long as all of these."""
     amounts = formats.money(cost), formats.money(would), _change(cost, would)
-    return SupposedRow("", "All", formats.count(runs), *amounts, _length(cost, longest), _length(would, longest))
+    return SupposedRow("", "All", formats.count(runs), *amounts, 0, 0)
 
 
 def _change(before: Decimal, after: Decimal) -> str:

@@ -28,6 +28,7 @@ from genai_prices.types import (
 
 from runtally.models.price import Match
 from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.catalogue_export import checked_day
 from runtally.pricing.catalogue_patterns import names_and_pattern
 from runtally.pricing.catalogue_prices import BILLED_APART, FREE, VARIES_BY_HOUR, Period, periods_of
 
@@ -206,3 +207,17 @@ def test_no_process_but_the_export_loads_the_package() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603  # Our own text.
+
+
+@pytest.mark.parametrize(
+    ("comment", "day"),
+    [
+        ("Prices checked against https://example.com/docs on 2026-08-25.", date(2026, 8, 25)),
+        ("No longer listed (checked 2026-10-09); verified again 2026-10-31.", date(2026, 10, 31)),
+        ("Launched on Bedrock 2026-09-18.", None),
+        ("Checked on 2026-02-31.", None),
+        (None, None),
+    ],
+)
+def test_the_day_of_a_check_is_read_where_a_comment_tells_it(comment: str | None, day: date | None) -> None:
+    assert checked_day(comment) == day

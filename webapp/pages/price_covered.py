@@ -1,0 +1,76 @@
+"""Which models in use a price would fit: below its form, anew while it is typed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from runtally.models.price import Match
+from runtally.pricing import registry
+from runtally.pricing.covered import Names, covered_by
+from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN
+from runtally.pricing.queries import select_used_models
+from webapp import formats
+from webapp.rendering import Page, render
+from webapp.security import admin
+
+SHOWN = 12
+
+blueprint = Blueprint("price_covered", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredModels:
+    """In a sentence, and some of them by name with their runs."""
+
+    sentence: str
+    models: tuple[tuple[str, str], ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredPage(Page):
+    """The part of the form that says what it fits."""
+
+    template: ClassVar[str] = "prices/_covered.html"
+    fragment: ClassVar[str] = "prices/_covered.html"
+
+    covered: CoveredModels
+
+
+@blueprint.get("/admin/prices/covered")
+@admin
+async def covered() -> ResponseReturnValue:
+    """What the names and the pattern in the query fit, of the models in use."""
+    return await render(CoveredPage(await covered_models(request.args)))
+
+
+async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
+    names = _names(sent)
+    if not names.provider or not (names.model or names.pattern):
+        return CoveredModels("Which models in use it fits stands here once it has a provider and a model.")
+    async with services().database.connection() as connection:
+        used = await select_used_models(connection, services().clock() - registry.USED_WITHIN)
+    found = covered_by(names, used)
+    if found is None:
+        return CoveredModels("This is no regular expression.")
+    if not found.seen:
+        return CoveredModels(f"No model of {names.provider} was used in the last 90 days.")
+    return CoveredModels(
+        f"Fits {len(found.models):,} of the {found.seen:,} models of {names.provider} used in the last 90 days"
+        f"{':' if found.models else '.'}",
+        tuple((one.model, f"{formats.count(one.runs)} runs") for one in found.models[:SHOWN]),
+        max(len(found.models) - SHOWN, 0),
+    )
+
+
+def _names(sent: Mapping[str, str]) -> Names:
+    """As the form's own reading, but without complaints: half of it is not written yet."""
+    text = {name: sent.get(name, "").replace("\0", "").strip() for name in ("provider", "model", "aliases", "pattern")}
+    match = Match(sent["match"]) if sent.get("match") in set(Match) else Match.EXACT
+    aliases = tuple(filter(None, (alias.strip() for alias in text["aliases"].split(","))))[:MAX_ALIASES]
+    pattern = None if match is Match.EXACT else text["pattern"][:MAX_PATTERN] or None
+    return Names(text["provider"], text["model"], aliases, match, pattern)
