@@ -1,15 +1,14 @@
 """SQL of what costs are made of: tokens by model, and computed beside reported costs."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
 from runtally.pricing.cost import Usage
 
-SELECT_USAGES = f"""
-  SELECT provider,
+_USED = """provider,
          model,
          sum(runs)::bigint AS runs,
          sum(unpriced)::bigint AS unpriced,
@@ -20,14 +19,27 @@ SELECT_USAGES = f"""
          sum(cache_write_tokens)::bigint AS cache_write_tokens,
          sum(reasoning_tokens)::bigint AS reasoning_tokens,
          sum(audio_input_tokens)::bigint AS audio_input_tokens,
-         sum(audio_output_tokens)::bigint AS audio_output_tokens
-    FROM rollups
+         sum(audio_output_tokens)::bigint AS audio_output_tokens"""
+_SINCE = f"""rollups
    WHERE project_id = $1
      AND grain = {GRAINS[-1].minutes}
-     AND bucket >= $2
+     AND bucket >= $2"""
+
+SELECT_USAGES = f"""
+  SELECT {_USED}
+    FROM {_SINCE}
 GROUP BY provider, model
   HAVING sum(runs) > 0
 ORDER BY cost_usd DESC, runs DESC, provider, model
+"""  # noqa: S608  # Constants of the declaration.
+
+SELECT_DAILY_USAGES = f"""
+  SELECT date_trunc('day', bucket AT TIME ZONE 'UTC')::date AS day,
+         {_USED}
+    FROM {_SINCE}
+GROUP BY day, provider, model
+  HAVING sum(runs) > 0
+ORDER BY day, provider, model
 """  # noqa: S608  # Constants of the declaration.
 
 # No rollup has reported costs, so it is read from the runs, and from not too many of them.
@@ -84,6 +96,16 @@ async def select_usages(connection: Connection, project_id: str, since: datetime
         ModelUsage(provider, model, runs, unpriced, cost_usd, Usage(*counts))
         for provider, model, runs, unpriced, cost_usd, *counts in rows
     )
+
+
+async def select_daily_usages(connection: Connection, project_id: str, since: datetime) -> dict[date, list[ModelUsage]]:
+    """The same for each day in UTC that has any."""
+    days: dict[date, list[ModelUsage]] = {}
+    rows = await connection.fetch(SELECT_DAILY_USAGES, project_id, since)
+    for day, provider, model, runs, unpriced, cost_usd, *counts in rows:
+        used = ModelUsage(provider, model, runs, unpriced, cost_usd, Usage(*counts))
+        days.setdefault(day, []).append(used)
+    return days
 
 
 async def select_drifts(connection: Connection, project_id: str, since: datetime, most: int) -> tuple[Drift, ...]:

@@ -15,7 +15,7 @@ from runtally.pricing.repricing import Repricer
 from runtally.services import Services
 from tests.factories import make_price, make_run
 from tests.pages.conftest import Post
-from tests.pages.looking import html_of, text_of
+from tests.pages.looking import PARTIAL, html_of, part_of, text_of
 
 
 @pytest.fixture
@@ -244,3 +244,42 @@ async def finished(repricer: Repricer, reader: Browser, url: str) -> str:
 def app_prices(reader: Browser) -> LivePrices:
     services: Services = reader.app.extensions[EXTENSION]
     return services.prices
+
+
+async def test_a_row_of_the_list_is_corrected_in_place_or_by_the_form_without_javascript(
+    reader: Browser, provider: str
+) -> None:
+    url = await saved(reader, provider)
+    listed = await html_of(reader, f"/admin/prices?q={provider}")
+    assert f'href="{url}/correct"' in listed
+    fields = await part_of(reader, f"{url}/row/edit")
+    assert 'name="input_per_million"' in fields
+
+    wrong = await reader.post(f"{url}/row", form={"input_per_million": "much"}, headers=PARTIAL)
+    right = await reader.post(f"{url}/row", form={"input_per_million": "4"}, headers=PARTIAL)
+    plain = await reader.post(f"{url}/row", form={"input_per_million": "5"})
+
+    assert wrong.status_code == 422
+    assert 'aria-invalid="true"' in await wrong.get_data(as_text=True)
+    row = await right.get_data(as_text=True)
+    assert right.status_code == 200
+    assert row.strip().startswith("<tr")
+    assert "$4.00" in text_of(row)
+    # What was withdrawn meanwhile is corrected no more.
+    assert plain.status_code == 422
+    assert "This price was withdrawn" in text_of(await plain.get_data(as_text=True))
+
+
+async def test_the_form_says_which_models_in_use_a_price_fits(reader: Browser, post: Post, provider: str) -> None:
+    await post(*(make_run(provider=provider, model=model) for model in ("large-1", "large-2", "large-2", "tiny")))
+    query = f"provider={provider}&model=large&match=regex&pattern="
+
+    covered = text_of(await part_of(reader, f"/admin/prices/covered?{query}large-.*"))
+    broken = text_of(await part_of(reader, f"/admin/prices/covered?{query}large-("))
+    exact = text_of(await part_of(reader, f"/admin/prices/covered?provider={provider}&model=TINY"))
+    form = text_of(await html_of(reader, f"/admin/prices/new?provider={provider}&model=huge"))
+
+    assert f"Fits 2 of the 3 models of {provider} used in the last 90 days: large-2 2 runs large-1 1 run" in covered
+    assert "This is no regular expression." in broken
+    assert "Fits 1 of the 3 models" in exact
+    assert "Fits 0 of the 3 models" in form

@@ -8,7 +8,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.metrics.values import Tally
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
-from tests.pages.looking import html_of, text_of
+from tests.pages.looking import Outline, html_of, text_of
 from webapp.pages.kpis import coverage_of
 
 
@@ -48,12 +48,15 @@ async def test_what_if_computes_each_models_tokens_at_another_models_price(
 
     same = text_of(await html_of(reader, url))
     moved = text_of(await html_of(reader, f"{url}?provider=acme&model=acme-large"))
+    plot = Outline(await html_of(reader, f"{url}?provider=acme&model=acme-large")).by_id("what-if-chart-plot")
+    chart = await (await reader.get(str(plot["data-chart-src"]))).get_json()
 
     assert "acme-large acme 1 $3.00 $3.00 $0.00" in same
     assert "1 model has no price there" in same
     # Half a million tokens at $3 and 100,000 at $15, instead of at $2 and $15.
     assert "acme/routed openrouter 1 $2.50 $3.00 +$0.500 (↑20.0%)" in moved
     assert "nobody-knows acme 1 no price $3.00" in moved
+    assert (chart["tips"][-1]["values"], chart["tips"][-1]["previous"]) == (["$5.50"], "$9.00")
 
 
 async def test_what_if_refuses_half_a_model_and_a_time_that_is_none(

@@ -129,6 +129,7 @@ NEEDED = {
     "GET /account": NOBODY_BUT_USERS,
     "GET /charts/<any(cost,runs,errors,latency,tokens):name>.json": Scope.METRICS_READ,
     "GET /charts/budget.json": Scope.METRICS_READ,
+    "GET /charts/what-if.json": Scope.METRICS_READ,
     "GET /experiments": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>/"

@@ -59,10 +59,13 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
         return CoveredModels("This is no regular expression.")
     if not found.seen:
         return CoveredModels(f"No model of {names.provider} was used in the last 90 days.")
+    seen = "1 model" if found.seen == 1 else f"{found.seen:,} models"
     return CoveredModels(
-        f"Fits {len(found.models):,} of the {found.seen:,} models of {names.provider} used in the last 90 days"
+        f"Fits {len(found.models):,} of the {seen} of {names.provider} used in the last 90 days"
         f"{':' if found.models else '.'}",
-        tuple((one.model, f"{formats.count(one.runs)} runs") for one in found.models[:SHOWN]),
+        tuple(
+            (one.model, "1 run" if one.runs == 1 else f"{formats.count(one.runs)} runs") for one in found.models[:SHOWN]
+        ),
         max(len(found.models) - SHOWN, 0),
     )
 

@@ -1,12 +1,12 @@
 """A project's costs: against its budget, supposed (another model, another day's prices), reported beside computed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import ClassVar
 
-from quart import Blueprint, request, url_for
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -14,15 +14,18 @@ from runtally.access import projects
 from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import burn_down_of
 from runtally.budgets.use import BurnDown
-from runtally.errors import Detail, InvalidPrice
+from runtally.errors import Detail, InvalidPrice, NotFound
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
-from runtally.runs.cost_queries import Drift, select_drifts, select_usages
+from runtally.runs.cost_queries import Drift, ModelUsage, select_daily_usages, select_drifts, select_usages
 from runtally.runs.what_if import Supposition, Target, suppose
 from webapp import formats
+from webapp.caching import ASK_FIRST
 from webapp.charts.budget import burn_down
 from webapp.charts.series import Chart
+from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
+from webapp.links import project_asked_for
 from webapp.pages.budget_line import BudgetLine, budget_line
 from webapp.pages.price_frame import day
 from webapp.rendering import Page, render
@@ -73,6 +76,15 @@ class BudgetPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ChartPart:
+    """A chart, and where the browser gets what it draws."""
+
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CostsPage(Page):
     """Burn-down, what if, and drift."""
 
@@ -85,6 +97,7 @@ class CostsPage(Page):
     supposed: str = ""
     rows: tuple[SupposedRow, ...] = ()
     total: SupposedRow | None = None
+    by_day: ChartPart | None = None
     left_out: int = 0
     drifts: tuple[DriftRow, ...] = ()
 
@@ -109,9 +122,47 @@ async def costs(project_id: str) -> ResponseReturnValue:
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
         used = await select_usages(connection, project_id, now - SINCE)
+        by_day = await select_daily_usages(connection, project_id, now - SINCE)
         drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
     supposed = suppose(used, services().prices.book, target, project_id)
-    return await render(replace(_filled(page, supposed, drifts), supposed=_words(target, form)))
+    found = supposed_days(by_day, target, project_id, now)
+    provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
+    src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
+    by_day_part = ChartPart(what_if_by_day(found), src)
+    return await render(replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day_part))
+
+
+@blueprint.get("/charts/what-if.json")
+@signed_in
+async def supposed_chart() -> ResponseReturnValue:
+    """The cost of each of the last 30 days, beside what it would have been."""
+    project_id, now = project_asked_for(request.args), services().clock()
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    target = _target(request.args, now)
+    async with services().database.connection() as connection:
+        by_day = await select_daily_usages(connection, project_id, now - SINCE)
+    drawn = what_if_by_day(supposed_days(by_day, target, project_id, now))
+    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+
+
+def supposed_days(
+    by_day: Mapping[date, Sequence[ModelUsage]], target: Target, project_id: str, now: datetime
+) -> tuple[SupposedDay, ...]:
+    """Every day of the time, of the models that have a price there."""
+    first, book = (now - SINCE).date(), services().prices.book
+    found = []
+    for number in range(SINCE.days + 1):
+        day = first + timedelta(days=number)
+        known = [
+            (one.used.cost_usd, one.would_cost_usd)
+            for one in suppose(by_day.get(day, ()), book, target, project_id)
+            if one.would_cost_usd is not None
+        ]
+        was, would = (sum(amounts, Decimal(0)) for amounts in (zip(*known, strict=True) if known else ((), ())))
+        found.append(SupposedDay(datetime.combine(day, time(), UTC), was, would))
+    return tuple(found)
 
 
 def _budget(budget: BurnDown | None) -> BudgetPart | None:

@@ -1,0 +1,35 @@
+"""Prices where JavaScript saves a page: a row corrected in place, and what a pattern fits while it is typed."""
+
+from playwright.sync_api import Page, expect
+
+from tests.browser_fixtures import Complaints
+from tests.serving import Server
+
+
+def test_a_price_is_corrected_in_its_row(page: Page, story: Server, complaints: Complaints) -> None:
+    complaints.expect("422")
+    page.goto(f"{story.url}/admin/prices/new?provider=in-place&model=m1&input_per_million=3")
+    page.get_by_role("button", name="Save price").click()
+    page.goto(f"{story.url}/admin/prices?q=in-place")
+
+    page.get_by_role("link", name="Edit in-place m1").click()
+    amount = page.get_by_label("Input, US dollars", exact=True)
+    expect(amount).to_be_focused()
+    amount.fill("much")
+    amount.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Give a number of US dollars")
+    amount.fill("4")
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.get_by_role("row", name="m1 in-place")).to_contain_text("$4.00")
+    expect(amount).to_have_count(0)
+
+
+def test_what_a_pattern_fits_is_told_while_it_is_typed(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/admin/prices/new?provider=openai&model=gpt&match=regex&pattern=g")
+    expect(page.locator("#covered")).to_contain_text("Fits 0 of the 1 model of openai")
+
+    page.get_by_label("Prefix or pattern").fill("gpt-.*")
+
+    expect(page.locator("#covered")).to_contain_text("gpt-large")
+    expect(page.get_by_label("Prefix or pattern")).to_have_value("gpt-.*")
