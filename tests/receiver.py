@@ -1,11 +1,13 @@
 """A server that takes documents as a test tells it to: it answers, refuses, or keeps whoever calls waiting."""
 
 import json
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 Reply = int | bytes | None
@@ -59,7 +61,8 @@ class Receiver:
 
 
 @contextmanager
-def running_receiver() -> Iterator[Receiver]:
+def running_receiver(certificate: Path | None = None) -> Iterator[Receiver]:
+    """On 127.0.0.1; with a certificate it speaks HTTPS."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -87,7 +90,11 @@ def running_receiver() -> Iterator[Receiver]:
             """A relay that was killed leaves broken connections."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
+        if certificate:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(certificate)
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        receiver.url = f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

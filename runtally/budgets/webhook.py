@@ -51,6 +51,8 @@ class Webhooks:
             limits=httpx.Limits(max_keepalive_connections=0),
             # A proxy would look the name up itself, and could be led anywhere.
             trust_env=False,
+            # What the environment says of certificates counts nevertheless: SSL_CERT_FILE.
+            verify=httpx.create_ssl_context(),
             headers={"User-Agent": "runtally"},
         )
 

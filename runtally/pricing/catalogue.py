@@ -102,7 +102,7 @@ async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now
 
 async def compare(connection: Connection) -> tuple[Difference, ...]:
     """The registry beside the installed catalogue. Raises `CatalogueUnreadable`."""
-    lines = await _exported()
+    lines = await exported_lines()
     day, entry = msgspec.json.Decoder(CheckedDay), msgspec.json.Decoder(CatalogueEntry)
     days = {one.catalogue_key: one.checked_on for one in map(day.decode, lines)}
     found = differences_of([entry.decode(line) for line in lines], await queries.select_known(connection))
@@ -129,10 +129,11 @@ async def take(connection: Connection, keys: Collection[str], now: datetime) -> 
 async def read_catalogue() -> list[CatalogueEntry]:
     """The installed catalogue, read in a process of its own. Raises `CatalogueUnreadable`."""
     decoder = msgspec.json.Decoder(CatalogueEntry)
-    return [decoder.decode(line) for line in await _exported()]
+    return [decoder.decode(line) for line in await exported_lines()]
 
 
-async def _exported() -> list[bytes]:
+async def exported_lines() -> list[bytes]:
+    """The same as JSON, one `ExportedEntry` a line. Raises `CatalogueUnreadable`."""
     process = await asyncio.create_subprocess_exec(
         *EXPORT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -30,7 +30,7 @@ _MORE_NAMES = {
 
 
 # The catalogue has no field for it; only some of its comments tell.
-_CHECKED = re.compile(r"(?:checked|verified|confirmed)\b[^.;]{0,60}?\b(20\d\d-\d\d-\d\d)\b", re.IGNORECASE)
+_CHECKED = re.compile(r"(?:checked|verified|confirmed)\b(?:[^.;]|\.(?=\S)){0,60}?\b(20\d\d-\d\d-\d\d)\b", re.IGNORECASE)
 
 
 def entries() -> Iterator[CatalogueEntry]:

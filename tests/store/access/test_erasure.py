@@ -1,26 +1,42 @@
 """Deleting a project, in the database of live runs and in that of the reporting table."""
 
+from datetime import timedelta
+
 import pytest
 
 from runtally.access.erasure import erase_project
 from runtally.audit import OPERATOR
+from runtally.budgets import edit, targets
+from runtally.budgets.message import About
+from runtally.budgets.targets import Rules, Wanted
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
 from runtally.ingest.queries import insert_runs
+from runtally.models.alert import TargetKind
 from runtally.reporting.queries import upsert_reported
 from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
 
-TABLES = ("projects", "runs", "rollups", "outbox", "reporting_runs")
+OWN = ("budgets", "alerts", "alert_targets", "alert_deliveries")
+TABLES = ("projects", "runs", "rollups", "outbox", "reporting_runs", *OWN)
 
 
 async def fill(database: Database, *project_ids: str) -> None:
-    """A run of each, live, queued and reported."""
+    """A run of each, live, queued and reported; a budget, and somebody who is told of it."""
     async with database.connection() as connection:
         for project_id in project_ids:
             run = make_stored_run(project_id, "a")
             await insert_runs(connection, [run])
             await upsert_reported(connection, [run], NOW)
+    for project_id in project_ids:
+        async with database.session() as session:
+            await edit.set_budget(session, OPERATOR, project_id, {"amount": "5"}, NOW)
+            wanted = Wanted(TargetKind.WEBHOOK, "https://example.com/", of_unusual_cost=True)
+            rules = Rules(has_mail=False, allow_private=False)
+            target = await targets.add(session, OPERATOR, project_id, wanted, rules, NOW)
+            # Never due, so that no worker of another test sends it.
+            later = NOW + timedelta(days=3650)
+            await targets.send_test(session, OPERATOR, target, About(project_id, project_id, None), later)
 
 
 async def count(connection: Connection, table: str, project_id: str) -> int:

@@ -104,6 +104,28 @@ async def test_a_webhook_is_signed_and_a_refused_one_comes_again_with_the_same_i
     assert (done.answer, done.attempts, done.delivered_at) == ("HTTP 202", 2, clock.now)
 
 
+async def test_a_certificate_must_be_the_names_although_its_address_is_connected_to(
+    project: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_receiver(CERTIFICATE) as receiver:
+        by_name = await add(project, clock, TargetKind.WEBHOOK, receiver.url.replace("127.0.0.1", "localhost"))
+        async with courier(project, clock) as one:
+            await one.work()
+            assert (await delivery(project)).answer == "cannot connect"
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        clock.advance(timedelta(seconds=30))
+        async with courier(project, clock) as one:
+            await one.work()
+            assert (await delivery(project)).answer == "HTTP 200"
+            async with project.session() as session:
+                await targets.remove(session, OPERATOR, await targets.found(session, "p", by_name.id))
+            await add(project, clock, TargetKind.WEBHOOK, receiver.url)
+            await one.work()
+
+    assert (await delivery(project)).answer == "cannot connect"
+    assert len(receiver.bodies) == 1
+
+
 async def test_what_is_never_taken_is_given_up_and_can_be_tried_again(project: Database, clock: SteppedClock) -> None:
     with running_receiver() as receiver:
         # A redirect could lead anywhere, and is not followed.

@@ -1,7 +1,9 @@
 """Prices as a file, and the catalogue in parts: what is shown beforehand is what is done."""
 
+from datetime import date
 from unittest.mock import AsyncMock
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -77,7 +79,9 @@ def test_what_is_no_such_file_is_refused(text: str) -> None:
 def newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalogue with one price changed, one new and one dropped."""
     new = replace(ENTRY, model="new", aliases=(), catalogue_key="globex/new")
-    monkeypatch.setattr(catalogue, "read_catalogue", AsyncMock(return_value=[DEARER, PATTERN, new]))
+    lines = [msgspec.json.encode(entry) for entry in (DEARER, PATTERN, new)]
+    lines[0] = lines[0][:-1] + b',"checked_on":"2026-10-09"}'
+    monkeypatch.setattr(catalogue, "exported_lines", AsyncMock(return_value=lines))
 
 
 async def test_the_catalogue_is_compared_before_it_is_taken(own_connection: Connection, newer: None) -> None:
@@ -85,6 +89,7 @@ async def test_the_catalogue_is_compared_before_it_is_taken(own_connection: Conn
 
     changed, new, vanished = await compare(own_connection)
 
+    assert (changed.checked_on, new.checked_on) == (date(2026, 10, 9), None)
     assert (changed.kind, new.kind, vanished.kind) == (Kind.CHANGED, Kind.NEW, Kind.VANISHED)
     assert [(name, str(before), str(after)) for name, before, after in changed.fields] == [
         ("input_per_million", "3.000000", "4")
