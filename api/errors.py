@@ -38,6 +38,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidName: 422,
     errors.InvalidBudget: 422,
     errors.InvalidAlertTarget: 422,
+    errors.InvalidRetention: 422,
     errors.InvalidPrice: 422,
     errors.OverlappingPrice: 422,
     errors.InvalidScope: 422,

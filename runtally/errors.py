@@ -92,6 +92,11 @@ class InvalidName(RuntallyError):
     message = "Give a name that is not blank."
 
 
+class InvalidRetention(RuntallyError):
+    code = "invalid_retention"
+    message = "Give a number of days, or keep runs for ever."
+
+
 class InvalidUser(RuntallyError):
     code = "invalid_user"
     message = "Correct what is listed in details; nothing was changed."

@@ -21,6 +21,8 @@ from runtally.jobs.registry import (
     prune_job,
     relay_job,
     repricing_job,
+    retention_job,
+    rules_job,
     sweep_job,
     unpriced_job,
     watch_job,
@@ -32,6 +34,8 @@ from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.push import Pusher
 from runtally.reporting.relay import Relay
 from runtally.reporting.sync import ReportingSync
+from runtally.retention.dropping import Dropper
+from runtally.retention.rules import LiveRetention
 from runtally.settings import RelayMode, Settings
 
 
@@ -69,11 +73,21 @@ class Services:
             # A run that comes at once is priced; what is wrong is logged by the job, which tries again.
             with suppress(Exception):
                 await prices.refresh()
+            retention = LiveRetention(database, settings.retention_days)
+            with suppress(Exception):
+                await retention.refresh()
             unpriced = UnpricedRuns(database, prices, clock, queued=bool(settings.service_sync_sign))
             repricer = Repricer(database, prices, clock, queued=bool(settings.service_sync_sign))
-            jobs = [prune_job(database, clock), prices_job(prices), unpriced_job(unpriced), repricing_job(repricer)]
+            jobs = [
+                prune_job(database, clock),
+                prices_job(prices),
+                unpriced_job(unpriced),
+                repricing_job(repricer),
+                rules_job(retention),
+                retention_job(Dropper(database, settings.retention_days, clock)),
+            ]
             async with running(jobs if redis_url else [*jobs, sweep_job(database)]):
-                ingest = Ingest(writer, prices, settings, clock)
+                ingest = Ingest(writer, prices, retention, settings, clock)
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
                 yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())

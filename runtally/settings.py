@@ -161,6 +161,13 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         5 * 1024 * 1024, ge=1024, description="Largest request body in bytes, also after gzip inflation."
     )
+    retention_days: int | None = Field(
+        None,
+        ge=31,
+        le=3650,
+        description="Days that live runs are kept in projects that say nothing else; without it for ever. Sums and the "
+        "reporting table are kept.",
+    )
     privacy_mode: PrivacyMode = Field(
         PrivacyMode.DEFAULT,
         description="`default` drops prompts, completions and content in metadata; `strict` drops promptPreview too; "

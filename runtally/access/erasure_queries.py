@@ -1,8 +1,11 @@
 """SQL of projects beyond what the models say."""
 
+from datetime import datetime
+
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.rollups.rolling import GRAIN_ROWS, READ, rolling
+from runtally.models.rollup import EVERYTHING
+from runtally.rollups.rolling import GRAIN_ROWS, KEY, ON_SAME_CELL, ON_SAME_SKETCH, READ, SUMS, rolling
 
 ERASE_RUNS = f"""
 WITH erased AS (
@@ -14,6 +17,37 @@ WITH erased AS (
 SELECT count(*)
   FROM erased
 """  # noqa: S608  # Names of the declaration.
+
+# What was added up of runs that were dropped since: taken out of the sums over all projects. Nobody adds to it any more.
+_ERASED = """
+WITH erased AS (
+     DELETE FROM {table}
+           USING {grains}
+           WHERE project_id = $1
+             AND grain = minutes
+             AND bucket < $2
+             AND (kept IS NULL OR bucket >= now() - kept)
+       RETURNING {table}.*
+)"""
+ERASE_DROPPED_SKETCHES = f"""{_ERASED.format(table="latency_sketches", grains=GRAIN_ROWS)}
+INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+     SELECT '{EVERYTHING}',
+            grain,
+            bucket,
+            latencies,
+            ARRAY(SELECT -n FROM unnest(counts) WITH ORDINALITY AS each (n, place) ORDER BY place)
+       FROM erased
+      WHERE latencies <> '{{}}'
+   ORDER BY grain, bucket
+{ON_SAME_SKETCH}
+"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+ERASE_DROPPED_CELLS = f"""{_ERASED.format(table="rollups", grains=GRAIN_ROWS)}
+INSERT INTO rollups AS held ({", ".join(KEY)}, {", ".join(SUMS)})
+     SELECT '{EVERYTHING}', grain, bucket, provider, model, {", ".join(f"-{name}" for name in SUMS)}
+       FROM erased
+   ORDER BY grain, bucket, provider, model
+{ON_SAME_CELL}
+"""  # noqa: S608
 
 # What is left of the project's rollups: nothing but zeros, unless runs arrive meanwhile, and buckets nobody reads any more.
 _ERASE_EMPTY = """
@@ -54,6 +88,13 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_CELLS, DELETE_ERASED_QUEUED):
         await connection.exec_driver_sql(statement, (project_id,))
     return int(erased)
+
+
+async def erase_dropped(session: AsyncSession, project_id: str, before: datetime) -> None:
+    """Delete the sums of runs that had been dropped."""
+    connection = await session.connection()
+    for statement in (ERASE_DROPPED_SKETCHES, ERASE_DROPPED_CELLS):
+        await connection.exec_driver_sql(statement, (project_id, before))
 
 
 async def erase_reported(session: AsyncSession, project_id: str) -> None:

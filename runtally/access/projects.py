@@ -8,12 +8,12 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access.erasure_queries import erase_runs
 from runtally.audit import Actor, Change, record
-from runtally.errors import InvalidName, NotFound
+from runtally.errors import InvalidName, InvalidRetention, NotFound
 from runtally.models.alert import Alert, AlertDelivery, AlertTarget
 from runtally.models.budget import Budget
 from runtally.models.experiment import Experiment
 from runtally.models.price import PriceEntry, ProjectDiscount
-from runtally.models.project import ApiKey, Project
+from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
 
 MAX_NAME = 128
 # What belongs to one project alone, beside its runs.
@@ -68,6 +68,22 @@ async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
     if project.archived_at is not None:
         record(session, by, Change("project.restored", project_id, project_id))
     project.archived_at = None
+    session.add(project)
+    return project
+
+
+async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | None) -> Project:
+    """Keep live runs so many days, 0 for ever, or with None as long as the installation says.
+
+    Raises `InvalidRetention` and `NotFound`.
+    """
+    if days not in {None, KEPT_FOR_EVER} and not MIN_RETENTION_DAYS <= days <= MAX_RETENTION_DAYS:
+        raise InvalidRetention(f"Keep runs {MIN_RETENTION_DAYS} to {MAX_RETENTION_DAYS} days, or for ever.")
+    project = await found(session, project_id)
+    if days != project.retention_days:
+        before, after = {"days": project.retention_days}, {"days": days}
+        record(session, by, Change("project.retention_changed", project_id, project_id, before, after))
+    project.retention_days = days
     session.add(project)
     return project
 

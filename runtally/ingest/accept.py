@@ -14,6 +14,7 @@ from runtally.models.run import StoredRun
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import settle
 from runtally.privacy import ContentRule
+from runtally.retention.rules import LiveRetention
 from runtally.settings import Settings
 from runtally.telemetry import count_runs
 
@@ -55,9 +56,12 @@ class Receipt:
 class Ingest:
     """Takes requests in; one per process."""
 
-    def __init__(self, writer: Writer, prices: LivePrices, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, prices: LivePrices, retention: LiveRetention, settings: Settings, clock: Clock
+    ) -> None:
         self._writer = writer
         self._prices = prices
+        self._retention = retention
         self._clock = clock
         self._rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
         self._direct_providers = frozenset(name.casefold() for name in settings.direct_cost_providers)
@@ -88,6 +92,7 @@ class Ingest:
 
     def _normalized(self, request: IngestRequest) -> tuple[list[NormalRun], tuple[RejectedRun, ...]]:
         now = self._clock()
+        since = self._retention.taken_since(request.project_id, now)
         accepted: list[NormalRun] = []
         rejected: list[RejectedRun] = []
         for index, sent in enumerate(request.runs):
@@ -95,6 +100,10 @@ class Ingest:
             whole = sent.rest if isinstance(sent, BadRun) else sent
             try:
                 normal = normalize(whole, request.project_id, now, self._rule) if whole else None
+                if normal and since and normal.run.occurred_at < since:
+                    wrong += (
+                        Detail("timestamp", f"must not be before {since:%Y-%m-%d}: the project keeps no older runs"),
+                    )
             except InvalidPayload as error:
                 wrong += error.details
             if wrong:

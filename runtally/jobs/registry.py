@@ -12,6 +12,8 @@ from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing import Repricer
 from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.relay import Relay
+from runtally.retention.dropping import Dropper
+from runtally.retention.rules import LiveRetention
 from runtally.rollups import upkeep
 
 # A run is in the reporting table about this long after it was stored.
@@ -22,6 +24,10 @@ PRUNE_SECONDS = 3600.0
 PRICES_SECONDS = 1.0
 PRICES_MAX_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
+# A rule that was changed holds about this long after, well before anything is dropped by it.
+RULES_SECONDS = 5.0
+# Days end once a day; what waited for the relay, and a rule that was changed, are seen to sooner.
+RETENTION_SECONDS = 300.0
 WATCH_SECONDS = 60.0
 # Who sends a test waits for it.
 COURIER_SECONDS = 2.0
@@ -78,6 +84,18 @@ def courier_job(courier: Courier) -> Job:
         return await courier.work()
 
     return Job("courier", work, COURIER_SECONDS)
+
+
+def rules_job(retention: LiveRetention) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        await retention.refresh()
+        return False
+
+    return Job("retention rules", work, RULES_SECONDS, RULES_SECONDS)
+
+
+def retention_job(dropper: Dropper) -> Job:
+    return Job("retention", dropper.work, RETENTION_SECONDS, RETENTION_SECONDS)
 
 
 def sweep_job(database: Database) -> Job:

@@ -133,13 +133,22 @@ GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 """  # noqa: S608  # Constants of the declaration.
 
-# First and last run are one short index look-up each for every project; there is no index over the time alone.
-SELECT_PROJECTS = """
+# First and last run are one short index look-up each for every project; there is no index over the time alone. Runs that were
+# dropped are known by the bucket they were in.
+_BUCKET = f"""(SELECT bucket
+            FROM rollups
+           WHERE project_id = projects.id
+             AND grain = {GRAINS[-1].minutes}
+        ORDER BY bucket {{way}}
+           LIMIT 1)"""  # noqa: S608  # Constants of the declaration, here and below.
+SELECT_PROJECTS = f"""
   SELECT projects.id,
          projects.name,
          projects.archived_at IS NOT NULL AS is_archived,
-         first.occurred_at AS first_run_at,
-         last.occurred_at AS last_run_at
+         CASE WHEN dropped_before IS NULL THEN first.occurred_at
+              ELSE {_BUCKET.format(way="ASC")} END AS first_run_at,
+         coalesce(last.occurred_at, {_BUCKET.format(way="DESC")}) AS last_run_at,
+         projects.dropped_before
     FROM projects
          LEFT JOIN LATERAL (SELECT occurred_at
                               FROM runs
@@ -153,6 +162,12 @@ SELECT_PROJECTS = """
                              LIMIT 1) AS last ON TRUE
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
+"""  # noqa: S608
+
+SELECT_DROPPED_BEFORE = """
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)
 """
 
 
@@ -209,6 +224,12 @@ async def select_projects(connection: Connection, project_id: str | None) -> tup
     """All projects, or the one with this id, by name."""
     rows = await connection.fetch(SELECT_PROJECTS, project_id)
     return tuple(KnownProject(**row) for row in rows)
+
+
+async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
+    """Of the project, or the latest of all: only later runs are there one by one."""
+    dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
+    return dropped_before
 
 
 def _parameters(window: Window, project_id: str | None) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.report import Overview, ProjectCell, ProjectReport, ProjectSummary, Ranking, Report, Span
 from runtally.metrics.sketch import Sketch, merged, percentile
 from runtally.metrics.values import Cell, Latency, Metrics, Tally, ranked
-from runtally.metrics.window import Reach, Window
+from runtally.metrics.window import Between, Reach, Window
 
 
 async def read_metrics(
@@ -48,9 +48,19 @@ async def read_rankings(connection: Connection, project_id: str | None) -> tuple
     return Ranking.of((cost.model, cost) for cost in costs), Ranking.of((cost.provider, cost) for cost in costs)
 
 
-async def read_span(connection: Connection, project_id: str | None) -> Span:
-    """Between when there are runs, in this project or, with None, in any."""
-    return Span.of(await queries.select_projects(connection, project_id))
+async def read_span(connection: Connection, project_id: str | None, only: Only = EVERY_RUN) -> Span:
+    """Between when there are runs, in this project or, with None, in any; of `only` some, those that are kept."""
+    projects = await queries.select_projects(connection, project_id)
+    return projects[0].kept_span if only and projects else Span.of(projects)
+
+
+async def readable(connection: Connection, reach: Reach, project_id: str | None) -> Reach:
+    """What can be shown of it, compared with the time before: whole long buckets where runs were dropped since."""
+    if not isinstance(reach, Between):
+        return reach
+    dropped_before = await queries.select_dropped_before(connection, project_id)
+    begins = reach.since - (reach.until - reach.since)
+    return reach.coarse if dropped_before and begins < dropped_before else reach
 
 
 async def project_report(
@@ -62,9 +72,9 @@ async def project_report(
         raise NotFound(
             "There is no such project. A project appears with its first run; check the projectId it is sent."
         )
-    report = await _report(
-        connection, Window.of(range_, now, range_.chart_interval), project_id, Span.of(projects), only
-    )
+    # Some of the runs are compared with the time before only where that has all of them as well.
+    span = projects[0].kept_span if only else Span.of(projects)
+    report = await _report(connection, Window.of(range_, now, range_.chart_interval), project_id, span, only)
     experiments = await queries.select_experiments(connection, report.metrics.window, project_id, only)
     return ProjectReport(projects[0], replace(report, experiments=ranked(experiments.items())))
 

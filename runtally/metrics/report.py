@@ -21,6 +21,14 @@ class KnownProject:
     is_archived: bool
     first_run_at: datetime | None
     last_run_at: datetime | None
+    dropped_before: datetime | None = None
+    """Older runs are known by their sums alone."""
+
+    @property
+    def kept_span(self) -> "Span":
+        """Of the runs that are there one by one."""
+        firsts = [at for at in (self.first_run_at, self.dropped_before) if at]
+        return Span(max(firsts, default=None), self.last_run_at)
 
 
 @dataclass(frozen=True, slots=True)

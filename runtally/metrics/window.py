@@ -66,6 +66,7 @@ _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 
 # So many bars can be told apart.
 _MAX_BARS = 31
 _LONGEST = timedelta(days=731)
+_COARSEST = GRAINS[-1].length
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Between:
     since: datetime
     until: datetime
     """Exclusive."""
+    is_coarse: bool = False
+    """Whether it is read in the longest buckets alone, because there are no single runs any more."""
 
     @classmethod
     def of(cls, since: datetime, until: datetime) -> "Between | None":
@@ -85,6 +88,13 @@ class Between:
         return cls(since - (since - EPOCH) % step, until + (EPOCH - until) % step)
 
     @property
+    def coarse(self) -> "Between":
+        """The longest stored buckets that hold it."""
+        return Between(
+            self.since - (self.since - EPOCH) % _COARSEST, self.until + (EPOCH - self.until) % _COARSEST, is_coarse=True
+        )
+
+    @property
     def length(self) -> timedelta:
         """Of all buckets; the last may reach beyond the end."""
         bar = self.chart_interval
@@ -93,11 +103,13 @@ class Between:
     @property
     def interval(self) -> timedelta:
         """Length of the buckets of a line: shorter than those of bars, but not too many."""
-        return _STEPS[max(0, _STEPS.index(self.chart_interval) - 1)]
+        step = _STEPS[max(0, _STEPS.index(self.chart_interval) - 1)]
+        return max(step, _COARSEST) if self.is_coarse else step
 
     @property
     def chart_interval(self) -> timedelta:
-        return _bar(self.until - self.since)
+        step = _bar(self.until - self.since)
+        return max(step, _COARSEST) if self.is_coarse else step
 
 
 def _bar(length: timedelta) -> timedelta:

@@ -3,10 +3,16 @@
 import uuid
 from datetime import datetime
 
-from sqlalchemy import Index, LargeBinary, Uuid
+from sqlalchemy import Index, Integer, LargeBinary, Uuid
 from sqlmodel import SQLModel
 
 from runtally.models.base import TextArray, Timestamp, column
+
+KEPT_FOR_EVER = 0
+"""In place of a number of days."""
+# Metrics in short buckets over the longest range are counted from the runs.
+MIN_RETENTION_DAYS = 31
+MAX_RETENTION_DAYS = 3650
 
 
 class Project(SQLModel, table=True):
@@ -18,6 +24,12 @@ class Project(SQLModel, table=True):
     name: str = column("Name shown in pages.")
     created_at: datetime = column("When it was first seen (UTC).", Timestamp)
     archived_at: datetime | None = column("Since when it is hidden (UTC).", Timestamp, default=None)
+    retention_days: int | None = column(
+        "Days that its live runs are kept; 0: for ever; empty: as RETENTION_DAYS says.", Integer, default=None
+    )
+    dropped_before: datetime | None = column(
+        "Start of a day (UTC): older live runs were dropped, and their sums are kept.", Timestamp, default=None
+    )
 
 
 class ApiKey(SQLModel, table=True):

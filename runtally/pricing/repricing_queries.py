@@ -54,16 +54,24 @@ ORDER BY id
    LIMIT 1
 """
 
-# Whole buckets, so it may be a few too many; good enough to say how far a walk has come.
+_COUNTED = f"""grain = {GRAINS[-1].minutes}
+           AND ($2::text IS NULL OR provider = $2)
+           AND ($3::text IS NULL OR model = $3)
+           AND ($4::timestamptz IS NULL OR bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes')
+           AND ($5::timestamptz IS NULL OR bucket < $5)"""
+# Whole buckets, so it may be a few too many; good enough to say how far a walk has come. Without those that were dropped.
 SELECT_NUMBER = f"""
-SELECT coalesce(sum(runs), 0)::bigint
-  FROM rollups
- WHERE project_id = coalesce($1::text, '{EVERYTHING}')
-   AND grain = {GRAINS[-1].minutes}
-   AND ($2::text IS NULL OR provider = $2)
-   AND ($3::text IS NULL OR model = $3)
-   AND ($4::timestamptz IS NULL OR bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes')
-   AND ($5::timestamptz IS NULL OR bucket < $5)
+SELECT (SELECT coalesce(sum(runs), 0)
+          FROM rollups
+         WHERE project_id = coalesce($1::text, '{EVERYTHING}')
+           AND {_COUNTED})::bigint
+     - (SELECT coalesce(sum(runs), 0)
+          FROM projects
+          JOIN rollups
+            ON rollups.project_id = projects.id
+           AND bucket < dropped_before
+         WHERE ($1::text IS NULL OR projects.id = $1)
+           AND {_COUNTED})::bigint
 """  # noqa: S608  # Constants of the declaration.
 
 # Runs of before are refused.

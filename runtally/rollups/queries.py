@@ -26,12 +26,16 @@ from runtally.rollups.rolling import (
 _NAMES = ", ".join(SUMS)
 _COARSEST = GRAINS[-1].minutes
 
+# Where live runs were dropped nothing is left to compare with: there the rollups are what they were, for ever. In the same
+# statement, because runs may be dropped at any moment; whole days are, so a stretch has all of its runs or none.
+_IS_LIVE = "$2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')"
+
 # Parameters of all four: project, start and end of whole days, now.
 _SHOULD_BE = f"""
   SELECT minutes AS grain, {bucket_of("quarter", "minutes")} AS bucket, {{columns}}
     FROM (SELECT {bucket_of("occurred_at", FINEST)} AS quarter, {{counted}}
             FROM runs
-           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND {_IS_LIVE}
         GROUP BY {{groups}}) AS counted
          CROSS JOIN {GRAIN_ROWS}
    WHERE kept IS NULL OR {bucket_of("quarter", "minutes")} >= $4::timestamptz - kept"""  # noqa: S608  # Names of the declaration, here and below.
@@ -39,7 +43,7 @@ _KEPT = f"""
   SELECT grain, bucket, {{columns}}
     FROM {{table}} JOIN {GRAIN_ROWS} ON minutes = grain
    WHERE {{projects}} AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""  # noqa: S608
-_IS = _KEPT.replace("{projects}", "project_id = $1")
+_IS = _KEPT.replace("{projects}", f"project_id = $1 AND {_IS_LIVE}")
 # All projects together should be the sum over each.
 _SUM_OF_PROJECTS = _KEPT.replace("{projects}", "project_id <> $1")
 _UNNESTED = "latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)"

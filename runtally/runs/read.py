@@ -88,6 +88,9 @@ async def read_page(connection: Connection, sought: RunFilter, now: datetime, po
 async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals:
     """Exact where rollups know it or there is little to count; else of the newest runs, and it says since when."""
     since = sought.starts_at(now)
+    if sought.project_id is not None:
+        # Rollups know of runs that the list cannot show.
+        since = await read_dropped_before(connection, sought, now) or since
     if set(sought.narrowed) <= _ROLLED_UP and sought.since is None and sought.until is None:
         return await rollup_queries.select_rolled_up_totals(connection, sought, since)
     steps = _steps(sought, COUNT_STEPS)
@@ -99,6 +102,13 @@ async def read_totals(connection: Connection, sought: RunFilter, now: datetime) 
         reached = stretch.end if stretch.end and _lies_within(sought, now, stretch.end) else None
         return replace(totals, reached=reached)
     return totals
+
+
+async def read_dropped_before(connection: Connection, sought: RunFilter, now: datetime) -> datetime | None:
+    """Since when runs are kept, where they are looked for further back."""
+    since = sought.starts_at(now)
+    dropped_before = await rollup_queries.select_dropped_before(connection, sought.project_id)
+    return dropped_before if dropped_before and (since is None or since < dropped_before) else None
 
 
 def totals_of(page: RunPage) -> Totals | None:
@@ -120,7 +130,9 @@ async def read_run(connection: Connection, project_id: str, run_id: str) -> Expl
     """Raises `NotFound`."""
     run = await queries.select_run(connection, project_id, run_id)
     if run is None:
-        raise NotFound("This project has no run with that id; it may have been deleted.")
+        raise NotFound(
+            "This project has no run with that id; it may have been deleted, or be older than runs are kept."
+        )
     if run.price_entry_id is None:
         return ExplainedRun(run, explain(run, None))
     offer = await select_offer(connection, run.price_entry_id)
@@ -131,7 +143,9 @@ async def read_trace(connection: Connection, project_id: str, trace_id: str) -> 
     """Raises `NotFound`."""
     runs = await queries.select_trace(connection, project_id, trace_id, MAX_TRACE_RUNS + 1)
     if not runs:
-        raise NotFound("This project has no run of that trace; it may have been deleted.")
+        raise NotFound(
+            "This project has no run of that trace; it may have been deleted, or be older than runs are kept."
+        )
     return trace_of(trace_id, runs[:MAX_TRACE_RUNS], is_whole=len(runs) <= MAX_TRACE_RUNS)
 
 

@@ -28,6 +28,12 @@ SELECT coalesce(sum(CASE $6::text WHEN 'success' THEN runs - errors - timeouts
    AND ($5::text IS NULL OR model = $5)
 """
 
+SELECT_DROPPED_BEFORE = """
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)
+"""
+
 SELECT_NAMES = f"""
   SELECT DISTINCT provider,
          model
@@ -97,6 +103,12 @@ async def select_rolled_up_totals(connection: Connection, sought: RunFilter, sin
         sought.status,
     )
     return Totals(*row)
+
+
+async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
+    """Of the project, or the latest of all: what was before is in the rollups and not among the runs."""
+    dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
+    return dropped_before
 
 
 async def select_names(connection: Connection, project_id: str | None) -> tuple[tuple[str, str], ...]:

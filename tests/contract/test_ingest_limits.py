@@ -10,6 +10,8 @@ import pytest
 from runtally.db.database import Database
 from tests.assertions import assert_error
 from tests.factories import make_run
+from tests.serving import INGEST_KEY, settings_for
+from webapp.app import create_app
 
 LARGEST_BODY = 5 * 1024 * 1024
 JSON = {"Content-Type": "application/json"}
@@ -183,3 +185,20 @@ async def test_a_field_within_its_constraint_is_accepted(
     response = await client.post("/api/ingest", json=make_run(projectId=project_id) | {field: value})
 
     assert response.status_code == 200, response.text
+
+
+async def test_runs_older_than_the_project_keeps_them_are_refused(database_url: str, project_id: str) -> None:
+    """Else one that is sent again after it was dropped would count twice."""
+    app = create_app(settings_for(database_url, retention_days=31))
+    headers = {"Authorization": f"Bearer {INGEST_KEY}"}
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0)
+    runs = [make_run(timestamp=(today - timedelta(days=31, seconds=late)).isoformat()) for late in (0, 1)]
+    async with app.test_app() as running:
+        client = running.test_client()
+        refused = await client.post("/api/ingest", json={"projectId": project_id, "runs": runs}, headers=headers)
+        taken = await client.post("/api/ingest", json=runs[0] | {"projectId": project_id}, headers=headers)
+
+    assert (refused.status_code, taken.status_code) == (422, 200)
+    [detail] = (await refused.get_json())["error"]["details"]
+    assert detail["path"] == "runs[1].timestamp"
+    assert detail["message"].startswith("must not be before 20")

@@ -134,6 +134,36 @@ async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
     assert "Support &amp; more" in await html_of(member, f"/projects/{project_id}")
 
 
+async def test_how_long_runs_are_kept_is_chosen_and_what_is_gone_is_said(
+    invite: Invite, database: Database, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    refused = [await member.post(f"{url}/retention", form={"days": days}) for days in ("7", "soon")]
+    saved = await member.post(f"{url}/retention", form={"days": "90"})
+    async with database.connection() as connection:
+        await connection.execute("UPDATE projects SET dropped_before = '2026-01-02' WHERE id = $1", project_id)
+        entry = await connection.fetchrow(
+            "SELECT * FROM audit_entries WHERE project_id = $1 ORDER BY id DESC", project_id
+        )
+
+    assert [(one.status_code, "retention-days-error" in await one.get_data(as_text=True)) for one in refused] == [
+        (422, True)
+    ] * 2
+    assert saved.status_code == 303
+    outline = Outline(await html_of(member, url))
+    assert [option["value"] for option in outline.all("option") if "selected" in option and option["value"] == "90"]
+    assert entry
+    assert (entry["action"], entry["after"]) == ("project.retention_changed", {"days": 90})
+    assert "Runs of before 2026-01-02 are dropped." in text_of(await html_of(member, url))
+    old = f"/projects/{project_id}?since=2026-01-01T01:00&until=2026-01-03T02:00"
+    assert "Runs of before 2026-01-02 are no longer kept one by one." in text_of(await html_of(member, old))
+    assert "no longer kept" in text_of(await html_of(member, f"/runs?project={project_id}&range=all"))
+    assert "no longer kept" not in text_of(await html_of(member, f"/runs?project={project_id}"))
+
+
 async def test_a_project_is_archived_and_shown_again(invite: Invite, post: Post, project_id: str) -> None:
     await post()
     member, _ = await invite(Role.MEMBER, project_id)

@@ -20,6 +20,7 @@ COMMANDS = {
     "relay": "webapp.cli.relay:relay",
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",
+    "retention": "webapp.cli.retention:retention",
     "doctor": "webapp.cli.doctor:doctor",
 }
 OUT_OF_REACH = "The database is out of reach: check DATABASE_URL, and that the server runs and lets this machine in."

@@ -10,7 +10,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import burn_down_of
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums
+from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums, readable
 from runtally.metrics.window import Window
 from webapp.caching import ASK_FIRST
 from webapp.charts import series
@@ -30,6 +30,7 @@ async def chart(name: str) -> ResponseReturnValue:
     view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
     async with services().database.snapshot() as connection:
+        view = view.but(range=await readable(connection, view.range, view.project_id))
         drawn = await _read_chart(connection, Metric(name), view, services().clock())
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
@@ -59,7 +60,7 @@ async def _read_chart(connection: Connection, metric: Metric, view: View, now: d
     if metric is Metric.ERRORS:
         return series.errors(await read_sums(connection, fine, view.project_id, view.only))
     sums = await read_sums(connection, window, view.project_id, view.only)
-    earlier, span = window.previous(now), await read_span(connection, view.project_id)
+    earlier, span = window.previous(now), await read_span(connection, view.project_id, view.only)
     before = None
     if span.reaches_back_to(earlier):
         before = await read_sums(connection, earlier, view.project_id, view.only)

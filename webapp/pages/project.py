@@ -1,6 +1,7 @@
 """A project: what it cost, how well it ran, and which models and providers that was."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from quart import Blueprint, request
@@ -10,8 +11,9 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import use_of
 from runtally.metrics.only import EVERY_RUN
-from runtally.metrics.read import project_report
+from runtally.metrics.read import project_report, readable
 from runtally.metrics.report import KnownProject
+from runtally.metrics.window import Window
 from webapp.links import View
 from webapp.pages.budget_line import BudgetLine, budget_line
 from webapp.pages.panel import Panel, overview_name, panel_of
@@ -34,6 +36,8 @@ class ProjectPage(Page):
     overview_url: str
     runs_url: str
     budget: BudgetLine | None
+    dropped_before: datetime | None
+    """Since when there are single runs, where the report reaches further back."""
 
     @property
     def document_title(self) -> str:
@@ -47,6 +51,7 @@ async def project(project_id: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
     async with services().database.snapshot() as connection:
+        view = view.but(range=await readable(connection, view.range, project_id))
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)
     page = ProjectPage(
@@ -56,5 +61,10 @@ async def project(project_id: str) -> ResponseReturnValue:
         overview_url=view.but(project_id=None, only=EVERY_RUN, is_live=False).url,
         runs_url=view.runs_url(),
         budget=budget_line(use) if use else None,
+        dropped_before=_within(found.project.dropped_before, found.report.metrics.window),
     )
     return await render(page)
+
+
+def _within(dropped_before: datetime | None, window: Window) -> datetime | None:
+    return dropped_before if dropped_before and window.start < dropped_before else None

@@ -17,9 +17,9 @@ from runtally.access.scopes import Scope, may
 from runtally.budgets import edit as budgets
 from runtally.budgets.mail import Mailer
 from runtally.budgets.targets import Rules
-from runtally.errors import InvalidName
+from runtally.errors import InvalidName, InvalidRetention
 from runtally.models.budget import Budget
-from runtally.models.project import ApiKey, Project
+from runtally.models.project import KEPT_FOR_EVER, ApiKey, Project
 from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
@@ -36,8 +36,11 @@ SCOPES = (
     (Scope.RUNS_READ, "reads single runs"),
     (Scope.RUNS_WRITE, "sends runs, where the server takes them with project keys"),
 )
+RETENTIONS = (31, 60, 90, 180, 365, 730)
+"""Days that are offered; the command line takes others."""
 KEY_FORM = Form("key", {"scopes": (Scope.METRICS_READ,), "expires": ("90",)})
 NAME_FORM = Form("name")
+RETENTION_FORM = Form("retention")
 DELETE_FORM = Form("delete")
 
 blueprint = Blueprint("project_settings", __name__)
@@ -68,6 +71,40 @@ class ShownKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long runs are kept, as choices, and what that did."""
+
+    choices: tuple[tuple[str, str], ...]
+    chosen: str
+    dropped_before: str | None
+
+    @classmethod
+    def of(cls, project: Project, default_days: int | None) -> "Retention":
+        own = project.retention_days
+        days = sorted({*RETENTIONS, *([own] if own else [])})
+        return cls(
+            choices=(
+                ("", f"Like other projects: {_kept(default_days)}"),
+                *((str(each), _kept(each)) for each in days),
+                (str(KEPT_FOR_EVER), _kept(KEPT_FOR_EVER)),
+            ),
+            chosen="" if own is None else str(own),
+            dropped_before=f"{project.dropped_before:%Y-%m-%d}" if project.dropped_before else None,
+        )
+
+
+def _days(text: str) -> int | None:
+    """Raises `InvalidRetention`."""
+    if text and not text.isdecimal():
+        raise InvalidRetention
+    return int(text) if text else None
+
+
+def _kept(days: int | None) -> str:
+    return f"{days:,} days" if days else "for ever"
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsPage(Page):
     """A project's settings, with what was just made or refused."""
 
@@ -81,6 +118,7 @@ class SettingsPage(Page):
     budget_form: Form
     has_budget: bool
     alerts: AlertsPart
+    retention: Retention
     new: ShownKey | None = None
     key_form: Form = KEY_FORM
     name_form: Form = NAME_FORM
@@ -88,6 +126,7 @@ class SettingsPage(Page):
     scopes: tuple[tuple[str, str, str], ...] = tuple((scope.value, scope.value, meaning) for scope, meaning in SCOPES)
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
+    retention_form: Form = RETENTION_FORM
 
     @property
     def document_title(self) -> str:
@@ -114,6 +153,20 @@ async def rename(project_id: str) -> ResponseReturnValue:
         except InvalidName as error:
             return await render(replace(page, name_form=form.refused(error, "name")), 422)
     return see_other(url_for(".settings", project_id=project_id), said="Name saved.")
+
+
+@blueprint.post(f"{PATH}/retention")
+@project_editor
+async def retain(project_id: str) -> ResponseReturnValue:
+    """Change how long runs are kept."""
+    form = await sent_form("retention")
+    async with services().database.session() as session:
+        page = await settings_page(session, project_id)
+        try:
+            await projects.retain(session, actor(), project_id, _days(form.value("days")))
+        except InvalidRetention as error:
+            return await render(replace(page, retention_form=form.refused(error, "days")), 422)
+    return see_other(url_for(".settings", project_id=project_id), said="Saved. Older runs go within minutes.")
 
 
 @blueprint.post(f"{PATH}/archive")
@@ -162,6 +215,7 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         budget_form=_budget_form(budget),
         has_budget=budget is not None,
         alerts=await alerts_part(session, project_id, alert_rules(), now),
+        retention=Retention.of(project, services().settings.retention_days),
     )
 
 

@@ -1,7 +1,7 @@
 """The run explorer: runs by any filter, page by page, and as a file."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -64,6 +64,8 @@ class Listing:
     stopped: str | None
     """How far the search looked, where it stopped before the page was full."""
     exports: tuple[Choice, ...]
+    dropped: str | None
+    """What is no longer there, where it was looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,11 @@ async def _found(view: RunsView, position: Position) -> RunsPage:
     async with services().database.snapshot() as connection:
         found = await read.read_page(connection, view.sought, now, position)
         totals = read.totals_of(found) or await read.read_totals(connection, view.sought, now)
-        return await _page(connection, view, now, {}, _listing(view, found, totals, now))
+        dropped_before = await read.read_dropped_before(connection, view.sought, now)
+        listing = _listing(view, found, totals, now)
+        if dropped_before:
+            listing = replace(listing, dropped=_dropped(dropped_before, view.sought))
+        return await _page(connection, view, now, {}, listing)
 
 
 async def _page(
@@ -207,7 +213,14 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
         older_url=view.url(Direction.OLDER, found.older) if found.older else None,
         stopped=formats.moment(found.stopped_at) if found.stopped_at else None,
         exports=tuple(Choice(name.upper(), view.export_url(name), is_chosen=False) for name in Format),
+        dropped=None,
     )
+
+
+def _dropped(before: datetime, sought: RunFilter) -> str:
+    if sought.project_id is None:
+        return f"Some projects no longer keep their runs of before {before:%Y-%m-%d}; totals may count them."
+    return f"Runs of before {before:%Y-%m-%d} are no longer kept; what they add up to is on the project's page."
 
 
 def _summary(totals: Totals, now: datetime) -> Summary:

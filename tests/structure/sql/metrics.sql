@@ -196,8 +196,20 @@ ORDER BY 3 DESC, 1, 2
   SELECT projects.id,
          projects.name,
          projects.archived_at IS NOT NULL AS is_archived,
-         first.occurred_at AS first_run_at,
-         last.occurred_at AS last_run_at
+         CASE WHEN dropped_before IS NULL THEN first.occurred_at
+              ELSE (SELECT bucket
+            FROM rollups
+           WHERE project_id = projects.id
+             AND grain = 360
+        ORDER BY bucket ASC
+           LIMIT 1) END AS first_run_at,
+         coalesce(last.occurred_at, (SELECT bucket
+            FROM rollups
+           WHERE project_id = projects.id
+             AND grain = 360
+        ORDER BY bucket DESC
+           LIMIT 1)) AS last_run_at,
+         projects.dropped_before
     FROM projects
          LEFT JOIN LATERAL (SELECT occurred_at
                               FROM runs
@@ -211,3 +223,8 @@ ORDER BY 3 DESC, 1, 2
                              LIMIT 1) AS last ON TRUE
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
+
+-- SELECT_DROPPED_BEFORE
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)

@@ -83,7 +83,8 @@ WITH difference AS (
          coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
          coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
             FROM runs
-           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND $2 >= coalesce((SELECT
+                   dropped_before FROM projects WHERE id = $1), '-infinity')
         GROUP BY 1, 2, 3) AS counted
          CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                  make_interval(days => NULL))) AS grains (minutes, kept)
@@ -95,8 +96,9 @@ WITH difference AS (
           -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
@@ -122,7 +124,8 @@ WITH difference AS (
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
                       count(*) AS n
             FROM runs
-           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND $2 >= coalesce((SELECT
+                   dropped_before FROM projects WHERE id = $1), '-infinity')
         GROUP BY 1, 2) AS counted
          CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                  make_interval(days => NULL))) AS grains (minutes, kept)
@@ -133,8 +136,9 @@ WITH difference AS (
     FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
             make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
             grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
@@ -166,8 +170,9 @@ WITH difference AS (
           -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
@@ -197,8 +202,9 @@ WITH difference AS (
     FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
             make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
             grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
@@ -236,7 +242,8 @@ WITH difference AS (
          coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
          coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
             FROM runs
-           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND $2 >= coalesce((SELECT
+                   dropped_before FROM projects WHERE id = $1), '-infinity')
         GROUP BY 1, 2, 3) AS counted
          CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                  make_interval(days => NULL))) AS grains (minutes, kept)
@@ -248,8 +255,9 @@ WITH difference AS (
           -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
@@ -290,7 +298,8 @@ WITH difference AS (
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
                       count(*) AS n
             FROM runs
-           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND $2 >= coalesce((SELECT
+                   dropped_before FROM projects WHERE id = $1), '-infinity')
         GROUP BY 1, 2) AS counted
          CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                  make_interval(days => NULL))) AS grains (minutes, kept)
@@ -301,8 +310,9 @@ WITH difference AS (
     FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
             make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
             grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
@@ -363,8 +373,9 @@ WITH difference AS (
           -audio_input_tokens, -audio_output_tokens
     FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
             make_interval(days => NULL))) AS grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
 GROUP BY 1, 2, 3, 4
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
@@ -409,8 +420,9 @@ WITH difference AS (
     FROM latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n) JOIN (VALUES (15,
             make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
             grains (minutes, kept) ON minutes = grain
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
-           kept)) AS both_sides
+   WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
+           both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0

@@ -1,0 +1,95 @@
+"""`runtally retention`: list, set, drop."""
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from runtally.access import projects as registry
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.models.project import KEPT_FOR_EVER, Project
+from runtally.retention.dropping import HEARD_SECONDS, Dropper
+from runtally.retention.rules import kept_days
+from runtally.settings import Settings
+from webapp.cli.opening import with_database
+
+_WORDS = {"forever": KEPT_FOR_EVER, "default": None}
+
+
+def _days(_context: click.Context, _parameter: click.Parameter, text: str) -> int | None:
+    if text in _WORDS:
+        return _WORDS[text]
+    if not text.isdecimal():
+        raise click.BadParameter("give a number of days, forever or default.")
+    return int(text)
+
+
+@click.group()
+def retention() -> None:
+    """How long projects keep their live runs. Sums, and what was reported, are kept whatever this says.
+
+    \b
+    Example: runtally retention set support-agent 90
+    """
+
+
+@retention.command("list")
+def list_projects() -> None:
+    """List all projects: how long they keep runs, and since when they have them if older ones were dropped.
+
+    \b
+    Example: runtally retention list
+    """
+
+    async def work(settings: Settings, database: Database) -> list[tuple[Project, int | None]]:
+        async with database.session() as session:
+            found: Sequence[Project] = await registry.listed(session)
+        return [(each, kept_days(each.retention_days, settings.retention_days)) for each in found]
+
+    for project, days in with_database(work):
+        kept = f"{days:,} days" if days else "for ever"
+        source = "" if project.retention_days is not None else "  by RETENTION_DAYS"
+        since = f"  runs since {project.dropped_before:%Y-%m-%d}" if project.dropped_before else ""
+        click.echo(f"{project.id:32}  {kept:10}{since}{source}")
+
+
+@retention.command("set")
+@click.argument("project_id")
+@click.argument("days", callback=_days)
+def set_days(project_id: str, days: int | None) -> None:
+    """Keep the runs of PROJECT_ID so many DAYS, `forever`, or as long as RETENTION_DAYS says: `default`.
+
+    Older runs are dropped within minutes by the service, and there is no way back.
+
+    \b
+    Example: runtally retention set support-agent 90
+    """
+
+    async def work(settings: Settings, database: Database) -> int | None:
+        async with database.session() as session:
+            project = await registry.retain(session, OPERATOR, project_id, days)
+        return kept_days(project.retention_days, settings.retention_days)
+
+    kept = with_database(work)
+    click.echo(f"{project_id} keeps its runs {f'{kept:,} days' if kept else 'for ever'}.")
+
+
+@retention.command()
+def drop() -> None:
+    """Drop what is too old now, as the service does every few minutes. May be run again at any time.
+
+    \b
+    Example: runtally retention drop
+    """
+
+    async def work(settings: Settings, database: Database) -> int:
+        click.echo(f"Waiting {HEARD_SECONDS:.0f} s for every process to hear of it, if there is anything new to drop.")
+        dropper, runs = Dropper(database, settings.retention_days, system_clock), 0
+        async for dropped in dropper.run_pass(asyncio.Event()):
+            runs += dropped.runs
+            click.echo(f"{dropped.project_id}: {dropped.runs:,} runs of before {dropped.before:%Y-%m-%d}")
+        return runs
+
+    click.echo(f"Dropped {with_database(work):,} runs.")
