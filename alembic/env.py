@@ -1,15 +1,14 @@
 """Runs migrations: one at a time, each in a transaction of its own, never waiting long for a lock."""
 
 import asyncio
-import time
 
 from alembic import context
-from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import Connection, event, text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from runtally.db import migrate
-from runtally.db.database import parse_url
+from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.models import metadata
 from runtally.models.reporting import REPORTING
 from runtally.settings import load_settings
@@ -44,14 +43,7 @@ def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _co
 
 
 def _run(connection: Connection) -> None:
-    # Two machines that start at once: the second waits here and then finds nothing to do. It asks again and again,
-    # because a statement that waits is one that CREATE INDEX CONCURRENTLY waits for: a deadlock.
-    while not connection.scalar(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")):
-        connection.commit()
-        time.sleep(LOCK_POLL_SECONDS)
-    connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
-    connection.execute(text(f"SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
-    connection.commit()
+    event.listen(connection, "begin", _limit)
     context.configure(
         connection=connection,
         target_metadata=metadata,
@@ -65,9 +57,29 @@ def _run(connection: Connection) -> None:
         context.run_migrations()
 
 
+def _limit(connection: Connection) -> None:
+    """Of the transaction, not of the session: a pooler hands that on to somebody else."""
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'")
+
+
+async def _take_turn(guard: AsyncConnection) -> None:
+    """Two machines that start at once: the second waits here and then finds nothing to do.
+
+    Its transaction stays open, and does nothing, until the migrations are done. It asks again and again, because a statement
+    that waits is one that CREATE INDEX CONCURRENTLY waits for: a deadlock.
+    """
+    while not await guard.scalar(text(f"SELECT pg_try_advisory_xact_lock({ADVISORY_LOCK})")):
+        await guard.rollback()
+        await asyncio.sleep(LOCK_POLL_SECONDS)
+    await guard.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+
+
 async def _migrate() -> None:
-    engine = create_async_engine(parse_url(_database_url()), poolclass=NullPool)
-    async with engine.connect() as connection:
+    dsn = Dsn.parse(_database_url())
+    engine = create_async_engine(dsn.url, poolclass=NullPool, **dsn.engine_options({"timeout": CONNECT_SECONDS}))
+    async with engine.connect() as guard, engine.connect() as connection:
+        await _take_turn(guard)
         await connection.run_sync(_run)
     await engine.dispose()
 

@@ -35,16 +35,16 @@ class Postgres:
 
     def create(self, name: str, template: str = "template1") -> str:
         """A new database, a copy of the template, and its URL."""
-        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.named(name)
 
     def drop(self, name: str) -> None:
-        self._execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def forget_durability(self) -> None:
         """Nothing here outlives the machine, so nothing waits for its disk."""
-        self._execute("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off")
-        self._execute("SELECT pg_reload_conf()")
+        self.execute("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off")
+        self.execute("SELECT pg_reload_conf()")
 
     def create_migrated(self, name: str, *histories: History) -> str:
         """A new database with the tables of these histories alone, and its URL."""
@@ -53,7 +53,7 @@ class Postgres:
             thread.submit(upgrade, url, *histories).result()
         return url
 
-    def _execute(self, *statements: str) -> None:
+    def execute(self, *statements: str) -> None:
         # A thread of its own: a test's event loop may be running in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, self._execute_each(statements)).result()

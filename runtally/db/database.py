@@ -7,41 +7,29 @@ import re
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import asyncpg
 import msgspec
 import structlog
 from asyncpg.pool import PoolConnectionProxy
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.errors import SettingsError, StoreUnavailable
+from runtally.db.dsn import CONNECT_SECONDS, Dsn
+from runtally.errors import StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 """A connection of the pool; so that nothing but this package and the `queries` modules names the driver."""
 
 POOL_SIZE = 10
-CONNECT_SECONDS = 5.0
 # Longer than any query of ours should take, shorter than a client waits: a stuck database must not hold requests.
 STATEMENT_SECONDS = 30.0
 # For what is done rarely, over very many rows: erasing a project, rebuilding its sums.
 LONG_STATEMENT_SECONDS = 3600.0
-SERVER_SETTINGS = {
-    "application_name": "runtally",
-    # An acknowledged run is on disk, whatever the server's own default is.
-    "synchronous_commit": "on",
-    # How times look as text, which is part of checksums.
-    "timezone": "UTC",
-    "datestyle": "ISO, MDY",
-    # Plans of our short queries cost less than compiling them.
-    "jit": "off",
-}
-
 # Of these each means that the server is away, stops, or takes no more; also `QueryCanceledError`, by its own time-out.
 _OUT_OF_REACH = (
     asyncpg.PostgresConnectionError,
@@ -58,27 +46,7 @@ _CLOSED = re.compile(
     r"|another operation \([1-4]\) is in progress)"
 )
 
-_WRITE = (
-    "write DATABASE_URL and REPORTING_DATABASE_URL as postgresql://user:password@host:5432/name, with %40 for an @ in the "
-    "password."
-)
-
 log = structlog.get_logger()
-
-
-def parse_url(database_url: str) -> URL:
-    """The URL with the asyncpg driver; `postgres://` and `postgresql://` are accepted as well.
-
-    Raises `SettingsError` for anything that is not a Postgres URL, without repeating it: it may hold a password.
-    """
-    try:
-        url = make_url(database_url)
-    # A port that is no number is a ValueError, whose message quotes it: a password with a colon may stand there.
-    except (ArgumentError, ValueError):
-        raise SettingsError("A database URL is not a URL; " + _WRITE) from None
-    if url.get_backend_name() not in {"postgres", "postgresql"}:
-        raise SettingsError("A database URL must be one of Postgres; " + _WRITE)
-    return url.set(drivername="postgresql+asyncpg")
 
 
 @contextmanager
@@ -91,6 +59,8 @@ def _wrapped() -> Iterator[None]:
             raise
         # Its class alone: what drivers say may quote a value.
         log.warning("store_unavailable", cause=type(cause).__qualname__)
+        if isinstance(cause, asyncpg.ProtocolViolationError):
+            log.error("database_refused_settings", todo="if this is PgBouncer, write ?pgbouncer=true after its URL")  # noqa: TRY400  # As above.
         raise StoreUnavailable from error
 
 
@@ -117,15 +87,15 @@ class Database:
 
     def __init__(self, database_url: str, *, statement_seconds: float = STATEMENT_SECONDS) -> None:
         self._database_url = database_url
-        self._url = parse_url(database_url)
-        self._options: dict[str, Any] = {
-            "timeout": CONNECT_SECONDS,
-            "command_timeout": statement_seconds,
-            "server_settings": SERVER_SETTINGS,
-        }
+        self._dsn = Dsn.parse(database_url)
+        self._options = self._dsn.options(statement_seconds)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._engine: AsyncEngine = create_async_engine(
-            self._url, pool_size=2, pool_timeout=CONNECT_SECONDS, pool_pre_ping=True, connect_args=self._options
+            self._dsn.url,
+            pool_size=2,
+            pool_timeout=CONNECT_SECONDS,
+            pool_pre_ping=True,
+            **self._dsn.engine_options(self._options),
         )
 
     async def __aenter__(self) -> Self:
@@ -165,6 +135,18 @@ class Database:
             yield connection
 
     @asynccontextmanager
+    async def durable(self) -> AsyncIterator[Connection]:
+        """A connection for one statement that is on disk when the block ends. Raises `StoreUnavailable`."""
+        if not self._dsn.is_pooled:
+            async with self.connection() as connection:
+                yield connection
+            return
+        # Behind a pooler the session has the server's default, whatever that is.
+        async with self.transaction() as connection:
+            await connection.execute("SET LOCAL synchronous_commit = on")
+            yield connection
+
+    @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
         """A SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
         with _wrapped():
@@ -179,9 +161,8 @@ class Database:
 
     async def _opened(self) -> "asyncpg.Pool[asyncpg.Record]":
         if self._pool is None:
-            dsn = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
             self._pool = asyncpg.create_pool(
-                dsn,
+                self._dsn.text,
                 # Nothing connects before it is needed, so that a database that is away fails a request, not the start.
                 min_size=0,
                 max_size=POOL_SIZE,

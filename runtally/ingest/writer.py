@@ -143,7 +143,7 @@ class Writer:
 
     async def _insert(self, requests: Sequence[_Request]) -> Counter[tuple[str, str]]:
         runs = [run for request in requests for run in request.runs]
-        async with self._database.connection() as connection:
+        async with self._database.durable() as connection:
             return await insert_runs(connection, runs, queued=self._queued)
 
 

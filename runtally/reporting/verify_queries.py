@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
+from runtally.db.cursor import in_chunks
 from runtally.db.database import Connection
 from runtally.db.outbox import queueing
 from runtally.models.run import StoredRun
@@ -135,8 +136,8 @@ async def select_live_of_day(
 ) -> AsyncIterator[dict[str, Fingerprint]]:
     """The live runs of a day by id, in chunks; inside a transaction."""
     start = datetime.combine(day, time(), UTC)
-    cursor = await connection.cursor(SELECT_LIVE_OF_DAY, project_id, start, start + timedelta(days=1))
-    while rows := await cursor.fetch(chunk, timeout=VERIFY_SECONDS):
+    day_of = (project_id, start, start + timedelta(days=1))
+    async for rows in in_chunks(connection, SELECT_LIVE_OF_DAY, *day_of, chunk=chunk, seconds=VERIFY_SECONDS):
         yield {run_id: Fingerprint(version, content) for run_id, version, content in rows}
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import asyncpg
 import msgspec
 
+from runtally.db.cursor import in_chunks
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
 from runtally.runs.conditions import Conditions
@@ -188,8 +189,9 @@ async def select_all(connection: Connection, conditions: Conditions, chunk: int)
     """All runs that match, newest first, in chunks; inside a transaction."""
     # The first rows are wanted soon, so an index is walked rather than everything sorted first.
     await connection.execute("SET LOCAL cursor_tuple_fraction = 0.000001")
-    cursor = await connection.cursor(all_sql(conditions), *conditions.values, timeout=EXPORT_SECONDS)
-    while rows := await cursor.fetch(chunk, timeout=EXPORT_SECONDS):
+    async for rows in in_chunks(
+        connection, all_sql(conditions), *conditions.values, chunk=chunk, seconds=EXPORT_SECONDS
+    ):
         yield [_stored(row) for row in rows]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtally.db.database import parse_url
+from runtally.db.dsn import Dsn
 from runtally.errors import SettingsError
 from runtally.log import described
 from runtally.settings import LogLevel, load_settings
@@ -42,9 +42,19 @@ def test_the_settings_do_not_show_the_passwords_of_urls() -> None:
 )
 def test_a_database_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(SettingsError, match="REPORTING_DATABASE_URL") as caught:
-        parse_url(url)
+        Dsn.parse(url)
 
     assert "hunter2" not in described(caught.value)
+
+
+def test_a_pooler_is_named_by_the_url_and_by_nothing_that_reaches_the_server() -> None:
+    pooled = Dsn.parse("postgres://me:hunter2@db/runtally?sslmode=require&pgbouncer=true")
+
+    assert pooled.is_pooled
+    assert pooled.text == "postgresql://me:hunter2@db/runtally?sslmode=require"
+    assert not Dsn.parse("postgresql://db/runtally").is_pooled
+    with pytest.raises(SettingsError, match="pgbouncer=true"):
+        Dsn.parse("postgresql://db/runtally?pgbouncer=maybe")
 
 
 def test_a_mistyped_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
