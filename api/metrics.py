@@ -133,7 +133,7 @@ async def get_metrics() -> ResponseReturnValue:
     project_id = _project_asked_for()
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
-    async with services().database.connection() as connection:
+    async with services().reading.connection() as connection:
         metrics = await read_points(connection, window, project_id)
     return reply(_answer(metrics))
 

@@ -11,6 +11,7 @@ from runtally.budgets.watch import Watch
 from runtally.budgets.webhook import Webhooks
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database, reporting_database
+from runtally.db.replica import Reader
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
@@ -20,6 +21,7 @@ from runtally.jobs.registry import (
     prices_job,
     prune_job,
     relay_job,
+    replica_job,
     repricing_job,
     retention_job,
     rules_job,
@@ -45,6 +47,9 @@ class Services:
 
     settings: Settings
     database: Database
+    reading: Reader
+    """For what may be a little late: metrics, pages without forms, files."""
+
     prices: LivePrices
     ingest: Ingest
     reporting: ReportingSync
@@ -62,6 +67,7 @@ class Services:
         redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
         async with (
             Database(database_url) as database,
+            Reader.opened(database, settings.read_database_url) as reading,
             reporting_database(settings.reporting_database_url, database) as reporting,
             Limiter.opened(database, redis_url) as limiter,
             _relaying(settings, database, clock),
@@ -85,12 +91,13 @@ class Services:
                 repricing_job(repricer),
                 rules_job(retention),
                 retention_job(Dropper(database, settings.retention_days, clock)),
+                *([replica_job(reading)] if reading.has_replica else []),
             ]
             async with running(jobs if redis_url else [*jobs, sweep_job(database)]):
                 ingest = Ingest(writer, prices, retention, settings, clock)
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
-                yield cls(settings, database, prices, ingest, sync, limiter, verdicts, clock, clock())
+                yield cls(settings, database, reading, prices, ingest, sync, limiter, verdicts, clock, clock())
 
 
 @asynccontextmanager

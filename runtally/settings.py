@@ -97,6 +97,12 @@ class Settings(BaseSettings):
         repr=False,
         description="Postgres 13 or newer. Without it the embedded Postgres is started, with its data in DATA_DIR.",
     )
+    read_database_url: str | None = Field(
+        None,
+        repr=False,
+        description="A replica of DATABASE_URL for metrics, pages and exports; while it is away or more than 10 seconds "
+        "behind, they read DATABASE_URL.",
+    )
     data_dir: Path = Field(
         default_factory=default_data_dir,
         description="Folder of the embedded Postgres and of generated secrets; `.data` in the checkout, or "

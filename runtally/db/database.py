@@ -37,6 +37,8 @@ _OUT_OF_REACH = (
     asyncpg.InsufficientResourcesError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+    # A replica gives a query up that is in the way of what it has to replay; nothing else of ours can end so.
+    asyncpg.SerializationError,
 )
 # The driver's word for a connection that went away under it. It says the same of mistakes of ours, in other words.
 _MAY_BE_CLOSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)

@@ -11,6 +11,13 @@ SELECT current_setting('server_version_num')::integer / 10000 AS major,
        clock_timestamp() AS at
 """
 
+# As numbers: bytes since the beginning.
+SELECT_WRITTEN = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
+# What is no replica, or is none any more, is not behind anybody.
+SELECT_REPLAYED = f"""
+SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint ELSE {2**63 - 1} END
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
@@ -24,3 +31,15 @@ async def select_server(connection: Connection) -> ServerInfo:
     if row is None:
         raise RuntimeError("a SELECT without FROM answered no row")
     return ServerInfo(**row)
+
+
+async def select_written(connection: Connection) -> int:
+    """How far the server has written."""
+    written: int = await connection.fetchval(SELECT_WRITTEN)
+    return written
+
+
+async def select_replayed(connection: Connection) -> int:
+    """How far a replica has come."""
+    replayed: int = await connection.fetchval(SELECT_REPLAYED)
+    return replayed

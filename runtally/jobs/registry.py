@@ -6,6 +6,7 @@ from runtally.budgets.courier import Courier
 from runtally.budgets.watch import Watch
 from runtally.clock import Clock
 from runtally.db.database import Database
+from runtally.db.replica import Reader
 from runtally.jobs.loop import Job
 from runtally.limits.queries import delete_idle
 from runtally.pricing.book import LivePrices
@@ -31,6 +32,7 @@ RETENTION_SECONDS = 300.0
 WATCH_SECONDS = 60.0
 # Who sends a test waits for it.
 COURIER_SECONDS = 2.0
+REPLICA_SECONDS = 1.0
 
 
 def relay_job(relay: Relay) -> Job:
@@ -92,6 +94,14 @@ def rules_job(retention: LiveRetention) -> Job:
         return False
 
     return Job("retention rules", work, RULES_SECONDS, RULES_SECONDS)
+
+
+def replica_job(reading: Reader) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        await reading.check()
+        return False
+
+    return Job("replica", work, REPLICA_SECONDS, REPLICA_SECONDS)
 
 
 def retention_job(dropper: Dropper) -> Job:

@@ -29,7 +29,7 @@ async def chart(name: str) -> ResponseReturnValue:
     """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
     view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, view.project_id))
         drawn = await _read_chart(connection, Metric(name), view, services().clock())
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})

@@ -125,7 +125,7 @@ class Pair:
 async def compare() -> ResponseReturnValue:
     """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
     pair = Pair.parse()
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         found = await verdicts(connection, services().clock(), readable(actor()))
     return await render(await _page(pair, tuple(_option(one) for one in found)))
 
@@ -159,7 +159,7 @@ def _option(judged: Judged) -> Option:
 
 async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:
     since = services().clock() - pair.range.length
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         first, second = [await read_arm(connection, *place, since) for place in places]
     return Comparison(first, second)
 

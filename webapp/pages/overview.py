@@ -110,7 +110,7 @@ async def _overview_page() -> OverviewPage | None:
     """None before the first run."""
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         view = view.but(range=await read.readable(connection, view.range, of_project))
         found = await read.overview(connection, view.range, now, of_project)
         uses = {use.project_id: use for use in await select_uses(connection, now, of_project)}

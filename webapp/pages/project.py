@@ -50,7 +50,7 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, project_id))
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)

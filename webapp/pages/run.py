@@ -104,7 +104,7 @@ class TracePage(Page):
 async def run(project_id: str, run_id: str) -> ResponseReturnValue:
     """What is known of a run, and why it costs what it costs."""
     demand(actor(), Scope.RUNS_READ, project_id)
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         found = await read.read_run(connection, project_id, run_id)
     one = found.run
     page = RunPage(
@@ -126,7 +126,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
 async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     """The runs of a trace as a waterfall, each with its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         found = await read.read_trace(connection, project_id, trace_id)
     page = TracePage(
         trace_id=trace_id,

@@ -114,7 +114,7 @@ async def explorer() -> ResponseReturnValue:
 async def find() -> ResponseReturnValue:
     """The run with the id of the query; where there is none, or more than one, the explorer with what was looked for."""
     run_id = RunFilter.parse({"q": request.args.get("q", "")}).search or ""
-    async with services().database.connection() as connection:
+    async with services().reading.connection() as connection:
         project_ids = await select_projects_of_run(connection, run_id, _open_to(actor()))
     if len(project_ids) == 1:
         return see_other(run_url(project_ids[0], run_id))
@@ -142,7 +142,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
 
 async def _exported(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
     """`opened` are the services: what is streamed is sent when the request is over."""
-    async with opened.database.snapshot() as connection:
+    async with opened.reading.snapshot() as connection:
         async for chunk in export.export(connection, sought, opened.clock(), format_):
             yield chunk
 
@@ -167,14 +167,14 @@ def _open_to(reader: Actor) -> list[str] | None:
 async def _mistaken(errors: Mapping[str, str]) -> Response:
     """The form with what was sent and what is wrong with it, and no runs."""
     view = _view(RunFilter(project_id=project_chosen(request.args)))
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         page = await _page(connection, view, services().clock(), errors, None)
     return await render(page, 422)
 
 
 async def _found(view: RunsView, position: Position) -> RunsPage:
     now = services().clock()
-    async with services().database.snapshot() as connection:
+    async with services().reading.snapshot() as connection:
         found = await read.read_page(connection, view.sought, now, position)
         totals = read.totals_of(found) or await read.read_totals(connection, view.sought, now)
         dropped_before = await read.read_dropped_before(connection, view.sought, now)
