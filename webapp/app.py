@@ -14,7 +14,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
-from webapp import assets, caching, hosts, security, sessions, tracing
+from webapp import assets, bodies, caching, hosts, security, sessions, tracing
 from webapp.express.lane import ExpressLane
 
 
@@ -45,8 +45,10 @@ def create_app(settings: Settings | None = None) -> Quart:
     app.after_request(security.add_headers)
     app.after_request(assets.compress)
     app.after_request(caching.confirm)
+    app.teardown_request(bodies.forget)
     # How Quart takes any ASGI middleware.
-    app.asgi_app = tracing.Tracing(ExpressLane(app.asgi_app, app))  # type: ignore[arg-type, assignment, method-assign]
+    whole = bodies.BodyRoom(app.asgi_app, settings.max_body_bytes)  # type: ignore[arg-type]
+    app.asgi_app = tracing.Tracing(ExpressLane(whole, app))  # type: ignore[assignment, method-assign]
     return app
 
 

@@ -119,7 +119,13 @@ class Database:
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 with CONNECTIONS_IN_USE.track_inprogress():
-                    yield connection
+                    try:
+                        yield connection
+                    except TimeoutError:
+                        # A server that went away without a word leaves them all like that. None is tried again, so that not
+                        # each of them costs somebody as long.
+                        await pool.expire_connections()
+                        raise
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:

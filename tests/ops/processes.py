@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -108,3 +109,21 @@ def children_of(pid: int) -> list[int]:
 def kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, 9)
+
+
+def hang(pid: int) -> list[int]:
+    """Stop a process and all its children, as a disk that hangs does; these are who is to `go_on`."""
+    # The parent first, so that it has no other children by then.
+    os.kill(pid, signal.SIGSTOP)
+    children = children_of(pid)
+    for child in children:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGSTOP)
+    return [*children, pid]
+
+
+def go_on(pids: Iterable[int]) -> None:
+    """Each of them, also when some have ended: one that stays behind may hold a lock that all others wait for."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-import signal
+import resource
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from runtally.db.turn import STUCK_SECONDS
 from runtally.settings import Settings
 from tests.assertions import assert_error
 from tests.factories import make_run
-from tests.ops.processes import answer_of, children_of, server_pid
+from tests.ops.processes import answer_of, go_on, hang, server_pid
 from tests.ops.test_serve import serving
 
 KEY = "k"
@@ -48,16 +48,11 @@ class Busy:
         """It keeps its connections, takes new ones, and answers nobody: as with a disk that hangs."""
         postgres = server_pid(self.data_dir)
         assert postgres
-        # The parent first, so that it has no other children by then.
-        os.kill(postgres, signal.SIGSTOP)
-        family = [postgres, *children_of(postgres)]
-        for pid in family:
-            os.kill(pid, signal.SIGSTOP)
+        family = hang(postgres)
         try:
             yield
         finally:
-            for pid in family:
-                os.kill(pid, signal.SIGCONT)
+            go_on(family)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:
@@ -76,7 +71,8 @@ class Busy:
 
 @pytest.fixture(scope="module")
 def busy(made_once: Path) -> Iterator[Busy]:
-    with serving(made_once, INGEST_API_KEY=KEY, LOG_FORMAT="json") as (process, url):
+    # Nobody reads what it says, and a pipe that is full would stop it.
+    with serving(made_once, INGEST_API_KEY=KEY, LOG_LEVEL="ERROR") as (process, url):
         yield Busy(url, process.pid, made_once)
 
 
@@ -90,8 +86,9 @@ async def post(client: httpx.AsyncClient) -> tuple[httpx.Response, float]:
 async def until_taken(client: httpx.AsyncClient) -> float:
     """Seconds until a run is taken."""
     began = time.monotonic()
-    while not (await post(client))[0].is_success:
-        pass
+    async with asyncio.timeout(40):
+        while not (await post(client))[0].is_success:
+            pass
     return time.monotonic() - began
 
 
@@ -115,18 +112,64 @@ async def test_a_database_that_hangs_costs_nobody_more_than_a_second_and_is_forg
     assert {answer.status_code for answer, _ in waited} <= {200, 503}
 
 
-async def test_five_hundred_idle_connections_and_slow_clients_are_in_nobodys_way(busy: Busy) -> None:
+async def test_two_thousand_idle_connections_and_slow_clients_are_in_nobodys_way(busy: Busy) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with busy.client() as client, AsyncExitStack() as stack:
         await until_taken(client)
         before = busy.resident_bytes()
-        for number in range(500):
-            half = HEAD + b"Content-Length: 5000000\r\n\r\n{" if number % 2 else b""
+        for number in range(2_000):
+            # Nothing, half a head, half a body.
+            half = (b"", b"", HEAD, HEAD + b"Content-Length: 5000000\r\n\r\n{")[number % 4]
             await busy.connected(stack, half)
         answers = [await post(client) for _ in range(20)]
         grown = busy.resident_bytes() - before
 
     assert all(answer.is_success and seconds < 1 for answer, seconds in answers)
-    assert grown < 32 * MIB
+    assert grown < 96 * MIB
+
+
+async def test_bodies_without_an_announced_end_take_no_more_than_there_is_room_for(busy: Busy) -> None:
+    async with busy.client() as client:
+        await until_taken(client)
+        before = busy.resident_bytes()
+        head, piece = HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%b\r\n" % (MIB, b" " * MIB)
+
+        statuses = [
+            status
+            for _ in range(3)
+            for status in await asyncio.gather(*(status_of(busy, head, piece) for _ in range(25)))
+        ]
+        grown = busy.resident_bytes() - before
+        last = await status_of(busy, head, piece)
+
+    # What there was no room for is told to come again, or hung up on while it goes on sending.
+    assert set(statuses) <= {b"413", b"503", b""}
+    assert last == b"413"
+    assert grown < 180 * MIB
+
+
+@pytest.mark.parametrize("piece", [b"x" * MIB, b"X-Another: header\r\n" * 50_000], ids=["one header", "many headers"])
+async def test_a_head_without_end_is_hung_up_on(busy: Busy, piece: bytes) -> None:
+    before = busy.resident_bytes()
+
+    status = await status_of(busy, HEAD + b"X-Long: ", piece)
+
+    assert status in {b"431", b""}
+    assert busy.resident_bytes() - before < 8 * MIB
+
+
+async def status_of(busy: Busy, head: bytes, piece: bytes) -> bytes:
+    """Of the answer to a request that goes on for 8 MiB; nothing if it was hung up on before the answer could be read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", busy.port)
+    with closing(writer), suppress(ConnectionError):
+        writer.write(head)
+        for _ in range(8):
+            writer.write(piece)
+            await writer.drain()
+        async with asyncio.timeout(20):
+            return (await reader.readline())[9:12]
+    return b""
 
 
 async def test_what_is_under_way_at_a_term_signal_is_finished_and_kept(settings: Settings) -> None:

@@ -25,7 +25,8 @@ def serving(
     url = f"http://127.0.0.1:{port}"
     command = [RUNTALLY, "serve", "--provision", "--port", str(port), *flags]
     # Quiet unless something is wrong: requests are told at INFO.
-    with started(command, data_dir, user=None, SERVICE_DEV_MODE="1", LOG_LEVEL="WARNING", **more) as process:
+    settings = {"SERVICE_DEV_MODE": "1", "LOG_LEVEL": "WARNING", **more}
+    with started(command, data_dir, user=None, **settings) as process:
         try:
             until(lambda: process.poll() is not None or is_live(url))
             yield process, url

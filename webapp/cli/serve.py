@@ -4,6 +4,7 @@ import asyncio
 import errno
 import ipaddress
 import os
+import resource
 import signal
 import socket
 import sys
@@ -29,6 +30,7 @@ from runtally.telemetry import sharing
 from webapp.cli.greeting import Greeting
 from webapp.cli.logs import set_up_logs
 from webapp.cli.migrate import bring_up_to_date
+from webapp.cli.protocol import Protocol
 
 BACKLOG = 2048
 # Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
@@ -65,6 +67,7 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
     given = {"host": host, "port": port}
     settings = load_settings(**{name: value for name, value in given.items() if value is not None})
     set_up_logs(settings)
+    _allow_connections()
     check_dev_mode(settings)
     if provision:
         settings = make_secrets(settings)
@@ -177,7 +180,7 @@ def _config(workers: int) -> uvicorn.Config:
         factory=True,
         workers=workers,
         loop="uvloop",
-        http="httptools",
+        http=Protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -188,6 +191,12 @@ def _config(workers: int) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
+
+
+def _allow_connections() -> None:
+    """As many as the system lets us have open; the number that one starts with is for programs that may be old."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) -> None:

@@ -1,6 +1,8 @@
 """What of a driver's errors means that the database is out of reach, and what is a bug."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
@@ -15,6 +17,7 @@ from structlog.testing import LogCapture
 from runtally.db import database as module
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
+from tests.ops.processes import go_on
 from tests.serving import free_port
 
 KILL_ME = "SELECT pg_terminate_backend(pg_backend_pid())"
@@ -73,6 +76,23 @@ async def test_a_statement_without_end_is_out_of_reach_and_a_patient_one_is_not(
 
     async with hasty.patient() as patient:
         await run(patient, SLEEP)
+
+
+async def test_after_one_connection_that_hangs_the_others_are_not_tried(database_url: str) -> None:
+    """As when a server goes away without a word, and another one takes its address."""
+    async with AsyncExitStack() as stack:
+        lonely = await stack.enter_async_context(Database(database_url, statement_seconds=0.5))
+        async with AsyncExitStack() as several:
+            connections = [await several.enter_async_context(lonely.connection()) for _ in range(5)]
+            pids = [await connection.fetchval("SELECT pg_backend_pid()") for connection in connections]
+        stack.callback(go_on, pids)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+
+        with pytest.raises(StoreUnavailable):
+            await by_connection(lonely, "SELECT 1")
+        for _ in range(5):
+            await by_connection(lonely, "SELECT 1")
 
 
 async def test_a_connection_that_closed_between_two_statements_is_out_of_reach(database: Database) -> None:
