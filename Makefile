@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-faults check bench fix docs migration clean
+.PHONY: help setup run demo test test-faults fuzz check bench fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -15,6 +15,8 @@ ARGS ?=
 export ROWS SIZES SHORT FRESH
 # For `make test-faults`: how many of each, and a storm to have again; SHORT=1 for a small one.
 export RUNS FAULTS SEED
+# For `make fuzz`: how long, for each target.
+SECONDS ?= 300
 
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
@@ -37,8 +39,12 @@ demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
 	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
 
-test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 12 faults
+test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults
+
+fuzz: $(VENV)/.synced-fuzz ## Feed ingest and timestamps with made-up bytes, 10 min; SECONDS=60 for each of both
+	@exec $(BIN)/python -m tests.fuzz ingest $(SECONDS)
+	@exec $(BIN)/python -m tests.fuzz timestamps $(SECONDS)
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet
@@ -88,6 +94,10 @@ $(VENV)/.synced: $(BIN)/uv uv.lock
 
 $(VENV)/.synced-dev: $(BIN)/uv uv.lock
 	@$(BIN)/uv sync --locked --quiet --inexact --group dev
+	@touch $@ $(VENV)/.synced
+
+$(VENV)/.synced-fuzz: $(BIN)/uv uv.lock
+	@$(BIN)/uv sync --locked --quiet --inexact --group fuzz
 	@touch $@ $(VENV)/.synced
 
 $(VENV)/.synced-bench: $(BIN)/uv uv.lock

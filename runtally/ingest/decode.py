@@ -103,7 +103,7 @@ def decode_run(raw: bytes | msgspec.Raw) -> DecodedRun:
         raise InvalidJson from None
 
 
-def _diagnosed(raw: bytes | msgspec.Raw) -> BadRun:
+def _diagnosed(raw: bytes | msgspec.Raw) -> DecodedRun:
     try:
         sent = _fields.decode(raw)
     except WRONG:
@@ -111,7 +111,9 @@ def _diagnosed(raw: bytes | msgspec.Raw) -> BadRun:
     details = tuple(wrong_fields(WireRun, sent))
     bad = {detail.path for detail in details}
     rest = _PLACEHOLDERS | {name: value for name, value in sent.items() if name not in bad}
-    return BadRun(details, _run.decode(msgspec.json.encode(rest)))
+    decoded = _run.decode(msgspec.json.encode(rest))
+    # A field that was sent twice, at first wrong: the last one counts, as it does of two that are right.
+    return BadRun(details, decoded) if details else decoded
 
 
 def _decode_batch(raw: msgspec.Raw, max_runs: int) -> list[DecodedRun]:

@@ -19,7 +19,7 @@ class Options:
         is_short = os.environ.get("SHORT") == "1"
         return cls(
             runs=_number("RUNS", 1_000 if is_short else 100_000),
-            faults=_number("FAULTS", 12 if is_short else 200),
+            faults=_number("FAULTS", 15 if is_short else 200),
             seed=_number("SEED", random.SystemRandom().randrange(1_000_000)),
         )
 

@@ -20,6 +20,9 @@ class Fault(StrEnum):
     SERVICE = "the service is killed"
     POSTGRES = "Postgres is killed"
     BACKEND = "a process of Postgres is killed"
+    HANG = "Postgres hangs for a while"
+    RESTART = "all workers are replaced, one after the other"
+    MIGRATE = "the migrations run"
     CUT_REQUEST = "a request is cut half-way"
     LOSE_ANSWER = "an answer is lost"
     CUT_ANSWER = "an answer is cut half-way"
@@ -33,6 +36,9 @@ TURN = (
     Fault.SERVICE,
     Fault.POSTGRES,
     Fault.BACKEND,
+    Fault.HANG,
+    Fault.RESTART,
+    Fault.MIGRATE,
     *(Fault.CUT_REQUEST,) * 2,
     *(Fault.LOSE_ANSWER,) * 2,
     Fault.CUT_ANSWER,

@@ -14,7 +14,7 @@ import httpx
 
 from runtally.db.server import Server
 from tests.documents import SYNC_SECRET
-from tests.ops.processes import RUNTALLY, children_of, environment, is_running, server_pid
+from tests.ops.processes import RUNTALLY, children_of, environment, is_running, server_pid, workers_of
 from tests.serving import INGEST_KEY, free_port
 
 WORKERS = 2
@@ -76,18 +76,24 @@ class Service:
                 await asyncio.sleep(POLL_SECONDS)
         raise TimeoutError(f"no health in {START_SECONDS:.0f} s: {self.log.read_text()[-2_000:]}")
 
+    async def migrate(self) -> None:
+        """As a release does, while the old one serves. Whether it comes through is not the point: what it leaves is."""
+        process = await asyncio.create_subprocess_exec(
+            RUNTALLY,
+            "migrate",
+            env=self.environment,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await process.wait()
+
     def main_process(self) -> list[int]:
         """As all of these: those that could be killed now."""
         return [self._process.pid] if self._process and self._process.poll() is None else []
 
     def workers(self) -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
-            return [
-                child
-                for parent in self.main_process()
-                for child in children_of(parent)
-                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-            ]
+            return [worker for parent in self.main_process() for worker in workers_of(parent)]
         return []
 
     def postgres(self) -> list[int]:

@@ -4,14 +4,17 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.faults.plan import Fault, Strike
 from tests.faults.proxy import Proxy
 from tests.faults.service import POLL_SECONDS, START_SECONDS, Service
+from tests.ops.processes import go_on, hang
 
 # So many runs may be begun beyond the moment of the next fault.
 SLACK = 300
+# Longer than statements may take.
+LONGEST_HANG_SECONDS = 12.0
 
 
 class Storm:
@@ -54,6 +57,17 @@ class Storm:
             await self._changed.wait_for(lambda: self._begun >= runs)
 
     async def _strike(self, strike: Strike) -> None:
+        match strike.fault:
+            case Fault.HANG:
+                await self._hang(strike)
+            case Fault.RESTART:
+                os.kill(await self._one_of(self._service.main_process, strike), signal.SIGHUP)
+            case Fault.MIGRATE:
+                await self._service.migrate()
+            case _:
+                await self._kill_or_spoil(strike)
+
+    async def _kill_or_spoil(self, strike: Strike) -> None:
         victims = {
             Fault.WORKER: self._service.workers,
             Fault.SERVICE: self._service.main_process,
@@ -63,7 +77,17 @@ class Storm:
         if victims is None:
             self._proxy.spoil(strike)
             return
+        os.kill(await self._one_of(victims, strike), signal.SIGKILL)
+
+    async def _one_of(self, victims: Callable[[], list[int]], strike: Strike) -> int:
         # What was killed a moment ago has to be there again first.
         while not (alive := victims()):  # noqa: ASYNC110  # Processes of others set no event.
             await asyncio.sleep(POLL_SECONDS)
-        os.kill(alive[int(strike.fraction * len(alive))], signal.SIGKILL)
+        return alive[int(strike.fraction * len(alive))]
+
+    async def _hang(self, strike: Strike) -> None:
+        family = hang(await self._one_of(self._service.postgres, strike))
+        try:
+            await asyncio.sleep(strike.fraction * LONGEST_HANG_SECONDS)
+        finally:
+            go_on(family)

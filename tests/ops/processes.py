@@ -106,6 +106,11 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
 
 
+def workers_of(pid: int) -> list[int]:
+    """The server processes of a service that has several."""
+    return [child for child in children_of(pid) if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
 def kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, 9)

@@ -37,6 +37,8 @@ BACKLOG = 2048
 SHUTDOWN_SECONDS = 10
 # Longer than a proxy keeps an idle connection, so that it is never closed under a request.
 KEEP_ALIVE_SECONDS = 75
+# Until a worker is up, on a machine that does other things too: a restart that waits no longer gives up.
+WORKER_SECONDS = 30
 INTERRUPTED = 130
 
 
@@ -190,6 +192,7 @@ def _config(workers: int) -> uvicorn.Config:
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=WORKER_SECONDS,
     )
 
 

@@ -1,5 +1,6 @@
 """Timestamps: every form of the contract, and nothing else."""
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -55,6 +56,7 @@ def test_any_text_is_a_moment_in_bounds_or_none(text: str) -> None:
         "0001-01-01T00:00:00+14:00",
         "9999-12-31T23:59:59-14:00",
         "2026-02-30T00:00:00Z",
+        "2025-02-29T00:00:00Z",
         "2026-11-20_10:00:00",
         "2026-11-20\n10:00:00",
         "2026-11-20T10:00:00.Z",
@@ -70,3 +72,24 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_24_hours_ahead_is_the_limit() -> None:
     assert parse_timestamp("2026-11-22T09:30:00Z", NOW) == NOW + MAX_AHEAD
+
+
+def test_the_day_that_only_leap_years_have_is_one() -> None:
+    assert parse_timestamp("2024-02-29T23:59:59.999999Z", NOW) == datetime(2024, 2, 29, 23, 59, 59, 999_999, UTC)
+
+
+def test_the_hour_that_comes_twice_in_autumn_is_told_by_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        first, second, without = (
+            parse_timestamp(f"2026-10-25T02:30:00{offset}", NOW) for offset in ("+02:00", "+01:00", "")
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert first == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert second == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    # Without one it is UTC, wherever the server is.
+    assert without == datetime(2026, 10, 25, 2, 30, tzinfo=UTC)

@@ -1,0 +1,165 @@
+"""Every migration, one after the other, over tables with rows in them: none is lost or changed.
+
+What a step makes is filled after it: two rows of each new table, one with a value in every column and one with as few as
+there can be. A table whose constraints want something in particular says so in `VALUES`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from alembic import command
+from alembic.script import ScriptDirectory
+
+from runtally.clock import system_clock
+from runtally.db.database import Connection, Database
+from runtally.db.migrate import MAIN, REPORTING, History, config, is_current
+from runtally.metrics.read import read_metrics
+from runtally.metrics.window import Between, Window
+from runtally.rollups import upkeep
+from tests.serving import Postgres
+
+HISTORIES = {"main": MAIN, "reporting": REPORTING}
+# Made by the new version itself from the runs, when it finds none.
+MADE_LATER = {"rollups", "latency_sketches"}
+BY_TYPE = {
+    "text": "'{text}'",
+    "character varying": "'{text}'",
+    "boolean": "true",
+    "smallint": "{number}",
+    "integer": "{number}",
+    "bigint": "{number}",
+    "numeric": "{number}.5",
+    "uuid": "'00000000-0000-0000-0000-00000000000{number}'",
+    "bytea": "'\\x0{number}'",
+    "jsonb": "'{{\"number\": {number}.50}}'",
+    "ARRAY": "'{{}}'",
+    "timestamp with time zone": "'2026-0{number}-02T03:04:05.678901Z'",
+}
+# By column, or by table and column.
+VALUES = {
+    "status": "'success'",
+    "cost_source": "'catalog'",
+    "match": "'exact'",
+    "role": "'member'",
+    "project_id": "'p'",
+    "projects.id": "'p'",
+    "effective_to": "NULL",
+    "withdrawn_at": "NULL",
+    "retention_days": "365",
+    "dropped_before": "NULL",
+    "catalogue_key": "NULL",
+    "pattern": "NULL",
+    "source": "'admin'",
+    "max_error_rate": "0.05",
+    "state": "'done'",
+    "sessions.key_id": "NULL",
+    "invitations.user_id": "NULL",
+}
+SECOND_USER = "'00000000-0000-0000-0000-000000000002'"
+# Of the second row: what it has in place of the first one's, or although it might be empty.
+BARE = {"projects.id": "'q'", "sessions.user_id": SECOND_USER, "invitations.user_id": SECOND_USER}
+COLUMNS = """
+  SELECT table_name, column_name, data_type, is_nullable = 'YES' AS may_be_empty
+    FROM information_schema.columns
+    JOIN information_schema.tables USING (table_schema, table_name)
+   WHERE table_schema = 'public'
+     AND table_type = 'BASE TABLE'
+     AND table_name NOT LIKE '%alembic_version'
+     AND is_identity = 'NO'
+ORDER BY table_name, ordinal_position
+"""
+FINGERPRINT = "SELECT count(*) || ' ' || md5(coalesce(string_agg(ROW({columns})::text, '|' ORDER BY ROW({columns})::text), '')) FROM {table}"
+
+Tables = dict[str, list[str]]
+
+
+@pytest.fixture
+async def connection(postgres: Postgres) -> AsyncIterator[Connection]:
+    async with Database(postgres.create("upgraded")) as database, database.connection() as connection:
+        yield connection
+    postgres.drop("upgraded")
+
+
+def steps(history: History) -> list[str]:
+    script = ScriptDirectory.from_config(config("postgresql://nowhere", history))
+    return [revision.revision for revision in script.walk_revisions()][::-1]
+
+
+async def columns_of(connection: Connection) -> dict[str, list[tuple[str, str, bool]]]:
+    found: dict[str, list[tuple[str, str, bool]]] = {}
+    for table, *column in await connection.fetch(COLUMNS):
+        found.setdefault(table, []).append((column[0], column[1], column[2]))
+    return found
+
+
+async def fill(connection: Connection, known: Tables) -> None:
+    """Each new table; one that refers to another comes after it."""
+    waiting = {name: columns for name, columns in (await columns_of(connection)).items() if name not in known}
+    for name in list(waiting):
+        # A step may fill what it makes itself.
+        if name in MADE_LATER or await connection.fetchval(f"SELECT count(*) FROM {name}"):  # noqa: S608  # Ours.
+            del waiting[name]
+    while waiting:
+        done = [name for name, columns in waiting.items() if await filled(connection, name, columns)]
+        assert done, f"say in VALUES what the columns of {', '.join(waiting)} may hold"
+        for name in done:
+            del waiting[name]
+
+
+async def filled(connection: Connection, table: str, columns: list[tuple[str, str, bool]]) -> bool:
+    try:
+        async with connection.transaction():
+            for number, text in enumerate(("full", "bare"), start=1):
+                values = {
+                    name: value_of(table, name, kind, number, text)
+                    for name, kind, may in columns
+                    if number == 1 or not may or f"{table}.{name}" in BARE
+                }
+                names = ", ".join(values)
+                insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join(values.values())})"  # noqa: S608  # Ours.
+                await connection.execute(insert)
+    except Exception as error:  # noqa: BLE001  # Whatever it lacks may come with another table.
+        print(table, error)  # noqa: T201  # Shown when the test fails.
+        return False
+    return True
+
+
+def value_of(table: str, name: str, kind: str, number: int, text: str) -> str:
+    special = (BARE if number > 1 else {}).get(f"{table}.{name}") or VALUES.get(f"{table}.{name}") or VALUES.get(name)
+    return special or BY_TYPE[kind].format(number=number, text=text)
+
+
+async def contents(connection: Connection, tables: Tables) -> dict[str, str]:
+    return {
+        name: await connection.fetchval(FINGERPRINT.format(table=name, columns=", ".join(columns)))
+        for name, columns in tables.items()
+    }
+
+
+async def tables_now(connection: Connection) -> Tables:
+    return {name: [column for column, *_ in columns] for name, columns in (await columns_of(connection)).items()}
+
+
+async def test_every_step_keeps_what_is_there_and_the_end_is_what_this_version_wants(
+    connection: Connection, postgres: Postgres
+) -> None:
+    known: Tables = {}
+    url = postgres.named("upgraded")
+    for name, history in HISTORIES.items():
+        for step in steps(history):
+            before = await contents(connection, known)
+            await asyncio.to_thread(command.upgrade, config(url, history), step)
+            assert await contents(connection, known) == before, f"{name} {step} changed rows that were there"
+            await fill(connection, known)
+            known = await tables_now(connection)
+
+    assert await is_current(connection)
+    counts = {table: int(found.split()[0]) for table, found in (await contents(connection, known)).items()}
+    assert {table for table, rows in counts.items() if not rows} <= MADE_LATER
+    async with Database(url) as database:
+        assert await upkeep.rebuild_if_missing(database, system_clock())
+        assert [found async for _, found in upkeep.verify(database, system_clock()) if found] == []
+    window = Window.of(Between(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)), system_clock())
+    assert (await read_metrics(connection, window, "p")).total.runs == 2
