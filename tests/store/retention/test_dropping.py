@@ -44,6 +44,7 @@ def made(project_id: str, age: int, number: int) -> StoredRun:
         latency_ms=100 * number + age,
         cost_usd=Decimal("0.25"),
         created_at=NOW,
+        version=1,
     )
 
 
