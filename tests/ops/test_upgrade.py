@@ -45,6 +45,8 @@ VALUES = {
     "role": "'member'",
     "project_id": "'p'",
     "projects.id": "'p'",
+    "alert_targets.kind": "'email'",
+    "alerts.kind": "'budget'",
     "effective_to": "NULL",
     "withdrawn_at": "NULL",
     "retention_days": "365",
@@ -59,7 +61,12 @@ VALUES = {
 }
 SECOND_USER = "'00000000-0000-0000-0000-000000000002'"
 # Of the second row: what it has in place of the first one's, or although it might be empty.
-BARE = {"projects.id": "'q'", "sessions.user_id": SECOND_USER, "invitations.user_id": SECOND_USER}
+BARE = {
+    "projects.id": "'q'",
+    "budgets.project_id": "'q'",
+    "sessions.user_id": SECOND_USER,
+    "invitations.user_id": SECOND_USER,
+}
 COLUMNS = """
   SELECT table_name, column_name, data_type, is_nullable = 'YES' AS may_be_empty
     FROM information_schema.columns
