@@ -16,6 +16,7 @@ from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.window import Between, Range, Reach
 from runtally.models.run import Status
 from runtally.paths import id_in, path_of
+from runtally.runs.filters import RunFilter
 from webapp.charts.series import Split
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -45,6 +46,10 @@ class View:
     only: Only = EVERY_RUN
     """Of a project: which of its runs."""
     is_live: bool = False
+    sort: str | None = None
+    """Of the overview: what its projects are sorted by."""
+    search: str | None = None
+    """Of the overview: what the names of projects contain."""
     mistaken: tuple[str, str] | None = None
     """Start and end of a time that was asked for and cannot be shown, as they were sent."""
 
@@ -59,8 +64,10 @@ class View:
             between or choice(Range, query.get("range"), Range.WEEK),
             choice(Metric, query.get("metric"), plain.metric),
             choice(Split, query.get("by"), plain.by),
-            EVERY_RUN if project_id is None else _only(query),
+            _only(query) if project_id is not None else _of_models(_only(query)),
             project_id is not None and query.get("live") == "1",
+            (query.get("sort") or None) if project_id is None else None,
+            (query.get("q", "").strip() or None) if project_id is None else None,
             sent if between is None and any(sent) else None,
         )
 
@@ -81,6 +88,8 @@ class View:
         found |= {
             name: getattr(self, name).value for name in ("metric", "by") if getattr(self, name) != getattr(plain, name)
         }
+        listed = {"sort": self.sort, "q": self.search} if self.project_id is None else {}
+        found |= {name: value for name, value in listed.items() if value is not None}
         return found | ({"live": "1"} if self.is_live else {})
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
@@ -91,6 +100,11 @@ class View:
     def runs_url(self) -> str:
         """The same runs, one by one."""
         return url_for("runs.explorer", project=self.project_id, **self._what)
+
+    @property
+    def sought(self) -> RunFilter:
+        """The same runs, as the run explorer looks for them."""
+        return RunFilter.parse({**self._what, **({"project": self.project_id} if self.project_id else {})})
 
     @property
     def _what(self) -> dict[str, Any]:
@@ -128,6 +142,11 @@ def _only(query: Mapping[str, str]) -> Only:
         raise NotFound
     status = Status(texts["status"]) if texts["status"] in set(Status) else None
     return Only(texts["model"], texts["provider"], status, texts["experiment"])
+
+
+def _of_models(only: Only) -> Only:
+    """What sums over all projects can be narrowed to."""
+    return Only(only.model, only.provider)
 
 
 class ProjectIdConverter(BaseConverter):

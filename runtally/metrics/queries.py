@@ -7,7 +7,7 @@ from typing import Any
 
 from runtally.db.database import Connection
 from runtally.metrics.only import Only
-from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectCell
+from runtally.metrics.report import CostOfAllTime, KnownProject, ProjectTally, Spending
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
@@ -66,19 +66,46 @@ SELECT_SKETCHES = f"""
 GROUP BY 1
 """  # noqa: S608  # Names and expressions of the declaration.
 
-SELECT_PROJECT_CELLS = f"""
-  SELECT project_id, number, {_TALLY}
-    FROM (SELECT projects.id AS project_id, {_NUMBER.format(moment="bucket")} AS number, {_STORED_COLUMNS}
-            FROM projects
-                 CROSS JOIN {_STORED.format(table="rollups", project="projects.id")}
-           WHERE $1 = '{EVERYTHING}'
-              OR projects.id = $1
-       UNION ALL
-          SELECT project_id, {_NUMBER.format(moment="occurred_at")}, {sums(only=_TALLIED)}
-            FROM {_REST}
-        GROUP BY 1, 2) AS cells
-GROUP BY 1, 2
+# Two parameters more: the only model, and the only provider.
+_OF_MODELS = "($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR provider = $10)"
+
+# Added up here: a thousand projects have tens of thousands of buckets, and a page shows a bar for each of them at most.
+SELECT_PROJECT_TALLIES = f"""
+  SELECT project_id,
+         array_agg(number) AS numbers,
+         array_agg(cost_usd::float8) AS costs,
+         {_TALLY}
+    FROM (SELECT project_id, number, {", ".join(f"sum({name}) AS {name}" for name in _TALLIED)}
+            FROM (SELECT projects.id AS project_id, {_NUMBER.format(moment="bucket")} AS number, {_STORED_COLUMNS}
+                    FROM projects
+                         CROSS JOIN {_STORED.format(table="rollups", project="projects.id")}
+                   WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)
+                     AND {_OF_MODELS}
+               UNION ALL
+                  SELECT project_id, {_NUMBER.format(moment="occurred_at")}, {sums(only=_TALLIED)}
+                    FROM {_REST}
+                     AND {_OF_MODELS}
+                GROUP BY 1, 2) AS cells
+        GROUP BY 1, 2) AS buckets
+GROUP BY 1
 """  # noqa: S608  # Names and expressions of the declaration.
+
+# What projects cost in several times at once, each of which begins and ends with a stored bucket of the longest kind, and
+# the last of which holds the others. Parameters: the scope; starts and ends; the only model; the only provider.
+SELECT_SPENDING = f"""
+  SELECT projects.id AS project_id,
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= ($2::timestamptz[])[1] AND bucket < ($3::timestamptz[])[1]), 0),
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2[2] AND bucket < $3[2]), 0),
+         sum(cost_usd)
+    FROM projects
+    JOIN rollups ON rollups.project_id = projects.id AND rollups.grain = {GRAINS[-1].minutes}
+   WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)
+     AND bucket >= $2[3]
+     AND bucket < $3[3]
+     AND ($4::text IS NULL OR model = $4)
+     AND ($5::text IS NULL OR provider = $5)
+GROUP BY 1
+"""  # noqa: S608  # Constants of the declaration.
 
 # Only some of a project's runs, which no rollup tells apart. Parameters: project, start, end, model, provider, status,
 # start of the window, seconds of its buckets, experiment.
@@ -206,12 +233,23 @@ async def select_experiments(connection: Connection, window: Window, project_id:
     return {experiment_id: _tally(*sums) for experiment_id, *sums in rows}
 
 
-async def select_project_cells(
-    connection: Connection, window: Window, project_id: str | None
-) -> tuple[ProjectCell, ...]:
-    rows = await connection.fetch(SELECT_PROJECT_CELLS, *_parameters(window, project_id))
-    start_of = _starts(window)
-    return tuple(ProjectCell(project, start_of(number), _tally(*sums)) for project, number, *sums in rows)
+async def select_project_tallies(
+    connection: Connection, window: Window, project_id: str | None, only: Only
+) -> dict[str, ProjectTally]:
+    """Of all runs, or of those of a model or a provider; without the projects that have none."""
+    rows = await connection.fetch(SELECT_PROJECT_TALLIES, *_parameters(window, project_id), only.model, only.provider)
+    return {
+        id_: ProjectTally(_tally(*sums), dict(zip(numbers, costs, strict=True))) for id_, numbers, costs, *sums in rows
+    }
+
+
+async def select_spending(
+    connection: Connection, windows: tuple[Window, Window, Window], project_id: str | None, only: Only
+) -> dict[str, Spending]:
+    """The cost of each project in these windows, the last of which holds the others."""
+    starts, ends = [window.start for window in windows], [window.end for window in windows]
+    rows = await connection.fetch(SELECT_SPENDING, RollupScope(project_id).key, starts, ends, only.model, only.provider)
+    return {id_: Spending(*costs) for id_, *costs in rows}
 
 
 async def select_costs_of_all_time(connection: Connection, project_id: str | None) -> tuple[CostOfAllTime, ...]:

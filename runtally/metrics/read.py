@@ -1,18 +1,29 @@
 """Metrics for a window, and what pages say of it. Sums are exact; percentiles are within 1 %."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import queries
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.report import Overview, ProjectCell, ProjectReport, ProjectSummary, Ranking, Report, Span
+from runtally.metrics.report import (
+    NO_SPENDING,
+    Overview,
+    ProjectReport,
+    ProjectSummary,
+    ProjectTally,
+    Ranking,
+    Report,
+    Span,
+    Spending,
+)
 from runtally.metrics.sketch import Sketch, merged, percentile
 from runtally.metrics.values import Cell, Latency, Metrics, Tally, ranked
-from runtally.metrics.window import Between, Reach, Window
+from runtally.metrics.window import Between, Range, Reach, Window
+
+NO_RUNS = ProjectTally()
 
 
 async def read_metrics(
@@ -21,12 +32,15 @@ async def read_metrics(
     """The metrics of a project, or of all projects with `project_id` None; every bucket of the window is there.
 
     Of a project, `only` some runs can be looked at; their percentiles, and sums by more than models, are read from the runs.
+    Of all projects, only those of a model or provider, and they have no percentiles: no index leads to their runs.
     """
     cells = await _cells(connection, window, project_id, only)
-    if only and project_id is not None:
+    if not only:
+        sketches = await queries.select_sketches(connection, window, project_id)
+    elif project_id is not None:
         sketches = await queries.select_narrowed_sketches(connection, window, project_id, only)
     else:
-        sketches = await queries.select_sketches(connection, window, project_id)
+        sketches = {}
     whole = _latency([part for parts in sketches.values() for part in parts])
     return Metrics.of(window, cells, _latencies(sketches) | {None: whole})
 
@@ -79,29 +93,42 @@ async def project_report(
     return ProjectReport(projects[0], replace(report, experiments=ranked(experiments.items())))
 
 
-async def overview(connection: Connection, range_: Reach, now: datetime, project_id: str | None) -> Overview:
-    """All projects, or of them only the one that a reader may see."""
+async def overview(
+    connection: Connection, range_: Reach, now: datetime, project_id: str | None, only: Only = EVERY_RUN
+) -> Overview:
+    """All projects, or of them only the one that a reader may see; of all runs, or of those of a model or a provider."""
     window = Window.of(range_, now, range_.chart_interval)
     before = window.previous(now)
     projects = await queries.select_projects(connection, project_id)
-    present_cells = _by_project(await queries.select_project_cells(connection, window, project_id))
-    before_cells = _by_project(await queries.select_project_cells(connection, before, project_id))
+    present = await queries.select_project_tallies(connection, window, project_id, only)
+    past = await queries.select_project_tallies(connection, before, project_id, only)
+    spending = await _spending(connection, now, project_id, only)
     summaries = [
         ProjectSummary(
             project,
-            total=_total(present_cells.get(project.id, {})),
-            previous=_total(before_cells.get(project.id, {})) if Span.of([project]).reaches_back_to(before) else None,
-            costs_usd=_costs(window, present_cells.get(project.id, {})),
+            total=present.get(project.id, NO_RUNS).tally,
+            previous=past.get(project.id, NO_RUNS).tally if Span.of([project]).reaches_back_to(before) else None,
+            costs=_costs(window, present.get(project.id, NO_RUNS)),
+            spending=spending.get(project.id, NO_SPENDING),
         )
         for project in projects
     ]
     shown = [summary for summary in summaries if not summary.project.is_archived]
     hidden = [summary.total for summary in summaries if summary.project.is_archived]
     return Overview(
-        report=await _report(connection, window, project_id, Span.of(projects), EVERY_RUN),
+        report=await _report(connection, window, project_id, Span.of(projects), only),
         projects=tuple(sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs))),
         archived=sum(hidden, Tally()),
     )
+
+
+async def _spending(connection: Connection, now: datetime, project_id: str | None, only: Only) -> dict[str, Spending]:
+    windows = (
+        Window.of(Range.DAY, now, Range.DAY.length),
+        Window.of(Range.WEEK, now, Range.WEEK.chart_interval),
+        Window.of(Range.MONTH, now, Range.MONTH.chart_interval),
+    )
+    return await queries.select_spending(connection, windows, project_id, only)
 
 
 async def _report(connection: Connection, window: Window, project_id: str | None, span: Span, only: Only) -> Report:
@@ -136,16 +163,5 @@ def _latency(sketches: Sequence[Sketch]) -> Latency:
     return Latency(percentile(whole, 50), percentile(whole, 95))
 
 
-def _by_project(cells: Iterable[ProjectCell]) -> dict[str, dict[datetime, Tally]]:
-    projects: dict[str, dict[datetime, Tally]] = {}
-    for cell in cells:
-        projects.setdefault(cell.project_id, {})[cell.bucket] = cell.tally
-    return projects
-
-
-def _total(tallies: Mapping[datetime, Tally]) -> Tally:
-    return sum(tallies.values(), Tally())
-
-
-def _costs(window: Window, tallies: Mapping[datetime, Tally]) -> tuple[Decimal, ...]:
-    return tuple(tallies.get(bucket, Tally()).cost_usd for bucket in window.buckets)
+def _costs(window: Window, found: ProjectTally) -> tuple[float, ...]:
+    return tuple(found.costs.get(number, 0.0) for number in range(len(window.buckets)))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from runtally.metrics.drivers import Change, change_of
-from runtally.metrics.values import Metrics, Tally
+from runtally.metrics.values import NOTHING, ZERO, Metrics, Tally
 from runtally.metrics.window import Window
 
 MONTH = timedelta(days=365) / 12
@@ -51,12 +51,12 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectCell:
-    """The runs of one project in one bucket."""
+class ProjectTally:
+    """The runs of one project in a window; what they cost in each bucket is only to be drawn."""
 
-    project_id: str
-    bucket: datetime
-    tally: Tally
+    tally: Tally = NOTHING
+    costs: Mapping[int, float] = field(default_factory=dict)
+    """By the bucket's number, where there are runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,19 @@ class ProjectReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """What a project cost, whatever range is looked at; the last 7 and 30 days are those of the ranges."""
+
+    today_usd: Decimal
+    """Since midnight, UTC."""
+    week_usd: Decimal
+    month_usd: Decimal
+
+
+NO_SPENDING = Spending(ZERO, ZERO, ZERO)
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectSummary:
     """A project as one row among others."""
 
@@ -150,8 +163,9 @@ class ProjectSummary:
     total: Tally
     previous: Tally | None
     """None where the project's runs do not reach back so far."""
-    costs_usd: tuple[Decimal, ...]
-    """Per bucket, oldest first."""
+    costs: tuple[float, ...]
+    """Per bucket, oldest first, to be drawn."""
+    spending: Spending
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
 from runtally.runs.conditions import Conditions
 from runtally.runs.position import Direction
-from runtally.runs.values import ListedRun, Totals, Walk
+from runtally.runs.values import Extremes, ListedRun, Totals, Walk
 
 # Longer than any page takes: an export waits for whoever downloads it.
 EXPORT_SECONDS = 600.0
@@ -19,6 +19,7 @@ LISTED = (
     "project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens, "
     "cached_input_tokens, latency_ms, cost_usd, cost_estimated, experiment_id, trace_id"
 )
+_LISTED = LISTED.split(", ")
 
 # The walk stops after so many runs, and its last one comes along whether it matches or not: it says how far it got. Each
 # sort is that of the walk, so a page that fills up early reads no more than it shows.
@@ -46,6 +47,29 @@ _SELECT_PAGE_OF_ALL = """
                               LIMIT {limit}) AS found
 ORDER BY occurred_at {way}, id {way}, project_id {way}
    LIMIT {limit}
+"""
+
+# The slowest and the costliest among the newest runs: no index is sorted by either (it would be 50 bytes a run).
+_SELECT_EXTREMES = """
+WITH walked AS MATERIALIZED (
+    SELECT {listed}, {keep} AS is_match
+      FROM runs
+     WHERE {walk}
+  ORDER BY occurred_at DESC
+     LIMIT {steps}
+),
+whole AS (SELECT CASE WHEN count(*) = {steps} THEN min(occurred_at) END AS reached FROM walked)
+(  SELECT 'slowest' AS list, whole.reached, walked.*
+     FROM walked CROSS JOIN whole
+    WHERE is_match AND latency_ms IS NOT NULL
+ ORDER BY latency_ms DESC, occurred_at DESC, id
+    LIMIT {limit})
+UNION ALL
+(  SELECT 'costliest', whole.reached, walked.*
+     FROM walked CROSS JOIN whole
+    WHERE is_match AND cost_usd > 0
+ ORDER BY cost_usd DESC, occurred_at DESC, id
+    LIMIT {limit})
 """
 
 _SELECT_TOTALS = """
@@ -138,6 +162,10 @@ def totals_sql(conditions: Conditions, *, steps: int) -> str:
     return _SELECT_TOTALS.format(walked=walked, steps=steps)
 
 
+def extremes_sql(conditions: Conditions, *, steps: int, limit: int) -> str:
+    return _SELECT_EXTREMES.format(listed=LISTED, keep=conditions.keep, walk=conditions.walk, steps=steps, limit=limit)
+
+
 def all_sql(conditions: Conditions) -> str:
     return _SELECT_ALL.format(columns=COLUMNS, keep=conditions.keep, walk=conditions.walk)
 
@@ -156,6 +184,16 @@ async def select_totals(connection: Connection, conditions: Conditions, *, steps
     """Count of the first `steps` runs of a project, the newest first; of all projects, of what was walked."""
     [row] = await connection.fetch(totals_sql(conditions, steps=steps), *conditions.values)
     return Totals(*row)
+
+
+async def select_extremes(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Extremes:
+    """Out of the newest `steps` runs of a project."""
+    lists: dict[str, list[ListedRun]] = {"slowest": [], "costliest": []}
+    reached = None
+    for row in await connection.fetch(extremes_sql(conditions, steps=steps, limit=limit), *conditions.values):
+        reached = row["reached"]
+        lists[row["list"]].append(_listed(row))
+    return Extremes(tuple(lists["slowest"]), tuple(lists["costliest"]), reached)
 
 
 async def select_projects(connection: Connection, ids: Sequence[str] | None) -> dict[str, str]:
@@ -196,9 +234,7 @@ async def select_all(connection: Connection, conditions: Conditions, chunk: int)
 
 
 def _listed(row: asyncpg.Record) -> ListedRun:
-    values = dict(row)
-    del values["is_match"], values["step"]
-    return ListedRun(**values | {"status": Status(row["status"])})
+    return ListedRun(**{name: row[name] for name in _LISTED} | {"status": Status(row["status"])})
 
 
 def _stored(row: asyncpg.Record) -> StoredRun:

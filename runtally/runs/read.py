@@ -20,7 +20,7 @@ from runtally.runs.filters import Outcome, RunFilter
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.stretch import find_stretch
 from runtally.runs.trace import Trace, trace_of
-from runtally.runs.values import ListedRun, Totals, Walk
+from runtally.runs.values import Extremes, ListedRun, Totals, Walk
 
 PAGE_RUNS = 50
 # About as many as are read in 30 ms, and counted in 15.
@@ -32,6 +32,8 @@ SCATTERED_STEPS = 5_000
 MATCHING_STEPS = 2_000
 MAX_TRACE_RUNS = 500
 MAX_EXPERIMENTS = 200
+# Read in about 10 ms, on a page that has other things to do.
+EXTREME_STEPS = 5_000
 # What rollups tell apart.
 _ROLLED_UP = {"provider", "model", "status"}
 
@@ -83,6 +85,25 @@ async def read_page(connection: Connection, sought: RunFilter, now: datetime, po
     if page.newer is None and len(page.runs) < PAGE_RUNS:
         return await read_page(connection, sought, now, Position())
     return page
+
+
+async def read_newest(connection: Connection, sought: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
+    """The newest runs that match, as far as one walk finds them."""
+    stretch = await find_stretch(connection, sought, now, Position(), steps=MATCHING_STEPS)
+    if stretch.is_empty:
+        return ()
+    conditions = conditions_of(sought, now, stretch=stretch)
+    walk = await queries.select_page(connection, conditions, Direction.OLDER, steps=MATCHING_STEPS, limit=limit)
+    return walk.runs[:limit]
+
+
+async def read_extremes(connection: Connection, sought: RunFilter, now: datetime, limit: int) -> Extremes:
+    """Of a project's newest runs that match."""
+    stretch = await find_stretch(connection, sought, now, Position(), steps=EXTREME_STEPS)
+    if stretch.is_empty:
+        return Extremes()
+    conditions = conditions_of(sought, now, stretch=stretch)
+    return await queries.select_extremes(connection, conditions, steps=_steps(sought, EXTREME_STEPS), limit=limit)
 
 
 async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals:

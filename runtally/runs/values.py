@@ -53,6 +53,15 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class Extremes:
+    """The runs that took longest and those that cost most, highest first; with `reached`, only of those since then."""
+
+    slowest: tuple[ListedRun, ...] = ()
+    costliest: tuple[ListedRun, ...] = ()
+    reached: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Presence:
     """When a provider or model was used: the buckets with its runs nearest to a time, and how many runs there are."""
 

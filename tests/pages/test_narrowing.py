@@ -177,11 +177,13 @@ async def test_what_drove_the_change_is_named(reader: Browser, post: Post, proje
     assert f'href="/projects/{project_id}?model=acme-large"' in html
 
 
-async def test_the_overview_takes_a_time_but_no_filter(reader: Browser, page: str, project_id: str) -> None:
+async def test_the_overview_takes_a_time_but_no_filter_that_its_sums_do_not_know(
+    reader: Browser, page: str, project_id: str
+) -> None:
     since = quote(f"{system_clock() - timedelta(hours=2):%Y-%m-%dT%H:%M}")
     until = quote(f"{system_clock() + timedelta(hours=1):%Y-%m-%dT%H:%M}")
 
-    html = await html_of(reader, f"/?since={since}&until={until}&model=none-such&live=1")
+    html = await html_of(reader, f"/?since={since}&until={until}&status=error&experiment=v2&live=1&q={project_id}")
 
     assert f"{project_id}" in html
     assert "chip" not in html

@@ -4,6 +4,7 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.projects import archive, rename
+from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -24,11 +25,14 @@ async def test_a_project_is_a_row_with_its_figures(reader: Browser, post: Post, 
         make_run(), make_run(status="timeout"), make_run(timestamp=ago(days=8)), make_run(timestamp=ago(days=15))
     )
 
-    row = _row(await html_of(reader, "/"), project_id)
+    row = _row(await html_of(reader, f"/?q={project_id}"), project_id)
 
     text = text_of(row)
-    assert f"{project_id} 2 runs · 50% errors 2 50%" in text
-    assert "$0.0210 ↑ 100%up 100% against the previous period" in text
+    assert (
+        f"{project_id} 2 runs · 50% errors 2 50% {formats.NOTHING} $0.0210 $0.0210 ↑ 100%up 100% against the previous period"
+        in text
+    )
+    assert "$0.0420" in text
     outline = Outline(f"<table><tr>{row}</tr></table>")
     assert [svg["class"] for svg in outline.all("svg")] == ["bar", "sparkline"]
     assert (outline.all("path")[0]["d"] or "").startswith("M")
@@ -37,9 +41,68 @@ async def test_a_project_is_a_row_with_its_figures(reader: Browser, post: Post, 
 async def test_rows_keep_the_range(reader: Browser, post: Post, project_id: str) -> None:
     await post()
 
-    html = await html_of(reader, "/?range=24h&by=provider")
+    html = await html_of(reader, f"/?range=24h&by=provider&q={project_id}")
 
     assert f'href="/projects/{project_id}?range=24h&amp;by=provider"' in html
+
+
+async def test_projects_are_sorted_by_any_column_and_sought_by_name(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(), make_run(model="of-nobody"))
+    await post(to=f"{project_id}-second")
+    await post(make_run(costUSD=2, provider="zeta"), make_run(status="error"), to=f"{project_id}-third")
+
+    async def listed(query: str) -> list[str]:
+        html = await html_of(reader, f"/?q={project_id.upper()}&{query}")
+        return [one.split("?")[0].split(project_id)[1] for one in rows(html)]
+
+    def rows(html: str) -> list[str]:
+        table = html.partition('id="projects"')[2].partition("</section>")[0]
+        return [part.split('"')[0] for part in table.split('<a href="')[1:] if part.startswith("/projects/")]
+
+    assert await listed("") == ["-third", "", "-second"]
+    assert await listed("sort=name") == ["", "-second", "-third"]
+    assert await listed("sort=-name") == ["-third", "-second", ""]
+    assert (await listed("sort=errors"))[0] == "-third"
+    assert (await listed("sort=unpriced&range=24h"))[0] == ""
+    assert await listed("sort=nonsense") == await listed("")
+    html = await html_of(reader, f"/?q={project_id}&sort=runs&range=30d")
+    outline = Outline(html)
+    [chosen] = [one for one in outline.all("th") if "aria-sort" in one]
+    assert chosen["aria-sort"] == "descending"
+    assert outline.by_id("sort-runs")["href"] == f"/?range=30d&sort=-runs&q={project_id}"
+    assert outline.by_id("range-7d")["href"] == f"/?sort=runs&q={project_id}"
+    assert "No project is called that." in await html_of(reader, "/?q=not-a-project-of-anybody")
+
+
+async def test_a_model_narrows_the_overview(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(model=f"m-{project_id}", costUSD=1), make_run())
+
+    outline = Outline(await html_of(reader, f"/?q={project_id}"))
+    narrowed = await html_of(reader, f"/?model=m-{project_id}&status=error")
+
+    assert f"/?model=m-{project_id}&q={project_id}" in {link["href"] for link in outline.all("a")}
+    assert "Cost $1.00" in text_of(narrowed)
+    assert "choose a project to see it" in text_of(narrowed)
+    assert f'data-chart-src="/charts/cost.json?model=m-{project_id}"' in narrowed
+    payload = await reader.get(f"/charts/cost.json?model=m-{project_id}")
+    assert [name for name, _ in (await payload.get_json())["rows"]] == [f"m-{project_id}"]
+
+
+async def test_the_newest_runs_are_for_who_may_see_runs(
+    reader: Browser, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post(make_run(runId=f"newest-{project_id}", model=f"m-{project_id}"))
+
+    html = await html_of(reader, f"/?model=m-{project_id}")
+
+    assert f"/projects/{project_id}/runs/newest-{project_id}" in html
+    assert f'<a href="/runs?model=m-{project_id}">Open run explorer</a>' in html
+    only_metrics = await signed_in(project_id, Scope.METRICS_READ)
+    assert "Recent runs" not in await html_of(only_metrics, "/")
+    both = await signed_in(project_id, Scope.METRICS_READ, Scope.RUNS_READ)
+    assert "Recent runs" in await html_of(both, "/")
 
 
 async def test_the_sum_is_over_all_projects(signed_in: SignIn, post: Post, project_id: str) -> None:
@@ -61,7 +124,7 @@ async def test_an_archived_project_is_hidden_but_not_forgotten(
 
     html = await html_of(reader, "/")
 
-    assert project_id not in html
+    assert f'href="/projects/{project_id}"' not in html
     assert "Archived projects" in html
     await html_of(reader, f"/projects/{project_id}")
 
@@ -73,7 +136,7 @@ async def test_a_project_goes_by_its_name_and_its_id_stays_in_sight(
     async with database.session() as session:
         await rename(session, OPERATOR, project_id, f"Rocket <b>{project_id}</b>")
 
-    assert f"Rocket &lt;b&gt;{project_id}" in await html_of(reader, "/")
+    assert f"Rocket &lt;b&gt;{project_id}" in await html_of(reader, f"/?q=rocket+<b>{project_id}")
     project = await html_of(reader, f"/projects/{project_id}")
 
     assert f"· Rocket &lt;b&gt;{project_id}&lt;/b&gt;</title>" in project
@@ -83,6 +146,6 @@ async def test_a_project_goes_by_its_name_and_its_id_stays_in_sight(
 async def test_a_project_without_runs_in_the_range_stays_in_the_list(app: Quart, post: Post, project_id: str) -> None:
     await post(make_run(timestamp=ago(days=20)))
 
-    text = text_of(_row(await html_of(app.test_client(), "/"), project_id))
+    text = text_of(_row(await html_of(app.test_client(), f"/?q={project_id}"), project_id))
 
     assert f"{project_id} no runs 0 {formats.NOTHING}" in text

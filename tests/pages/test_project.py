@@ -3,8 +3,9 @@
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.access.scopes import Scope
 from tests.factories import make_run
-from tests.pages.conftest import Post, ago
+from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
 from webapp import formats
 
@@ -31,6 +32,28 @@ async def test_its_runs_are_a_link_away_with_what_is_looked_at(reader: Browser, 
     html = await html_of(reader, f"/projects/{project_id}?range=30d&status=error")
 
     assert f'<a href="/runs?project={project_id}&amp;status=error&amp;range=30d">Runs</a>' in html
+
+
+async def test_the_slowest_and_the_costliest_runs_are_those_of_what_is_looked_at(
+    reader: Browser, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post(
+        make_run(runId="slow", latencyMs=90_000),
+        make_run(runId="dear", inputTokens=900_000, latencyMs=10),
+        make_run(runId="dear-but-old", inputTokens=990_000, timestamp=ago(days=9)),
+        make_run(runId="slow-but-failed", latencyMs=99_000, status="timeout"),
+        *(make_run() for _ in range(5)),
+    )
+
+    async def highest(browser: Browser, query: str = "") -> list[str]:
+        html = await html_of(browser, f"/projects/{project_id}{query}")
+        lists = [part.split("</section>")[0] for part in html.split('<section class="card runs"')[1:]]
+        return [part.split(f"/projects/{project_id}/runs/")[1].split('"')[0] for part in lists]
+
+    assert await highest(reader) == ["slow-but-failed", "dear"]
+    assert await highest(reader, "?status=success") == ["slow", "dear"]
+    assert await highest(reader, "?range=30d") == ["slow-but-failed", "dear-but-old"]
+    assert await highest(await signed_in(project_id, Scope.METRICS_READ)) == []
 
 
 async def test_the_tab_says_cost_range_and_name(reader: Browser, post: Post, project_id: str) -> None:
@@ -156,10 +179,11 @@ async def test_any_id_has_a_page_that_the_overview_links_to(
     reader: Browser, post: Post, project_id: str, end: str
 ) -> None:
     await post(to=f"{project_id}{end}")
-    overview = Outline(await html_of(reader, "/?range=24h"))
+    overview = Outline(await html_of(reader, f"/?range=24h&q={project_id}"))
 
     # A browser takes dots out of a path by itself.
-    hrefs = [link["href"] or "" for link in overview.all("a") if f"/projects/{project_id}" in (link["href"] or "")]
+    links = [link["href"] or "" for link in overview.all("a")]
+    hrefs = [href for href in links if f"/projects/{project_id}" in href and "/runs/" not in href]
     assert len(hrefs) == 1
     assert not {".", ".."} & set(hrefs[0].partition("?")[0].split("/"))
     text = text_of(await html_of(reader, hrefs[0]))
@@ -182,7 +206,7 @@ async def test_tables_have_the_figures_of_charts(reader: Browser, post: Post, pr
 
     outline = Outline(await html_of(reader, f"/projects/{project_id}?range=24h"))
 
-    assert len(outline.all("table")) == 3
+    assert len([table for table in outline.all("table") if table.get("class") == "figures"]) == 3
     boxes = [box for box in outline.all("div") if box.get("class") == "chart-plot"]
     assert all(box["role"] == "img" and box["aria-label"] for box in boxes)
     assert len(outline.ids()) == len(set(outline.ids()))

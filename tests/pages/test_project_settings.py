@@ -201,7 +201,7 @@ async def test_a_project_that_is_called_like_a_page_has_its_own(
     id_ = f"{project_id}/{name}"
     await post(to=id_)
     admin, _ = await invite(Role.ADMIN)
-    links = [link["href"] or "" for link in Outline(await html_of(admin, "/")).all("a")]
+    links = [link["href"] or "" for link in Outline(await html_of(admin, f"/?q={project_id}")).all("a")]
     [url] = [href for href in links if href.startswith(f"/projects/{project_id}/")]
 
     assert f">{id_}</h1>" in await html_of(admin, url)

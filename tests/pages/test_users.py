@@ -66,7 +66,7 @@ async def test_an_invited_admin_sees_everything(invite: Invite, post: Post, proj
     await post()
     admin, _ = await invite(Role.ADMIN)
 
-    assert project_id in await html_of(admin, "/")
+    assert project_id in await html_of(admin, f"/?q={project_id}")
 
 
 async def test_a_link_works_once(invite: Invite, stranger: Browser, database: Database, project_id: str) -> None:

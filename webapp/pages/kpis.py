@@ -45,7 +45,7 @@ def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
         Metric.COST: _cost(report, now),
         Metric.RUNS: _runs(report),
         Metric.ERRORS: _errors(report),
-        Metric.LATENCY: _latency(report),
+        Metric.LATENCY: _latency(report, view),
         Metric.TOKENS: _tokens(report),
     }
     return tuple(
@@ -99,11 +99,12 @@ def _errors(report: Report) -> Reading:
     return Reading(formats.percent(total.error_rate), note, change)
 
 
-def _latency(report: Report) -> Reading:
+def _latency(report: Report, view: View) -> Reading:
     latency = report.metrics.latency
     before = report.previous.latency if report.previous else Latency()
     if not latency.p95_ms:
-        return Reading()
+        is_of_all = view.only and view.project_id is None
+        return Reading(note="choose a project to see it" if is_of_all else "")
     change = formats.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
     return Reading(formats.duration(latency.p95_ms), f"p50 {formats.duration(latency.p50_ms)}", change)
 

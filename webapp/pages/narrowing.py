@@ -37,7 +37,7 @@ class Narrower:
     url: str
     live_url: str | None
     is_live: bool
-    runs_url: str | None
+    runs_url: str
 
 
 def chips_of(view: View) -> tuple[Chip, ...]:
@@ -49,10 +49,8 @@ def chips_of(view: View) -> tuple[Chip, ...]:
     )
 
 
-def toggled(view: View, field: str, value: str) -> str | None:
-    """The page with this filter, or without it if it has it; None where nothing is filtered."""
-    if view.project_id is None:
-        return None
+def toggled(view: View, field: str, value: str) -> str:
+    """The page with this filter, or without it if it has it."""
     return _with(view, field, None if getattr(view.only, field) == value else value).url
 
 
@@ -75,7 +73,7 @@ def narrower_of(view: View, window: Window) -> Narrower:
         url=view.url,
         live_url=view.but(is_live=not view.is_live).url if can_be_live else None,
         is_live=can_be_live and view.is_live,
-        runs_url=None if view.project_id is None else view.runs_url(),
+        runs_url=view.runs_url(),
     )
 
 

@@ -8,15 +8,18 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access.scopes import Scope, demand
+from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import use_of
 from runtally.metrics.only import EVERY_RUN
 from runtally.metrics.read import project_report, readable
 from runtally.metrics.report import KnownProject
 from runtally.metrics.window import Window
+from runtally.runs.read import read_extremes
+from runtally.runs.values import Extremes
 from webapp.links import View
 from webapp.pages.budget_line import BudgetLine, budget_line
 from webapp.pages.panel import Panel, overview_name, panel_of
+from webapp.pages.run_lists import HIGHEST, RunList, highest_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
@@ -38,6 +41,8 @@ class ProjectPage(Page):
     budget: BudgetLine | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
+    highest: tuple[RunList, ...]
+    """The slowest and the costliest runs; none for who may not see single runs."""
 
     @property
     def document_title(self) -> str:
@@ -54,6 +59,9 @@ async def project(project_id: str) -> ResponseReturnValue:
         view = view.but(range=await readable(connection, view.range, project_id))
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)
+        extremes = Extremes()
+        if may(actor(), Scope.RUNS_READ, project_id):
+            extremes = await read_extremes(connection, view.sought, now, HIGHEST)
     page = ProjectPage(
         project=found.project,
         panel=panel_of(found.report, view, now, project_id, services().prices.book),
@@ -62,6 +70,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         runs_url=view.runs_url(),
         budget=budget_line(use) if use else None,
         dropped_before=_within(found.project.dropped_before, found.report.metrics.window),
+        highest=highest_of(extremes, now),
     )
     return await render(page)
 

@@ -30,17 +30,12 @@ from webapp.pages.run_rows import Row, row_of
 from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
+from webapp.sorting import Heading
 
 # A download may take longer than any page; what stops it is its reader.
 DOWNLOAD_SECONDS = 3600
 
 blueprint = Blueprint("runs", __name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    name: str
-    is_number: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ import pytest
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
+from runtally.metrics.only import Only
 from runtally.metrics.read import overview, project_report, read_metrics, read_span, read_sums
+from runtally.metrics.report import Spending
 from runtally.metrics.window import Range, Window
 from tests.factories import make_run
 
@@ -71,7 +73,26 @@ async def test_the_overview_adds_up(client: httpx.AsyncClient, database: Databas
     assert mine[1].total.runs == 2
     assert mine[1].previous is not None
     assert mine[0].previous is None
-    assert sum(mine[1].costs_usd) == mine[1].total.cost_usd == Decimal("0.021")
+    assert mine[1].total.cost_usd == Decimal("0.021")
+    assert sum(mine[1].costs) == pytest.approx(0.021)
+    assert mine[1].spending == Spending(Decimal(0), Decimal("0.021"), Decimal("0.0315"))
+
+
+async def test_of_one_model_the_overview_adds_up_as_well(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    await _post(client, project_id, 0, 1, 9)
+    await _post(client, project_id, 0, 2, model="acme-cached", status="error")
+    only = Only(model="acme-cached", provider="acme")
+
+    async with database.connection() as connection, connection.transaction(isolation="repeatable_read"):
+        found = await overview(connection, Range.WEEK, system_clock(), None, only)
+
+    assert sum(one.total.runs for one in found.projects) + found.archived.runs == found.report.metrics.total.runs
+    [mine] = [one for one in found.projects if one.project.id == project_id]
+    assert (mine.total.runs, mine.total.failed) == (2, 2)
+    assert mine.spending == Spending(Decimal("0.0105"), Decimal("0.021"), Decimal("0.021"))
+    assert found.report.metrics.latency.p95_ms == 0
 
 
 async def test_the_overview_of_one_project_holds_nothing_else(

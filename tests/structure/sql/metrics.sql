@@ -62,8 +62,11 @@ GROUP BY 1, 2, 3
         GROUP BY 1, 2) AS binned
 GROUP BY 1
 
--- SELECT_PROJECT_CELLS
-  SELECT project_id, number, sum(runs)::bigint AS runs,
+-- SELECT_PROJECT_TALLIES
+  SELECT project_id,
+         array_agg(number) AS numbers,
+         array_agg(cost_usd::float8) AS costs,
+         sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
          sum(unpriced)::bigint AS unpriced,
          sum(cost_usd) AS cost_usd,
@@ -71,21 +74,25 @@ GROUP BY 1
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
          sum(estimated)::bigint AS estimated
-    FROM (SELECT projects.id AS project_id, floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int
-            AS number, runs, errors, timeouts, unpriced, cost_usd, input_tokens, output_tokens, estimated
-            FROM projects
-                 CROSS JOIN unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain,
-                         since, until)
+    FROM (SELECT project_id, number, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
+            sum(unpriced) AS unpriced, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
+            sum(output_tokens) AS output_tokens, sum(estimated) AS estimated
+            FROM (SELECT projects.id AS project_id, floor(date_part('epoch', bucket - $7::timestamptz) /
+                    $8::int)::int AS number, runs, errors, timeouts, unpriced, cost_usd, input_tokens,
+                    output_tokens, estimated
+                    FROM projects
+                         CROSS JOIN unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts
+                                 (grain, since, until)
          JOIN rollups
            ON rollups.project_id = projects.id
           AND rollups.grain = parts.grain
           AND rollups.bucket >= parts.since
           AND rollups.bucket < parts.until
-           WHERE $1 = ''
-              OR projects.id = $1
-       UNION ALL
-          SELECT project_id, floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int, sum(1)
-                  AS runs,
+                   WHERE ($1 = '' OR projects.id = $1)
+                     AND ($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR provider = $10)
+               UNION ALL
+                  SELECT project_id, floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int,
+                          sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
@@ -93,14 +100,31 @@ GROUP BY 1
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
          coalesce(sum(1 * output_tokens), 0) AS output_tokens,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
-            FROM projects
+                    FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
      AND ($1 = '' OR projects.id = $1)
      AND runs.occurred_at >= $5
      AND runs.occurred_at < $6
-        GROUP BY 1, 2) AS cells
-GROUP BY 1, 2
+                     AND ($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR provider = $10)
+                GROUP BY 1, 2) AS cells
+        GROUP BY 1, 2) AS buckets
+GROUP BY 1
+
+-- SELECT_SPENDING
+  SELECT projects.id AS project_id,
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= ($2::timestamptz[])[1] AND bucket <
+                 ($3::timestamptz[])[1]), 0),
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2[2] AND bucket < $3[2]), 0),
+         sum(cost_usd)
+    FROM projects
+    JOIN rollups ON rollups.project_id = projects.id AND rollups.grain = 360
+   WHERE ($1 = '' OR projects.id = $1)
+     AND bucket >= $2[3]
+     AND bucket < $3[3]
+     AND ($4::text IS NULL OR model = $4)
+     AND ($5::text IS NULL OR provider = $5)
+GROUP BY 1
 
 -- SELECT_NARROWED_CELLS
   SELECT number, provider, model, sum(runs)::bigint AS runs,

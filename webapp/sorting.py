@@ -1,0 +1,88 @@
+"""Tables that are sorted by their headings: which column, which way, and the links that change it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+Column = TypeVar("Column", bound=StrEnum)
+Item = TypeVar("Item")
+
+_REVERSED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting(Generic[Column]):
+    """A column, and whether its usual direction is turned round: numbers start with the highest, names with A."""
+
+    column: Column
+    is_reversed: bool = False
+
+    @classmethod
+    def parse(cls, text: str | None, columns: Iterable[Column], default: Column) -> "Sorting[Column]":
+        """What a query says: `runs`, or `-runs` for the other way round. What is no column is the default."""
+        name = (text or "").removeprefix(_REVERSED)
+        column = next((one for one in columns if one.value == name), None)
+        return cls(default) if column is None else cls(column, (text or "").startswith(_REVERSED))
+
+    def text(self, default: Column) -> str | None:
+        """As in a query; None for what goes without saying."""
+        if self == Sorting(default):
+            return None
+        return f"{_REVERSED if self.is_reversed else ''}{self.column.value}"
+
+    def chosen(self, column: Column) -> "Sorting[Column]":
+        """After a click on the heading of a column."""
+        return Sorting(column, column is self.column and not self.is_reversed)
+
+    def sorted(
+        self, items: Iterable[Item], keys: Mapping[Column, Callable[[Item], Any]], names: frozenset[Column]
+    ) -> list[Item]:
+        """The items in this order; `names` are the columns that start with A. What has no value comes last either way."""
+        key, is_descending = keys[self.column], (self.column in names) is self.is_reversed
+        every = list(items)
+        known = sorted((item for item in every if key(item) is not None), key=key, reverse=is_descending)
+        return known + [item for item in every if key(item) is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading that only says what is below it."""
+
+    name: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SortHeading:
+    """A heading that sorts its table."""
+
+    id: str
+    name: str
+    url: str
+    is_number: bool
+    direction: str | None
+    """As ARIA names it; None for a column that the table is not sorted by."""
+
+
+def headings_of(
+    sorting: Sorting[Column],
+    titles: Mapping[Column, str],
+    names: frozenset[Column],
+    url_of: Callable[[Sorting[Column]], str],
+) -> tuple[SortHeading, ...]:
+    """One for each title; `names` are the columns that start with A."""
+    return tuple(
+        SortHeading(
+            column.value,
+            title,
+            url_of(sorting.chosen(column)),
+            column not in names,
+            _direction(sorting, names) if column is sorting.column else None,
+        )
+        for column, title in titles.items()
+    )
+
+
+def _direction(sorting: Sorting[Column], names: frozenset[Column]) -> str:
+    return "ascending" if (sorting.column in names) is not sorting.is_reversed else "descending"
