@@ -64,6 +64,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def runs(number: int) -> str:
+    """1 run, 11,232 runs."""
+    return "1 run" if number == 1 else f"{count(number)} runs"
+
+
 def tokens(number: int) -> str:
     """A large whole number in short: 46.4M; in full below ten thousand, one decimal below a hundred of its unit."""
     if abs(number) < _SHORT_FROM:

@@ -84,7 +84,7 @@ class View:
     def query(self) -> dict[str, Any]:
         """What differs from a plain visit, so that plain URLs stay plain."""
         plain = View()
-        found: dict[str, Any] = self._what
+        found: dict[str, Any] = self.what
         found |= {
             name: getattr(self, name).value for name in ("metric", "by") if getattr(self, name) != getattr(plain, name)
         }
@@ -95,20 +95,25 @@ class View:
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
         """Where the browser gets what it draws."""
         by = None if self.by is Split.MODEL else self.by.value
-        return url_for("charts.chart", name=metric.value, project=of_project, by=by, **self._what)
+        return url_for("charts.chart", name=metric.value, project=of_project, by=by, **self.what)
 
     def runs_url(self) -> str:
         """The same runs, one by one."""
-        return url_for("runs.explorer", project=self.project_id, **self._what)
+        return url_for("runs.explorer", project=self.project_id, **self.what)
+
+    def breakdown_url(self, **more: str | None) -> str:
+        """The same runs as a table, by what cost is split by."""
+        by = None if self.by is Split.MODEL else self.by.value
+        return url_for("breakdown.breakdown", **({"project": self.project_id, "by": by, **more} | self.what))
 
     @property
     def sought(self) -> RunFilter:
         """The same runs, as the run explorer looks for them."""
-        return RunFilter.parse({**self._what, **({"project": self.project_id} if self.project_id else {})})
+        return RunFilter.parse({**self.what, **({"project": self.project_id} if self.project_id else {})})
 
     @property
-    def _what(self) -> dict[str, Any]:
-        """Which runs of the project, named as in the run explorer."""
+    def what(self) -> dict[str, Any]:
+        """Which runs, named as in the run explorer."""
         only = self.only
         found = {
             "model": only.model,

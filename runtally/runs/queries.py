@@ -8,9 +8,10 @@ import msgspec
 from runtally.db.cursor import in_chunks
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
+from runtally.rollups.rolling import LATENCY
 from runtally.runs.conditions import Conditions
 from runtally.runs.position import Direction
-from runtally.runs.values import Extremes, ListedRun, Totals, Walk
+from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk
 
 # Longer than any page takes: an export waits for whoever downloads it.
 EXPORT_SECONDS = 600.0
@@ -70,6 +71,23 @@ UNION ALL
     WHERE is_match AND cost_usd > 0
  ORDER BY cost_usd DESC, occurred_at DESC, id
     LIMIT {limit})
+"""
+
+# How long the newest runs took, model by model.
+_SELECT_LATENCIES = """
+  SELECT provider,
+         model,
+         min(since) AS since,
+         array_agg(latency ORDER BY latency) AS latencies,
+         array_agg(runs ORDER BY latency) AS counts
+    FROM (SELECT provider, model, {latency} AS latency, count(*)::int AS runs, min(occurred_at) AS since
+            FROM (SELECT provider, model, latency_ms, occurred_at
+                    FROM runs
+                   WHERE {walk} AND {keep} AND latency_ms IS NOT NULL
+                ORDER BY occurred_at DESC
+                   LIMIT {steps}) AS walked
+        GROUP BY 1, 2, 3) AS binned
+GROUP BY 1, 2
 """
 
 _SELECT_TOTALS = """
@@ -166,6 +184,10 @@ def extremes_sql(conditions: Conditions, *, steps: int, limit: int) -> str:
     return _SELECT_EXTREMES.format(listed=LISTED, keep=conditions.keep, walk=conditions.walk, steps=steps, limit=limit)
 
 
+def latencies_sql(conditions: Conditions, *, steps: int) -> str:
+    return _SELECT_LATENCIES.format(latency=LATENCY, keep=conditions.keep, walk=conditions.walk, steps=steps)
+
+
 def all_sql(conditions: Conditions) -> str:
     return _SELECT_ALL.format(columns=COLUMNS, keep=conditions.keep, walk=conditions.walk)
 
@@ -194,6 +216,16 @@ async def select_extremes(connection: Connection, conditions: Conditions, *, ste
         reached = row["reached"]
         lists[row["list"]].append(_listed(row))
     return Extremes(tuple(lists["slowest"]), tuple(lists["costliest"]), reached)
+
+
+async def select_latencies(connection: Connection, conditions: Conditions, *, steps: int) -> Latencies:
+    """Of the newest `steps` runs of a project that match and say how long they took."""
+    rows = await connection.fetch(latencies_sql(conditions, steps=steps), *conditions.values)
+    is_whole = sum(sum(row["counts"]) for row in rows) < steps
+    return Latencies(
+        {(row["provider"], row["model"]): (row["latencies"], row["counts"]) for row in rows},
+        None if is_whole else min(row["since"] for row in rows),
+    )
 
 
 async def select_projects(connection: Connection, ids: Sequence[str] | None) -> dict[str, str]:

@@ -20,7 +20,7 @@ from runtally.runs.filters import Outcome, RunFilter
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.stretch import find_stretch
 from runtally.runs.trace import Trace, trace_of
-from runtally.runs.values import Extremes, ListedRun, Totals, Walk
+from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk
 
 PAGE_RUNS = 50
 # About as many as are read in 30 ms, and counted in 15.
@@ -104,6 +104,14 @@ async def read_extremes(connection: Connection, sought: RunFilter, now: datetime
         return Extremes()
     conditions = conditions_of(sought, now, stretch=stretch)
     return await queries.select_extremes(connection, conditions, steps=_steps(sought, EXTREME_STEPS), limit=limit)
+
+
+async def read_latencies(connection: Connection, sought: RunFilter, now: datetime) -> Latencies:
+    """Of a project's newest runs that match."""
+    stretch = await find_stretch(connection, sought, now, Position(), steps=COUNT_STEPS)
+    if stretch.is_empty:
+        return Latencies()
+    return await queries.select_latencies(connection, conditions_of(sought, now, stretch=stretch), steps=COUNT_STEPS)
 
 
 async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals:

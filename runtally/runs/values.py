@@ -1,10 +1,11 @@
 """What is read of runs, besides the runs themselves. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from runtally.metrics.sketch import Sketch
 from runtally.models.run import Status
 from runtally.runs.position import Place
 
@@ -58,6 +59,14 @@ class Extremes:
 
     slowest: tuple[ListedRun, ...] = ()
     costliest: tuple[ListedRun, ...] = ()
+    reached: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """How long runs took, by provider and model; with `reached`, only those since then."""
+
+    of_models: Mapping[tuple[str, str], Sketch] = field(default_factory=dict)
     reached: datetime | None = None
 
 

@@ -24,6 +24,8 @@ PAGES = {
     "time that cannot be shown": f"/projects/{PROJECT}?since=2026-11-02T00:00&until=2026-11-01T00:00",
     "costs of a long name": f"{path_of(LONG)}/costs",
     "what if": f"/projects/{PROJECT}/costs?provider=acme&model=acme-large",
+    "overview narrowed": "/?model=gpt-large&sort=-name&q=browser",
+    "breakdown": f"/breakdown?project={PROJECT}&sort=runs&names=grouped",
     "experiments": "/experiments",
     "experiment": f"/experiments/{PROJECT}/{EXPERIMENT}",
     "comparison": f"/experiments/compare?a={PROJECT}/{BASELINE}&b={PROJECT}/{EXPERIMENT}",

@@ -101,7 +101,7 @@ async def test_an_admin_sees_every_project(signed_in: SignIn, post: Post, projec
     await post(to=f"{project_id}-other")
     admin = await signed_in()
 
-    html = await html_of(admin, "/")
+    html = await html_of(admin, f"/?q={project_id}")
 
     for id_ in (project_id, f"{project_id}-other"):
         assert f'href="/projects/{id_}"' in html

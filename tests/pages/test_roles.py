@@ -127,6 +127,7 @@ NOBODY_BUT_USERS = None
 NEEDED = {
     "GET /": Scope.METRICS_READ,
     "GET /account": NOBODY_BUT_USERS,
+    "GET /breakdown": Scope.METRICS_READ,
     "GET /charts/<any(cost,runs,errors,latency,tokens):name>.json": Scope.METRICS_READ,
     "GET /charts/budget.json": Scope.METRICS_READ,
     "GET /charts/what-if.json": Scope.METRICS_READ,

@@ -21,7 +21,7 @@ from runtally.rollups import queries as rollups
 from runtally.runs.conditions import Conditions, conditions_of
 from runtally.runs.filters import Outcome, Period, RunFilter
 from runtally.runs.position import Direction, Place, Position, Stretch
-from runtally.runs.queries import all_sql, extremes_sql, page_sql, totals_sql
+from runtally.runs.queries import all_sql, extremes_sql, latencies_sql, page_sql, totals_sql
 
 FOLDER = Path(__file__).parent / "sql"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -62,6 +62,7 @@ def explorer() -> Iterator[tuple[str, str]]:
         yield f"page: {name}", page_sql(conditions, direction, steps=20_000, limit=51)
         yield f"totals: {name}", totals_sql(conditions, steps=10_000)
     yield "extremes: every filter", extremes_sql(narrow, steps=5_000, limit=5)
+    yield "latencies: a project", latencies_sql(plain, steps=10_000)
     yield "export: every filter", all_sql(narrow)
 
 

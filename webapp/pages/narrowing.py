@@ -1,7 +1,9 @@
 """Looking at less: some of a project's runs, a time of one's own choice, one bucket of a chart; and looking on, live."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from runtally.metrics.window import Between, Range, Window
@@ -40,10 +42,11 @@ class Narrower:
     runs_url: str
 
 
-def chips_of(view: View) -> tuple[Chip, ...]:
+def chips_of(view: View, url_of: Callable[[View], str] = attrgetter("url")) -> tuple[Chip, ...]:
+    """For each filter a chip that leads to the page without it; `url_of` says where a view is seen."""
     chosen = {label: (name, getattr(view.only, name)) for name, label in FIELDS.items()}
     return tuple(
-        Chip(label, str(value), _with(view, name, None).url)
+        Chip(label, str(value), url_of(_with(view, name, None)))
         for label, (name, value) in chosen.items()
         if value is not None
     )

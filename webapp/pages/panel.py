@@ -79,6 +79,8 @@ class BarList:
     heading: str
     unit: str
     bars: tuple[Bar, ...]
+    table_url: str | None = None
+    """Where each of them has all of its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,10 @@ def _lists(report: Report, view: View) -> tuple[BarList, ...]:
     slots = series.slots_of(report.models, report.providers, view.by)
     models = _bars(report.metrics.by_model, view, "model", slots if view.by is Split.MODEL else None)
     providers = _bars(report.metrics.by_provider, view, "provider", slots if view.by is Split.PROVIDER else None)
-    lists = [BarList("models", "Models", "Cost", models), BarList("providers", "Providers", "Cost", providers)]
+    lists = [
+        BarList("models", "Models", "Cost", models, view.but(by=Split.MODEL).breakdown_url()),
+        BarList("providers", "Providers", "Cost", providers, view.but(by=Split.PROVIDER).breakdown_url()),
+    ]
     if report.experiments:
         experiments = _bars(report.experiments, view, "experiment_id")
         lists.append(BarList("experiments", "Experiments", "Cost", experiments))

@@ -135,11 +135,7 @@ async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]
     await services().prices.refresh()
     async with services().database.connection() as connection:
         found = await registry.priced_by(connection, services().prices.book, entry, now)
-    return tuple((f"{one.provider} {one.model}", _runs(one.runs)) for one in found)
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{formats.count(number)} runs"
+    return tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in found)
 
 
 def _reprice_url(entry: PriceEntry) -> str:

@@ -189,7 +189,6 @@ def _row(  # noqa: PLR0913, PLR0917  # The project, and what the rows have in co
     total, before = summary.total, summary.previous
     highest = max(summary.costs)
     error_rate = formats.percent(total.error_rate) if total.runs else formats.NOTHING
-    runs = "1 run" if total.runs == 1 else f"{formats.count(total.runs)} runs"
     return Row(
         name=summary.project.name,
         url=view.but(project_id=summary.project.id).url,
@@ -199,7 +198,7 @@ def _row(  # noqa: PLR0913, PLR0917  # The project, and what the rows have in co
         unpriced=formats.count(total.unpriced) if total.unpriced else None,
         amounts=tuple(_amount(summary, column, of_range) for column in costs),
         change=formats.change(total.cost_usd, before.cost_usd) if before else None,
-        summary=(f"{runs} · {error_rate} errors" if total.runs else "no runs") + of_budget,
+        summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
         heights=tuple(round(cost / highest * 100, 1) if highest else 0 for cost in summary.costs),
         budget=budget,
     )

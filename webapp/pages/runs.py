@@ -224,7 +224,7 @@ def _summary(totals: Totals, now: datetime) -> Summary:
         notes.append(f"counted back to {formats.moment(totals.reached)}, {formats.ago(totals.reached, now)}")
     if totals.unpriced:
         notes.append(f"{formats.count(totals.unpriced)} without a price")
-    number = "1 run" if totals.runs == 1 else f"{formats.count(totals.runs)} runs"
+    number = formats.runs(totals.runs)
     return Summary(
         runs=f"At least {number}" if totals.reached else number,
         cost=None if totals.cost_usd is None else formats.money(totals.cost_usd),

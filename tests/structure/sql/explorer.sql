@@ -146,6 +146,24 @@ UNION ALL
  ORDER BY cost_usd DESC, occurred_at DESC, id
     LIMIT 5)
 
+-- latencies: a project
+  SELECT provider,
+         model,
+         min(since) AS since,
+         array_agg(latency ORDER BY latency) AS latencies,
+         array_agg(runs ORDER BY latency) AS counts
+    FROM (SELECT provider, model, CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs, min(occurred_at) AS since
+            FROM (SELECT provider, model, latency_ms, occurred_at
+                    FROM runs
+                   WHERE project_id = $1::text AND occurred_at >= $2::timestamptz AND TRUE AND latency_ms IS
+                           NOT NULL
+                ORDER BY occurred_at DESC
+                   LIMIT 10000) AS walked
+        GROUP BY 1, 2, 3) AS binned
+GROUP BY 1, 2
+
 -- export: every filter
   SELECT project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens,
           cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens,

@@ -1,0 +1,93 @@
+"""Models and providers as one table."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.access.scopes import Scope
+from runtally.ids import uuid7
+from tests.factories import make_run
+from tests.pages.conftest import Post, SignIn, ago
+from tests.pages.looking import Outline, html_of, text_of
+
+
+@pytest.fixture
+async def table(post: Post, project_id: str) -> str:
+    """A project with runs of three models, one of which is written in two ways."""
+    await post(
+        make_run(latencyMs=100),
+        make_run(model="ACME-LARGE", latencyMs=300, status="error"),
+        make_run(model="acme-cached", inputTokens=100_000),
+        make_run(provider="bolt", model="b1"),
+        make_run(model="acme-guess", timestamp=ago(days=20)),
+    )
+    return f"/breakdown?project={project_id}"
+
+
+def names(html: str) -> list[str]:
+    """What the rows are called, in order."""
+    rows = html.split('<span class="swatch')[1:]
+    return [text_of(row.split("</span></span>")[0].split("</span>", 1)[1]) for row in rows]
+
+
+async def test_a_row_has_all_figures_and_the_price_in_force(reader: Browser, table: str, project_id: str) -> None:
+    html = await html_of(reader, table)
+
+    text = text_of(html)
+    assert "By model Last 7 days" in text
+    assert "acme-cached acme 1 run · 0% errors $0.308 94% 1 $0.308 100k 500 0% 800 ms $3.00 in · $15.00 out" in text
+    assert "acme-large acme 1 run · 0% errors $0.0105 3% 1 $0.0105 1,000 500 0% 100 ms" in text
+    assert "b1 bolt 1 run · 0% errors no price" in text
+    assert f'href="/projects/{project_id}?model=acme-cached"' in html
+    assert 'href="/admin/prices/' in html
+
+
+async def test_names_that_have_one_price_can_be_one_row(reader: Browser, table: str) -> None:
+    assert sorted(names(await html_of(reader, table))) == ["ACME-LARGE", "acme-cached", "acme-large", "b1"]
+
+    grouped = await html_of(reader, f"{table}&names=grouped")
+
+    assert names(grouped) == ["acme-cached", "acme-large", "b1"]
+    assert "acme · 2 names 2 runs · 50% errors $0.0210" in text_of(grouped)
+    assert "300 ms" in text_of(grouped)
+
+
+async def test_headings_sort_and_switches_keep_the_order(reader: Browser, table: str, project_id: str) -> None:
+    assert names(await html_of(reader, f"{table}&sort=name"))[0] == "acme-cached"
+    assert names(await html_of(reader, f"{table}&sort=-name"))[0] == "b1"
+    html = await html_of(reader, f"{table}&sort=errors&by=provider")
+
+    assert names(html) == ["acme", "bolt"]
+    outline = Outline(html)
+    assert [one["aria-sort"] for one in outline.all("th") if "aria-sort" in one] == ["descending"]
+    assert outline.by_id("range-30d")["href"] == f"/breakdown?project={project_id}&by=provider&sort=errors&range=30d"
+    assert outline.by_id("sort-errors")["href"] == f"/breakdown?project={project_id}&by=provider&sort=-errors"
+
+
+async def test_it_shows_what_the_report_is_narrowed_to(reader: Browser, table: str, project_id: str) -> None:
+    report = Outline(await html_of(reader, f"/projects/{project_id}?provider=acme&range=30d"))
+    links = [link["href"] or "" for link in report.all("a") if (link["href"] or "").startswith("/breakdown")]
+
+    html = await html_of(reader, links[0])
+
+    assert set(names(html)) == {"acme-large", "ACME-LARGE", "acme-cached", "acme-guess"}
+    [chip] = [link for link in Outline(html).all("a") if link.get("class") == "chip"]
+    assert chip["href"] == f"/breakdown?project={project_id}&range=30d"
+    empty = text_of(await html_of(reader, f"{table}&status=timeout"))
+    assert "No such runs in this range. Pick a longer range: 30d." in empty
+
+
+async def test_all_projects_are_for_admins_and_without_percentiles(
+    reader: Browser, signed_in: SignIn, post: Post, table: str, project_id: str
+) -> None:
+    model = f"m-{uuid7()}"
+    await post(make_run(model=model))
+
+    html = await html_of(reader, f"/breakdown?model={model}")
+
+    assert names(html) == [model]
+    assert "p95" not in html
+    of_project = await signed_in(project_id, Scope.METRICS_READ)
+    assert model in await html_of(of_project, "/breakdown")
+    assert 'href="/admin/prices/' not in await html_of(of_project, "/breakdown")
+    await html_of(of_project, "/breakdown?project=another", 403)
+    await html_of(reader, "/breakdown?project=none-such", 404)
