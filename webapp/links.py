@@ -97,6 +97,13 @@ class View:
         by = None if self.by is Split.MODEL else self.by.value
         return url_for("charts.chart", name=metric.value, project=of_project, by=by, **self.what)
 
+    def picture_url(self, metric: Metric, of_project: str | None, **more: str) -> str:
+        """The same as one file."""
+        by = None if self.by is Split.MODEL else self.by.value
+        return url_for(
+            "embeds.picture", **({"name": metric.value, "project": of_project, "by": by, **more} | self.what)
+        )
+
     def runs_url(self) -> str:
         """The same runs, one by one."""
         return url_for("runs.explorer", project=self.project_id, **self.what)

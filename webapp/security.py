@@ -7,10 +7,12 @@ from quart import Response, g, request
 from api.access import AccessRule, access
 from api.auth import DEVELOPER
 from api.current import services
+from runtally.access import embeds
 from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import Actor
-from runtally.errors import Forbidden, RuntallyError
+from runtally.errors import Forbidden, NotFound, RuntallyError
 from webapp import sessions
+from webapp.links import project_asked_for
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -75,6 +77,21 @@ def _rule(name: str, permission: Scope | Permission, *, of_project: bool) -> Acc
 
     return AccessRule(name, identify)
 
+
+async def _chart_viewer() -> Actor:
+    """Whoever is signed in, or has the token of the project in the query. Raises `NotFound` for any other token."""
+    token, project_id = request.args.get("token"), project_asked_for(request.args)
+    if token is None:
+        return await _signed_in_actor()
+    async with services().database.connection() as connection:
+        actor = await embeds.holder(connection, project_id, token) if project_id is not None else None
+    if actor is None:
+        raise NotFound("This picture is shown no more; ask for a new address of it.")
+    return actor
+
+
+chart_viewer = access(AccessRule("chart viewer", _chart_viewer))
+"""For pictures that may be shown elsewhere; what they may show is asked by `runtally.access.scopes.demand`."""
 
 signed_in = access(AccessRule("signed in", _signed_in_actor))
 """For pages: someone must be signed in; what they may see is asked by `runtally.access.scopes.demand`."""

@@ -30,6 +30,10 @@ class Project(SQLModel, table=True):
     dropped_before: datetime | None = column(
         "Start of a day (UTC): older live runs were dropped, and their sums are kept.", Timestamp, default=None
     )
+    # In the clear, as that of a badge is: pages show the URL again, and it opens nothing that is not in this database.
+    embed_token: str | None = column(
+        "What the URL of its charts must carry to be seen without signing in; empty: there is none.", default=None
+    )
 
 
 class ApiKey(SQLModel, table=True):

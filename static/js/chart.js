@@ -93,27 +93,16 @@ class Chart {
       renderer: "svg",
     });
     view.tooltip((_, event, __, value) => (value ? showTooltip(words, value.i, event) : hideTooltip()));
-    if (this.box.hasAttribute("data-chart-narrows")) {
-      view.addEventListener("click", (_, item) => item?.datum?.i !== undefined && this.narrow(item.datum.i));
-    }
     await view.runAsync();
     if (signal.aborted) {
       view.finalize();
       return;
     }
     this.clear();
-    this.view = view;
+    // Other modules ask the box where its buckets are.
+    this.view = this.box.view = view;
     this.box.replaceChildren(plot);
     this.fit();
-  }
-
-  // The page of this bucket alone: where its row in the table leads.
-  narrow(bucket) {
-    const link = this.box.closest("figure").querySelectorAll("tbody th a")[bucket];
-    if (!link) return;
-    hideTooltip();
-    const page = this.box.closest("[id='report'], [id='overview']");
-    htmx.ajax("GET", link.href, { source: page, target: page, swap: "outerMorph", push: "true" });
   }
 
   size() {
@@ -151,7 +140,7 @@ class Chart {
   clear() {
     hideTooltip();
     this.view?.finalize();
-    this.view = undefined;
+    this.view = this.box.view = undefined;
     this.text = undefined;
   }
 

@@ -1,6 +1,8 @@
 """An engineer finds what got expensive: from a bar to its time, from a row to its runs; and looks on, live."""
 
 import re
+from datetime import datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
 
@@ -28,6 +30,36 @@ def test_a_bar_and_a_row_lead_to_what_got_expensive(project_page: Page) -> None:
     project_page.go_back()
     project_page.go_back()
     expect(project_page).to_have_url(re.compile(rf"/projects/{PROJECT}$"))
+    drawn(project_page)
+
+
+def test_a_drag_over_bars_leads_to_their_time_and_a_chart_can_be_saved(project_page: Page) -> None:
+    with project_page.expect_download() as saved:
+        project_page.locator("#main-chart").get_by_role("link", name="PNG").click()
+    assert saved.value.suggested_filename == "cost.png"
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+
+    plot = project_page.locator("#main-chart-plot").bounding_box()
+    assert plot is not None
+    width, y = plot["width"] / 28, plot["y"] + 100
+    project_page.mouse.move(plot["x"] + 10.5 * width, y)
+    project_page.mouse.down()
+    project_page.mouse.move(plot["x"] + 14.5 * width, y, steps=4)
+    expect(project_page.locator(".brush")).to_be_visible()
+    project_page.keyboard.press("Escape")
+    expect(project_page.locator(".brush")).to_have_count(0)
+    project_page.mouse.up()
+    expect(project_page).to_have_url(re.compile(rf"/projects/{PROJECT}$"))
+
+    project_page.mouse.move(plot["x"] + 14.5 * width, y)
+    project_page.mouse.down()
+    project_page.mouse.move(plot["x"] + 10.5 * width, y, steps=4)
+    project_page.mouse.up()
+    expect(project_page).to_have_url(re.compile(r"since=.*&until="))
+    since, until = (
+        datetime.fromisoformat(parse_qs(urlsplit(project_page.url).query)[name][0]) for name in ("since", "until")
+    )
+    assert timedelta(hours=4 * 6) <= until - since <= timedelta(hours=6 * 6)
     drawn(project_page)
 
 

@@ -18,7 +18,7 @@ from tests.pages.conftest import Invite, Post, SignIn
 from tests.serving import settings_for
 from webapp.app import create_app
 
-PAGE_RULES = {"signed in", "project editor", "admin"}
+PAGE_RULES = {"signed in", "chart viewer", "project editor", "admin"}
 
 _app = create_app(settings_for("postgresql://nowhere"))
 
@@ -131,10 +131,11 @@ NEEDED = {
     "GET /charts/<any(cost,runs,errors,latency,tokens):name>.json": Scope.METRICS_READ,
     "GET /charts/budget.json": Scope.METRICS_READ,
     "GET /charts/what-if.json": Scope.METRICS_READ,
+    "GET /charts/<any(cost,runs,errors,latency,tokens):name>.svg": Scope.METRICS_READ,
     "GET /experiments": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>/"
-    "<any(error_rate,p95_latency_ms,cost_per_run_usd,total_cost_usd):name>.json": Scope.METRICS_READ,
+    "<any(error_rate,p95_latency_ms,cost_per_run_usd,total_cost_usd):name>.<any(json,svg):kind>": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>/badge": Scope.METRICS_READ,
     "GET /experiments/compare": Scope.METRICS_READ,
     "GET /experiments/compare/<any(cost_per_run_usd,p95_latency_ms,error_rate):name>.json": Scope.METRICS_READ,
@@ -154,7 +155,9 @@ NEEDED = {
 
 
 def test_every_page_says_what_a_key_needs() -> None:
-    assert set(NEEDED) == {name for name, (_, rule) in ROUTES.items() if _rule_name(rule) == "signed in"}
+    assert set(NEEDED) == {
+        name for name, (_, rule) in ROUTES.items() if _rule_name(rule) in {"signed in", "chart viewer"}
+    }
 
 
 @pytest.mark.parametrize("scope", [Scope.METRICS_READ, Scope.RUNS_READ, Scope.RUNS_WRITE])

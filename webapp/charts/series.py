@@ -81,6 +81,8 @@ class Chart:
     tips: tuple[Tip, ...]
     marks: tuple[Mark, ...] = ()
     """What the marks on the time axis mean, in order."""
+    summary: str = ""
+    """The figure over the whole range, in a few words."""
 
     def payload(self) -> str:
         """JSON: the spec with its figures, and what the tooltip of each bucket says."""
@@ -235,6 +237,7 @@ def _bars(
         tip_rows=_entries(stack[::-1]),
         tips=sums.tips(),
         marks=sums.marks,
+        summary=_summary(sums, window.range),
     )
 
 
@@ -249,10 +252,11 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
     heading = f"{rate.name}, per {formats.interval(window.interval)}"
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
     highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
+    summary = f"{range_name(window.range)}: {rate.whole} over all runs"
     rows = tuple(zip(*columns.values(), strict=True))
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {range_name(window.range)}: {rate.whole} over all runs.{highest}",
+        sentence=f"{heading}. {summary}.{highest}",
         key=(),
         has_previous=False,
         previous_name=previous_name(window.range),
@@ -262,6 +266,7 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
         datasets=line_rows(series, is_over=window.is_over),
         tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
         tips=tuple(Tip(name, row) for name, row in zip(names, rows, strict=True)),
+        summary=summary,
     )
 
 
@@ -269,8 +274,12 @@ def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
     return tuple(KeyEntry(series.name, series.slot) for series in stack)
 
 
+def _summary(sums: Sums, range_: Reach) -> str:
+    return f"{range_name(range_)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
+
+
 def _sentence(sums: Sums, range_: Reach) -> str:
-    text = f"{range_name(range_)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
+    text = _summary(sums, range_)
     if sums.before:
         when = "28 days earlier" if range_ is Range.MONTH else "the period before"
         text += f", {sums.text(sum(sums.before, Decimal(0)))} {when}"

@@ -31,7 +31,7 @@ async def chart(name: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, view.project_id)
     async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, view.project_id))
-        drawn = await _read_chart(connection, Metric(name), view, services().clock())
+        drawn = await read_chart(connection, Metric(name), view, services().clock())
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
@@ -51,7 +51,7 @@ async def budget_chart() -> ResponseReturnValue:
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
-async def _read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
+async def read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
     """Like the chart of the report, from as little as it needs."""
     window = Window.of(view.range, now, view.range.chart_interval)
     fine = window.in_buckets_of(view.range.interval)

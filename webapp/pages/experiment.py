@@ -23,6 +23,7 @@ from webapp.form import Form, sent_form
 from webapp.pages import thresholds
 from webapp.pages.badges import BadgePanel, badge_panel
 from webapp.pages.experiments import Cell, cells_of, key_of
+from webapp.pages.picture import picture_of
 from webapp.rendering import Page, render, see_other
 from webapp.security import project_editor, signed_in
 
@@ -37,6 +38,8 @@ class Figure:
     chart: Chart
     src: str
     narrower: tuple[str, ...] = ()
+    picture: str | None = None
+    """Where it is one file, to be saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,18 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
 
 
 @blueprint.get(
-    f"/experiments/<segment:project_id>/<segment:experiment_id>/<any({','.join(Measure)}):name>.json",
+    f"/experiments/<segment:project_id>/<segment:experiment_id>/<any({','.join(Measure)}):name>.<any(json,svg):kind>",
 )
 @signed_in
-async def chart(project_id: str, experiment_id: str, name: str) -> ResponseReturnValue:
-    """The chart of a measure that has a limit: its spec with its rows, and its tooltips."""
+async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> ResponseReturnValue:
+    """The chart of a measure that has a limit: its spec with its rows and its tooltips, or drawn."""
     demand(actor(), Scope.METRICS_READ, project_id)
     judged, past = await _read(project_id, experiment_id)
     found = dict(_charts(judged, past)).get(Measure(name))
     if found is None:
         raise NotFound("This experiment has no such limit.")
+    if kind == "svg":
+        return picture_of(found, experiment_id)
     return Response(found.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
@@ -146,8 +151,17 @@ def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:
 
 
 def _figure(experiment: Measured, measure: Measure, found: Chart) -> Figure:
-    url = url_for("experiment.chart", project_id=experiment.project_id, experiment_id=experiment.id, name=measure.value)
-    return Figure(f"{measure.value.replace('_', '-')}-chart", found, url)
+    src, picture = (
+        url_for(
+            "experiment.chart",
+            project_id=experiment.project_id,
+            experiment_id=experiment.id,
+            name=measure.value,
+            kind=kind,
+        )
+        for kind in ("json", "svg")
+    )
+    return Figure(f"{measure.value.replace('_', '-')}-chart", found, src, picture=picture)
 
 
 def _charts(judged: Judged, past: tuple[Past, ...]) -> list[tuple[Measure, Chart]]:

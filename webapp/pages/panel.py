@@ -55,6 +55,8 @@ class Figure:
     src: str
     narrower: tuple[str, ...] = ()
     """For each bucket, where to see it alone; none where it is as short as can be."""
+    picture: str | None = None
+    """Where it is one file, to be saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,9 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
     kpis = kpis_of(report, view, now)
 
     def figure(metric: Metric) -> Figure:
-        return Figure(metric, _chart(report, metric, view.by, marks), view.chart_url(metric, of_project))
+        chart = _chart(report, metric, view.by, marks)
+        picture = view.picture_url(metric, of_project)
+        return Figure(metric, chart, view.chart_url(metric, of_project), picture=picture)
 
     main = figure(view.metric)
 

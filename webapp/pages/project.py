@@ -8,6 +8,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from runtally.access.embed_queries import select_embed_token
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import use_of
 from runtally.metrics.only import EVERY_RUN
@@ -18,6 +19,7 @@ from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
 from webapp.links import View
 from webapp.pages.budget_line import BudgetLine, budget_line
+from webapp.pages.embeds import EmbedPanel, embed_panel
 from webapp.pages.panel import Panel, overview_name, panel_of
 from webapp.pages.run_lists import HIGHEST, RunList, highest_of
 from webapp.rendering import Page, render
@@ -41,6 +43,7 @@ class ProjectPage(Page):
     budget: BudgetLine | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
+    embed: EmbedPanel
     highest: tuple[RunList, ...]
     """The slowest and the costliest runs; none for who may not see single runs."""
 
@@ -59,6 +62,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         view = view.but(range=await readable(connection, view.range, project_id))
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)
+        token = await select_embed_token(connection, project_id)
         extremes = Extremes()
         if may(actor(), Scope.RUNS_READ, project_id):
             extremes = await read_extremes(connection, view.sought, now, HIGHEST)
@@ -70,6 +74,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         runs_url=view.runs_url(),
         budget=budget_line(use) if use else None,
         dropped_before=_within(found.project.dropped_before, found.report.metrics.window),
+        embed=embed_panel(view, found.project, token, found.report),
         highest=highest_of(extremes, now),
     )
     return await render(page)

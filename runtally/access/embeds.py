@@ -1,0 +1,37 @@
+"""A project's charts, shown elsewhere: whoever has the token of their URL sees them, until it is taken away."""
+
+import hmac
+import secrets
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access.embed_queries import select_embed_token
+from runtally.access.scopes import Scope
+from runtally.audit import Actor, ActorKind, Change, record
+from runtally.db.database import Connection
+from runtally.models.project import Project
+
+TOKEN_BYTES = 16
+
+
+def allow(session: AsyncSession, by: Actor, project: Project) -> str:
+    """A new token; one that was there before works no more."""
+    record(session, by, Change("project.charts_shared", project.id, project.id))
+    project.embed_token = token = secrets.token_urlsafe(TOKEN_BYTES)
+    session.add(project)
+    return token
+
+
+def forbid(session: AsyncSession, by: Actor, project: Project) -> None:
+    if project.embed_token is not None:
+        record(session, by, Change("project.charts_unshared", project.id, project.id))
+    project.embed_token = None
+    session.add(project)
+
+
+async def holder(connection: Connection, project_id: str, token: str) -> Actor | None:
+    """Who has the token of this project: somebody who may read its metrics. None for any other text."""
+    known = await select_embed_token(connection, project_id)
+    if known is None or not hmac.compare_digest(known.encode(), token.encode()):
+        return None
+    return Actor(ActorKind.ANYONE, "chart token", frozenset({Scope.METRICS_READ}), project_id)

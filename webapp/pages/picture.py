@@ -1,0 +1,14 @@
+"""The answer that is a chart as one SVG."""
+
+from quart import Response, request
+
+from api.badge import POLICY, SVG
+from webapp.caching import ASK_FIRST
+from webapp.charts.series import Chart
+from webapp.charts.svg import Look, svg_of
+
+
+def picture_of(chart: Chart, name: str) -> Response:
+    """The chart of whatever has this name, in the colours that the query asks for."""
+    drawn = svg_of(chart, name, Look.parse(request.args.get("theme")))
+    return Response(drawn, content_type=SVG, headers={"Content-Security-Policy": POLICY, "Cache-Control": ASK_FIRST})
