@@ -129,7 +129,7 @@ class InvalidFilter(RuntallyError):
 
 class InvalidExport(RuntallyError):
     code = "invalid_export"
-    message = "Use one of csv and jsonl."
+    message = "Use one of csv, jsonl and parquet."
 
 
 class InvalidThresholds(RuntallyError):

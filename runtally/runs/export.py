@@ -1,4 +1,4 @@
-"""Runs as a stream of bytes, CSV or JSON lines: every column of a run, newest first.
+"""Runs as a stream of bytes, CSV, JSON lines or Parquet: every column of a run, newest first.
 
 The runs of a chunk are in memory, never those of a whole export.
 """
@@ -19,6 +19,7 @@ from runtally.money import plain
 from runtally.runs import queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.filters import RunFilter
+from runtally.runs.parquet import parquet
 
 CHUNK_RUNS = 2_000
 COLUMNS = StoredRun.__struct_fields__
@@ -32,6 +33,7 @@ class Format(StrEnum):
 
     CSV = "csv"
     JSONL = "jsonl"
+    PARQUET = "parquet"
 
     @classmethod
     def parse(cls, text: str) -> "Format":
@@ -43,15 +45,30 @@ class Format(StrEnum):
 
     @property
     def content_type(self) -> str:
-        return "text/csv; charset=utf-8" if self is Format.CSV else "application/x-ndjson"
+        return _CONTENT_TYPES[self]
+
+
+_CONTENT_TYPES = {
+    Format.CSV: "text/csv; charset=utf-8",
+    Format.JSONL: "application/x-ndjson",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
 
 
 async def export(connection: Connection, sought: RunFilter, now: datetime, format_: Format) -> AsyncIterator[bytes]:
     """The runs that match, in chunks; inside a transaction."""
-    if format_ is Format.CSV:
-        yield _csv([COLUMNS])
-    async for runs in queries.select_all(connection, conditions_of(sought, now), CHUNK_RUNS):
-        yield _csv_rows(runs) if format_ is Format.CSV else _json.encode_lines(runs)
+    chunks = queries.select_all(connection, conditions_of(sought, now), CHUNK_RUNS)
+    match format_:
+        case Format.CSV:
+            yield _csv([COLUMNS])
+            async for runs in chunks:
+                yield _csv_rows(runs)
+        case Format.JSONL:
+            async for runs in chunks:
+                yield _json.encode_lines(runs)
+        case Format.PARQUET:
+            async for part in parquet(chunks):
+                yield part
 
 
 def _csv_rows(runs: Sequence[StoredRun]) -> bytes:

@@ -2,9 +2,11 @@
 
 import csv
 import json
+from io import BytesIO
 from urllib.parse import quote, urlsplit
 
 import pytest
+from arro3.io import read_parquet
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.scopes import Scope
@@ -208,11 +210,15 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert {row["id"] for row in rows} == {"a", "'=1+1"}
     assert {row["cost_usd"] for row in rows} == {"0.0105"}
     assert {row["metadata"] for row in rows} == {'{"n":[1],"user":"ann"}', ""}
+    columns = await reader.get(f"/runs/export.parquet?{query}")
+    assert columns.headers["Content-Type"] == "application/vnd.apache.parquet"
+    packed = read_parquet(BytesIO(await columns.get_data(as_text=False))).read_all()
+    assert set(packed["id"].to_pylist()) == {"a", "=1+1"}
     [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
     assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
 
 
-@pytest.mark.parametrize("query", ["parquet", "csv?minCost=much"])
+@pytest.mark.parametrize("query", ["xlsx", "csv?minCost=much"])
 async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str) -> None:
     assert (await reader.get(f"/runs/export.{query}")).status_code == 400
 

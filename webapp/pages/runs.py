@@ -32,6 +32,7 @@ from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.sorting import Heading
 
+_EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
 # A download may take longer than any page; what stops it is its reader.
 DOWNLOAD_SECONDS = 3600
 
@@ -207,7 +208,7 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
         newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
         older_url=view.url(Direction.OLDER, found.older) if found.older else None,
         stopped=formats.moment(found.stopped_at) if found.stopped_at else None,
-        exports=tuple(Choice(name.upper(), view.export_url(name), is_chosen=False) for name in Format),
+        exports=tuple(Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items()),
         dropped=None,
     )
 
