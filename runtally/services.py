@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from runtally.access.openid import OpenIdProvider
 from runtally.budgets.courier import Courier
 from runtally.budgets.mail import Mailer
 from runtally.budgets.watch import Watch
@@ -55,6 +56,7 @@ class Services:
     reporting: ReportingSync
     limiter: Limiter
     verdicts: SharedVerdicts
+    openid: OpenIdProvider | None
     clock: Clock
     opened_at: datetime
 
@@ -64,6 +66,7 @@ class Services:
         cls, settings: Settings, database_url: str, clock: Clock = system_clock
     ) -> AsyncIterator["Services"]:
         """Open everything; a database that is away is no error yet, the prices come when it does."""
+        openid = OpenIdProvider(settings.openid) if settings.openid else None
         redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
         async with (
             Database(database_url) as database,
@@ -97,7 +100,7 @@ class Services:
                 ingest = Ingest(writer, prices, retention, settings, clock)
                 sync = ReportingSync(reporting, settings, clock)
                 verdicts = SharedVerdicts(database, clock)
-                yield cls(settings, database, reading, prices, ingest, sync, limiter, verdicts, clock, clock())
+                yield cls(settings, database, reading, prices, ingest, sync, limiter, verdicts, openid, clock, clock())
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ the first `make run` keeps what it made.
 
 import json
 import os
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,6 +87,19 @@ def default_data_dir() -> Path:
     return CHECKOUT / ".data"
 
 
+@dataclass(frozen=True, slots=True)
+class OpenIdSettings:
+    """A provider through which people sign in, and who of those without an account gets one."""
+
+    issuer: str
+    client_id: str
+    client_secret: SecretStr
+    name: str
+    domains: tuple[str, ...]
+    role: tuple[str, str] | None
+    """Role and project of who gets an account by their domain."""
+
+
 class Settings(BaseSettings):
     """The settings of one process; immutable."""
 
@@ -145,6 +159,25 @@ class Settings(BaseSettings):
         description="Postgres 13 or newer for the reporting table and its views; DATABASE_URL by default.",
     )
     secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
+    oidc_issuer: str | None = Field(
+        None,
+        pattern=r"^https://[^?#]+$|^http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^?#]*)?$",
+        description="URL of an OpenID Connect provider through which people sign in, exactly as it calls itself. Needs "
+        "OIDC_CLIENT_ID and OIDC_CLIENT_SECRET.",
+    )
+    oidc_client_id: str | None = Field(None, description="What the provider calls this service.")
+    oidc_client_secret: SecretStr | None = Field(None, description="What this service proves that with.")
+    oidc_name: str = Field("single sign-on", description="What the button on the sign-in page calls the provider.")
+    oidc_domains: Names = Field(
+        (),
+        description="Domains whose people get an account when they first come, comma-separated; without any only those "
+        "do who have one or are invited.",
+    )
+    oidc_role: str | None = Field(
+        None,
+        pattern=r"^(member|viewer):.+$",
+        description="Role that they get, such as `viewer:my-project`; without it an admin gives them one.",
+    )
     ingest_project_keys: bool = Field(
         default=False,
         description="1 lets project keys with the scope runs:write ingest too; the project then comes from the key.",
@@ -205,6 +238,20 @@ class Settings(BaseSettings):
     )
     log_format: LogFormat = Field(LogFormat.CONSOLE, description="`console` for people, `json` for log shippers.")
     log_level: Level = Field(LogLevel.INFO, description="DEBUG, INFO, WARNING or ERROR.")
+
+    @property
+    def openid(self) -> OpenIdSettings | None:
+        """None without a provider. Raises `SettingsError` for half of one: nobody should think that it is on."""
+        issuer, client_id, secret = self.oidc_issuer, self.oidc_client_id, self.oidc_client_secret
+        if issuer and client_id and secret:
+            domains = tuple(domain.lower().removeprefix("@") for domain in self.oidc_domains)
+            role, _, project_id = (self.oidc_role or "").partition(":")
+            return OpenIdSettings(
+                issuer, client_id, secret, self.oidc_name, domains, (role, project_id) if role else None
+            )
+        if issuer or client_id or secret:
+            raise SettingsError("Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, or none of them.")
+        return None
 
     def own_url(self, port: int | None = None) -> str:
         """Where this service is, for who asks from this machine; `port` is the one it got when it asked for any."""

@@ -17,6 +17,9 @@ MAX_LENGTH = 256
 # Each takes 64 MiB: a burst of sign-ins waits instead of filling the memory.
 MAX_AT_ONCE = 2
 
+NONE = "none"
+"""In place of the hash of a password, for who signs in otherwise: no password has it."""
+
 _hasher = PasswordHasher()
 _threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords")
 # Compared with where there is no such user, so that the time of an answer does not tell who has an account.

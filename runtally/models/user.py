@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class User(SQLModel, table=True):
-    """Somebody who signs in with a password."""
+    """Somebody who signs in, with a password or through an OpenID provider."""
 
     __tablename__ = "users"
     # One signs in by address; it is stored in lower case.
@@ -34,6 +34,22 @@ class User(SQLModel, table=True):
     created_at: datetime = column("When they joined (UTC).", Timestamp)
     disabled_at: datetime | None = column("Since when they may not sign in (UTC).", Timestamp, default=None)
     seen_at: datetime | None = column("Last use, to the minute (UTC).", Timestamp, default=None)
+
+
+class Identity(SQLModel, table=True):
+    """Who a user is for an OpenID provider."""
+
+    __tablename__ = "identities"
+    __table_args__ = (
+        ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
+        # Those of a user go with them.
+        Index("ix_identities_user_id", "user_id"),
+    )
+
+    issuer: str = column("URL of the provider.", key=True)
+    subject: str = column("Who they are there, for ever.", key=True)
+    user_id: uuid.UUID = column("The user.", Uuid)
+    created_at: datetime = column("When they first signed in with it (UTC).", Timestamp)
 
 
 class Membership(SQLModel, table=True):

@@ -40,6 +40,7 @@ from webapp.pages import (
     run,
     runs,
     sign_in,
+    sign_in_openid,
 )
 
 
@@ -62,6 +63,7 @@ def register(app: Quart) -> None:
         breakdown,
         embeds,
         sign_in,
+        sign_in_openid,
         join,
         account,
         prices,

@@ -34,6 +34,12 @@ class SignInPage(Page):
     key: Form = field(default_factory=Form)
 
     @property
+    def openid_name(self) -> str | None:
+        """What the button of the OpenID provider calls it; None without one."""
+        provider = services().openid
+        return provider.name if provider else None
+
+    @property
     def document_title(self) -> str:
         return "Sign in"
 
@@ -57,8 +63,8 @@ async def post_sign_in() -> ResponseReturnValue:
         else:
             await sessions.sign_in_with_password(sent.value("email"), sent.value("password"))
     except (InvalidKey, RateLimited) as error:
-        refused = sent.refused(error, "key" if by_key else "email")
-        page = SignInPage(target, await _has_users(), **{"key" if by_key else "form": refused})
+        form = sent.refused(error, "key" if by_key else "email")
+        page = SignInPage(target, await _has_users(), **{"key" if by_key else "form": form})
         return await _refusal(page, error)
     return see_other(target)
 
@@ -72,6 +78,11 @@ async def sign_out() -> ResponseReturnValue:
     # Pages that the browser keeps for Back show costs.
     response.headers["Clear-Site-Data"] = '"cache"'
     return response
+
+
+async def refused(target: str, form: Form, status: int) -> Response:
+    """The sign-in page with what is wrong."""
+    return await render(SignInPage(target, await _has_users(), form), status)
 
 
 async def _refusal(page: SignInPage, error: InvalidKey | RateLimited) -> Response:

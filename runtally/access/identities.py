@@ -1,0 +1,79 @@
+"""Which user somebody is for whom an OpenID provider vouches: linked by issuer and subject, once and for all."""
+
+from datetime import datetime
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.access import invitations, passwords, users
+from runtally.access.invitations import Newcomer
+from runtally.access.joining_queries import lock_joining
+from runtally.access.openid import Person
+from runtally.access.roles import Grant, user_actor
+from runtally.audit import Change, record
+from runtally.errors import InvalidCredentials
+from runtally.ids import uuid7
+from runtally.models.user import Identity, Invitation, Membership, Role, User
+from runtally.settings import OpenIdSettings
+
+
+class NotInvited(InvalidCredentials):
+    code = "not_invited"
+    message = "There is no account for you here; ask an admin for an invitation to this address."
+
+
+async def signed_in(session: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings) -> User:
+    """The user of this person. Their address links them to an account that is there, or to an invitation.
+
+    Where their domain may come in by itself they get an account, with the role of the settings or none. Raises
+    `NotInvited` for anybody else, and for who is disabled.
+    """
+    # Of two first times at once, the second finds what the first has made.
+    await lock_joining(session)
+    identity = await session.get(Identity, (person.issuer, person.subject))
+    if identity is not None:
+        user = await session.get(User, identity.user_id)
+    else:
+        user = await users.named(session, person.email) or await _joined(session, now, person, settings)
+    if user is None or user.disabled_at is not None:
+        raise NotInvited
+    if identity is None:
+        session.add(Identity(issuer=person.issuer, subject=person.subject, user_id=user.id, created_at=now))
+        by = user_actor(user.id, user.email, {}, is_admin=user.is_admin)
+        record(session, by, Change("user.identity_linked", user.email, after={"issuer": person.issuer}))
+    return user
+
+
+async def _joined(session: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings) -> User | None:
+    """A new user; None for who is neither invited nor of a domain that may come in by itself."""
+    email = users.parse_email(person.email)
+    newcomer = Newcomer(email, person.name[: users.MAX_NAME], passwords.NONE)
+    query = select(Invitation).where(col(Invitation.email) == email, col(Invitation.role).is_not(None))
+    invitation = (await session.exec(query.where(col(Invitation.expires_at) > now).with_for_update())).first()
+    if invitation is not None:
+        return await invitations.accept(session, now, invitation, newcomer)
+    # The first admin comes in by the link that the server printed: nobody else could give them their role.
+    if email.rpartition("@")[2] not in settings.domains or not await users.any_exist(session):
+        return None
+    grant = Grant(Role(settings.role[0]), settings.role[1]) if settings.role else None
+    return await _made(session, now, newcomer, grant)
+
+
+async def _made(session: AsyncSession, now: datetime, newcomer: Newcomer, grant: Grant | None) -> User:
+    user = User(
+        id=uuid7(),
+        email=newcomer.email,
+        name=users.parse_name(newcomer.name),
+        password_hash=newcomer.password_hash,
+        is_admin=False,
+        created_at=now,
+    )
+    session.add(user)
+    await session.flush()
+    project_id = grant.project_id if grant else None
+    if grant is not None and project_id is not None:
+        await users.demand_project(session, grant)
+        session.add(Membership(project_id=project_id, user_id=user.id, role=grant.role))
+    by, role = user_actor(user.id, user.email, {}, is_admin=False), grant.role if grant else None
+    record(session, by, Change("user.joined", user.email, project_id, after={"name": user.name, "role": role}))
+    return user
