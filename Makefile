@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-faults fuzz check bench fix docs migration clean
+.PHONY: help setup run demo test test-faults fuzz check lighthouse bench fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -56,6 +56,9 @@ check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step 
 	$(BIN)/codespell
 	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/check_migrations.py
+
+lighthouse: $(VENV)/.synced ## Measure the pages with Lighthouse, 2 min; needs Node and Chromium
+	@exec $(BIN)/python scripts/lighthouse.py
 
 bench: $(VENV)/.synced-bench ## Measure speed, 30 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1
 	@exec $(BIN)/python -m benchmarks

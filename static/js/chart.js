@@ -43,6 +43,16 @@ async function fetchText(url, signal) {
   return response.text();
 }
 
+// Charts are drawn one after the other, and each step is a task of its own, so that nobody who types or clicks meanwhile waits.
+const breath = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
+let turn = Promise.resolve();
+
+function inTurn(work) {
+  const mine = turn.then(breath).then(work);
+  turn = mine.catch(() => {});
+  return mine;
+}
+
 class Chart {
   constructor(box) {
     this.box = box;
@@ -69,7 +79,7 @@ class Chart {
     try {
       const [text, vega] = await Promise.all([fetchText(src, signal), loadBundle()]);
       if (signal.aborted) return;
-      if (text !== this.text || !this.view) await this.draw(JSON.parse(text), vega, signal);
+      if (text !== this.text || !this.view) await inTurn(() => this.draw(JSON.parse(text), vega, signal));
       if (signal.aborted) return;
       this.text = text;
       this.show("ready");
@@ -81,13 +91,17 @@ class Chart {
   }
 
   async draw({ spec, ...words }, { compile, parse, View, expressionInterpreter }, signal) {
+    if (signal.aborted) return;
+    const compiled = compile({ ...spec, ...this.size() }).spec;
+    await breath();
+    const runtime = parse(compiled, null, { ast: true });
+    await breath();
     const plot = document.createElement("div");
     // Takes the width of the box without ever giving it one, so that a narrower window can shrink it again.
     Object.assign(plot.style, { width: "0", minWidth: "100%", height: "0", overflow: "visible" });
     // The box speaks for the drawing.
     plot.setAttribute("aria-hidden", "true");
-    const vega = compile({ ...spec, ...this.size() }).spec;
-    const view = new View(parse(vega, null, { ast: true }), {
+    const view = new View(runtime, {
       container: plot,
       expr: expressionInterpreter,
       renderer: "svg",

@@ -1,0 +1,132 @@
+"""Measures overview and project page with Lighthouse, with the demo loaded; exits with 1 if a score is below the least.
+
+    make lighthouse
+
+Needs Node and Chromium; brings a server with a Postgres of its own. Scores are those of the desktop, the best of three: a
+busy machine makes pages slow. What a phone would score is printed, not judged, because it is this machine slowed down.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "scripts" / "lighthouse"
+PROGRAM = FOLDER / "node_modules" / ".bin" / "lighthouse"
+PAGES = {"overview": "/", "project": "/projects/support-agent"}
+LEAST = 95
+TRIES = 3
+START_SECONDS = 60
+CHROME_FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+
+
+def main() -> int:
+    chromium = _options().chromium
+    missing = [name for name in ("npm", chromium) if shutil.which(name) is None]
+    if missing:
+        print(f"Install {' and '.join(missing)} to measure pages with Lighthouse.", file=sys.stderr)
+        return 1
+    subprocess.run(
+        ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], cwd=FOLDER, check=True
+    )
+    with _demo() as url:
+        environment = {**os.environ, "CHROME_PATH": chromium}
+        found = {name: _best(url + path, environment) for name, path in PAGES.items()}
+        for name, path in PAGES.items():
+            print(f"{name} on a phone: {_text(_scores(url + path, environment))}")
+    for name, scores in found.items():
+        print(f"{name}: {_text(scores)}")
+    return int(any(score < LEAST for scores in found.values() for score in scores.values()))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure pages with Lighthouse.")
+    parser.add_argument("--chromium", default="/usr/bin/chromium", help="the browser's program")
+    return parser.parse_args()
+
+
+def _best(url: str, environment: dict[str, str]) -> dict[str, int]:
+    best: dict[str, int] = {}
+    for _ in range(TRIES):
+        scores = _scores(url, environment, "--preset=desktop")
+        best = {name: max(score, best.get(name, 0)) for name, score in scores.items()}
+        if min(best.values()) >= LEAST:
+            break
+    return best
+
+
+def _scores(url: str, environment: dict[str, str], *options: str) -> dict[str, int]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [
+            str(PROGRAM),
+            url,
+            "--quiet",
+            "--output=json",
+            f"--output-path={report}",
+            "--only-categories=performance,accessibility,best-practices",
+            f"--chrome-flags={CHROME_FLAGS}",
+            *options,
+        ]
+        subprocess.run(command, env=environment, check=True)
+        categories = json.loads(report.read_text())["categories"]
+    return {name: round(100 * (category["score"] or 0)) for name, category in categories.items()}
+
+
+def _text(scores: dict[str, int]) -> str:
+    return ", ".join(f"{name} {score}" for name, score in scores.items())
+
+
+@contextmanager
+def _demo() -> Iterator[str]:
+    """A server with the demo, and its URL."""
+    folder = Path(tempfile.mkdtemp(prefix="runtally-lighthouse-"))
+    # Postgres does not run as root, so its user must be able to reach the folder.
+    folder.chmod(0o755)
+    url = f"http://127.0.0.1:{_free_port()}"
+    environment = {**os.environ, "DATA_DIR": str(folder), "SERVICE_DEV_MODE": "1", "LOG_LEVEL": "ERROR"}
+    runtally = str(Path(sys.executable).with_name("runtally"))
+    serve = [runtally, "serve", "--provision", "--port", url.rpartition(":")[2]]
+    server = subprocess.Popen(serve, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        _wait_for(f"{url}/api/health")
+        subprocess.run([runtally, "demo", "--url", url], env=environment, check=True, stdout=subprocess.DEVNULL)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait_for(url: str) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        with suppress(httpx.HTTPError):
+            if httpx.get(url).is_success:
+                return
+        time.sleep(0.2)
+    raise SystemExit(f"The server did not start within {START_SECONDS} seconds.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
