@@ -14,6 +14,8 @@ class Only:
     provider: str | None = None
     status: Status | None = None
     experiment_id: str | None = None
+    is_failed: bool = False
+    """In place of a status: either way of not succeeding."""
 
     def __bool__(self) -> bool:
         """Whether any run might be left out."""
@@ -22,7 +24,22 @@ class Only:
     @property
     def is_of_models(self) -> bool:
         """Whether sums by provider and model tell all of it."""
-        return self.status is None and self.experiment_id is None
+        return self.status is None and self.experiment_id is None and not self.is_failed
+
+    @property
+    def is_all_but_failed(self) -> bool:
+        """Whether, of what sums by provider and model tell, only the few that failed are left out."""
+        return self.status is Status.SUCCESS and self.experiment_id is None
+
+    @property
+    def of_models(self) -> "Only":
+        """The same of any status and experiment."""
+        return Only(self.model, self.provider)
+
+    @property
+    def failed(self) -> "Only":
+        """Those of the same models that failed."""
+        return Only(self.model, self.provider, is_failed=True)
 
     def has(self, cell: Cell) -> bool:
         """Whether the cell's provider and model are looked at."""

@@ -31,6 +31,7 @@ _REST = f"""projects
      AND runs.occurred_at >= $5
      AND runs.occurred_at < $6"""
 _NUMBER = "floor(date_part('epoch', {moment} - $7::timestamptz) / $8::int)::int"
+_NUMBER_OF_RUN = "floor(date_part('epoch', occurred_at - $2::timestamptz) / {seconds})::int"
 # What a tally is made of, in its order.
 _TALLIED = ("runs", "errors", "timeouts", "unpriced", "cost_usd", "input_tokens", "output_tokens", "estimated")
 _STORED_COLUMNS = ", ".join(_TALLIED)
@@ -107,46 +108,6 @@ SELECT_SPENDING = f"""
 GROUP BY 1
 """  # noqa: S608  # Constants of the declaration.
 
-# Only some of a project's runs, which no rollup tells apart. Parameters: project, start, end, model, provider, status,
-# start of the window, seconds of its buckets, experiment.
-_NARROWED = """runs
-   WHERE project_id = $1
-     AND occurred_at >= $2
-     AND occurred_at < $3
-     AND ($4::text IS NULL OR model = $4)
-     AND ($5::text IS NULL OR provider = $5)
-     AND ($6::text IS NULL OR status = $6)
-     AND ($9::text IS NULL OR experiment_id = $9)"""
-
-SELECT_NARROWED_CELLS = f"""
-  SELECT number, provider, model, {_TALLY}
-    FROM (SELECT {_NUMBER.format(moment="occurred_at")} AS number, provider, model, {sums(only=_TALLIED)}
-            FROM {_NARROWED}
-        GROUP BY 1, 2, 3) AS cells
-GROUP BY 1, 2, 3
-"""  # noqa: S608  # Names and expressions of the declaration.
-
-SELECT_NARROWED_SKETCHES = f"""
-  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
-    FROM (SELECT {_NUMBER.format(moment="occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
-            FROM {_NARROWED}
-             AND latency_ms IS NOT NULL
-        GROUP BY 1, 2) AS binned
-GROUP BY 1
-"""  # noqa: S608  # Names and expressions of the declaration.
-
-SELECT_EXPERIMENTS = f"""
-  SELECT experiment_id, {_TALLY}
-    FROM (SELECT experiment_id, {sums(only=_TALLIED)}
-            FROM {_NARROWED}
-             AND experiment_id IS NOT NULL
-             -- The parameters are those of the others.
-             AND $7::timestamptz IS NOT NULL
-             AND $8::int IS NOT NULL
-        GROUP BY 1) AS cells
-GROUP BY 1
-"""  # noqa: S608  # Names and expressions of the declaration.
-
 # Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at.
 SELECT_COSTS_OF_ALL_TIME = f"""
   SELECT provider,
@@ -212,10 +173,65 @@ async def select_sketches(
     return _sketches(rows, window)
 
 
+def narrowed_cells_sql(only: Only, seconds: int) -> str:
+    """Of some of a project's runs, which no rollup tells apart, in buckets of so many seconds."""
+    number = _NUMBER_OF_RUN.format(seconds=seconds)
+    return f"""
+  SELECT number, provider, model, {_TALLY}
+    FROM (SELECT {number} AS number, provider, model, {sums(only=_TALLIED)}
+            FROM {_narrowed_sql(only)}
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+"""  # noqa: S608  # Names and expressions of the declaration.
+
+
+def narrowed_sketches_sql(only: Only, seconds: int) -> str:
+    number = _NUMBER_OF_RUN.format(seconds=seconds)
+    return f"""
+  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
+    FROM (SELECT {number} AS number, {LATENCY} AS latency, count(*)::int AS runs
+            FROM {_narrowed_sql(only)}
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+"""  # noqa: S608  # Names and expressions of the declaration.
+
+
+def experiments_sql(only: Only) -> str:
+    return f"""
+  SELECT experiment_id, {_TALLY}
+    FROM (SELECT experiment_id, {sums(only=_TALLIED)}
+            FROM {_narrowed_sql(only)}
+             AND experiment_id IS NOT NULL
+        GROUP BY 1) AS cells
+GROUP BY 1
+"""  # noqa: S608  # Names and expressions of the declaration.
+
+
+def _narrowed_sql(only: Only) -> str:
+    """Only what is asked for, and statuses as they are written in the index of those that failed.
+
+    One statement for all filters would get one plan for all, and read a month of runs for the few of an experiment.
+    """
+    names = [f"{name} = ${number}" for number, name in enumerate(_named(only), start=4)]
+    conditions = ["runs.project_id = $1", "occurred_at >= $2", "occurred_at < $3", *names]
+    if only.is_failed:
+        conditions.append("status <> 'success'")
+    elif only.status is not None:
+        conditions.append(f"status = '{only.status.value}'")
+    return "runs\n           WHERE " + "\n             AND ".join(conditions)
+
+
+def _named(only: Only) -> dict[str, str]:
+    names = {"model": only.model, "provider": only.provider, "experiment_id": only.experiment_id}
+    return {name: value for name, value in names.items() if value is not None}
+
+
 async def select_narrowed_cells(
     connection: Connection, window: Window, project_id: str, only: Only
 ) -> tuple[Cell, ...]:
-    rows = await connection.fetch(SELECT_NARROWED_CELLS, *_narrowed(window, project_id, only))
+    sql = narrowed_cells_sql(only, _seconds(window))
+    rows = await connection.fetch(sql, *_narrowed(window, project_id, only))
     start_of = _starts(window)
     return tuple(Cell(start_of(number), provider, model, _tally(*sums)) for number, provider, model, *sums in rows)
 
@@ -223,13 +239,13 @@ async def select_narrowed_cells(
 async def select_narrowed_sketches(
     connection: Connection, window: Window, project_id: str, only: Only
 ) -> dict[datetime, list[Sketch]]:
-    rows = await connection.fetch(SELECT_NARROWED_SKETCHES, *_narrowed(window, project_id, only))
-    return _sketches(rows, window)
+    sql = narrowed_sketches_sql(only, _seconds(window))
+    return _sketches(await connection.fetch(sql, *_narrowed(window, project_id, only)), window)
 
 
 async def select_experiments(connection: Connection, window: Window, project_id: str, only: Only) -> dict[str, Tally]:
     """The runs of each experiment that has any."""
-    rows = await connection.fetch(SELECT_EXPERIMENTS, *_narrowed(window, project_id, only))
+    rows = await connection.fetch(experiments_sql(only), *_narrowed(window, project_id, only))
     return {experiment_id: _tally(*sums) for experiment_id, *sums in rows}
 
 
@@ -281,22 +297,16 @@ def _parameters(window: Window, project_id: str | None) -> tuple[object, ...]:
         rest_since,
         window.until,
         window.start,
-        int(window.interval.total_seconds()),
+        _seconds(window),
     )
 
 
 def _narrowed(window: Window, project_id: str, only: Only) -> tuple[object, ...]:
-    return (
-        project_id,
-        window.start,
-        window.until,
-        only.model,
-        only.provider,
-        only.status,
-        window.start,
-        int(window.interval.total_seconds()),
-        only.experiment_id,
-    )
+    return project_id, window.start, window.until, *_named(only).values()
+
+
+def _seconds(window: Window) -> int:
+    return int(window.interval.total_seconds())
 
 
 def _sketches(rows: Iterable[Iterable[Any]], window: Window) -> dict[datetime, list[Sketch]]:

@@ -30,6 +30,29 @@ def percentile(sketch: Sketch, percent: int) -> float:
     return milliseconds_of(latencies[bisect_left(reached, ceil(reached[-1] * percent / 100))])
 
 
+def without(sketch: Sketch, taken: Sketch) -> Sketch:
+    """What is left when some runs go. Of one that is in a bin, its latency is no more known, but the bin is the nearest."""
+    latencies, counts = list(sketch[0]), list(sketch[1])
+    for latency, count in zip(*taken, strict=True):
+        for _ in range(count):
+            counts[_nearest(latencies, counts, latency)] -= 1
+    left = [(latency, count) for latency, count in zip(latencies, counts, strict=True) if count]
+    return [latency for latency, _ in left], [count for _, count in left]
+
+
+def _nearest(latencies: Sequence[int], counts: Sequence[int], latency: int) -> int:
+    """Where the latency is, or the one next to it of which there are runs."""
+    above = below = bisect_left(latencies, latency)
+    while above < len(latencies) and not counts[above]:
+        above += 1
+    below -= 1
+    while below >= 0 and not counts[below]:
+        below -= 1
+    if below < 0 or (above < len(latencies) and latencies[above] - latency <= latency - latencies[below]):
+        return above
+    return below
+
+
 def merged(sketches: Iterable[Sketch]) -> Sketch:
     runs: dict[int, int] = {}
     for latencies, counts in sketches:

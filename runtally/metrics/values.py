@@ -32,6 +32,9 @@ class Tally:
     def __add__(self, other: "Tally") -> "Tally":
         return Tally.sum((self, other))
 
+    def __sub__(self, other: "Tally") -> "Tally":
+        return Tally(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))
+
     @classmethod
     def sum(cls, tallies: Iterable["Tally"]) -> "Tally":
         """Of thousands: without a value for each step."""

@@ -1,7 +1,7 @@
 """A chart as a picture for a README, a wiki or a status page: the picture, the panel that hands it out, and its token."""
 
 import hashlib
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from html import escape
 
 from quart import Blueprint, Response, request, url_for
@@ -55,7 +55,8 @@ async def picture(name: str) -> ResponseReturnValue:
         if view.project_id and not found:
             raise NotFound
         chart = await read_chart(connection, Metric(name), view, services().clock())
-    narrowed = [text for text in astuple(view.only) if text is not None]
+    only = view.only
+    narrowed = [text for text in (only.model, only.provider, only.status, only.experiment_id) if text is not None]
     title = ", ".join((found[0].name if found else overview_name(None), *narrowed))
     response = picture_of(chart, title)
     return response if is_signed_in else await _cacheable(response)

@@ -126,85 +126,6 @@ GROUP BY 1
      AND ($5::text IS NULL OR provider = $5)
 GROUP BY 1
 
--- SELECT_NARROWED_CELLS
-  SELECT number, provider, model, sum(runs)::bigint AS runs,
-         sum(errors + timeouts)::bigint AS failed,
-         sum(unpriced)::bigint AS unpriced,
-         sum(cost_usd) AS cost_usd,
-         sum(input_tokens) AS tokens_in,
-         sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
-    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider,
-            model, sum(1) AS runs,
-         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
-         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
-         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
-            FROM runs
-   WHERE project_id = $1
-     AND occurred_at >= $2
-     AND occurred_at < $3
-     AND ($4::text IS NULL OR model = $4)
-     AND ($5::text IS NULL OR provider = $5)
-     AND ($6::text IS NULL OR status = $6)
-     AND ($9::text IS NULL OR experiment_id = $9)
-        GROUP BY 1, 2, 3) AS cells
-GROUP BY 1, 2, 3
-
--- SELECT_NARROWED_SKETCHES
-  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
-    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
-            latency_ms < 500000000 THEN (2 * latency_ms)::int
-              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                      count(*)::int AS runs
-            FROM runs
-   WHERE project_id = $1
-     AND occurred_at >= $2
-     AND occurred_at < $3
-     AND ($4::text IS NULL OR model = $4)
-     AND ($5::text IS NULL OR provider = $5)
-     AND ($6::text IS NULL OR status = $6)
-     AND ($9::text IS NULL OR experiment_id = $9)
-             AND latency_ms IS NOT NULL
-        GROUP BY 1, 2) AS binned
-GROUP BY 1
-
--- SELECT_EXPERIMENTS
-  SELECT experiment_id, sum(runs)::bigint AS runs,
-         sum(errors + timeouts)::bigint AS failed,
-         sum(unpriced)::bigint AS unpriced,
-         sum(cost_usd) AS cost_usd,
-         sum(input_tokens) AS tokens_in,
-         sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
-    FROM (SELECT experiment_id, sum(1) AS runs,
-         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
-         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
-         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
-            FROM runs
-   WHERE project_id = $1
-     AND occurred_at >= $2
-     AND occurred_at < $3
-     AND ($4::text IS NULL OR model = $4)
-     AND ($5::text IS NULL OR provider = $5)
-     AND ($6::text IS NULL OR status = $6)
-     AND ($9::text IS NULL OR experiment_id = $9)
-             AND experiment_id IS NOT NULL
-             -- The parameters are those of the others.
-             AND $7::timestamptz IS NOT NULL
-             AND $8::int IS NOT NULL
-        GROUP BY 1) AS cells
-GROUP BY 1
-
 -- SELECT_COSTS_OF_ALL_TIME
   SELECT provider,
          model,
@@ -248,7 +169,98 @@ ORDER BY 3 DESC, 1, 2
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
 
--- SELECT_DROPPED_BEFORE
-SELECT max(dropped_before)
-  FROM projects
- WHERE ($1::text IS NULL OR id = $1)
+-- cells: every filter
+  SELECT number, provider, model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
+    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, provider,
+            model, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
+            FROM runs
+           WHERE runs.project_id = $1
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND model = $4
+             AND provider = $5
+             AND experiment_id = $6
+             AND status = 'error'
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+
+-- cells: those that failed
+  SELECT number, provider, model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
+    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, provider,
+            model, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
+            FROM runs
+           WHERE runs.project_id = $1
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND status <> 'success'
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+
+-- sketches: a model
+  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
+    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, CASE WHEN
+            latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs
+            FROM runs
+           WHERE runs.project_id = $1
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND model = $4
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+
+-- experiments: a status
+  SELECT experiment_id, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
+    FROM (SELECT experiment_id, sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated
+            FROM runs
+           WHERE runs.project_id = $1
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND status = 'timeout'
+             AND experiment_id IS NOT NULL
+        GROUP BY 1) AS cells
+GROUP BY 1
