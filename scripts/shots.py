@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
 def _sign_in(page: Page, url: str, key: str) -> None:
     page.goto(f"{url}/sign-in")
     page.get_by_label("Project or admin key").fill(key)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in with the key").click()
     expect(page.get_by_role("heading", name="All projects")).to_be_visible()
 
 

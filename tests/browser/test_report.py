@@ -80,7 +80,7 @@ def test_a_figure_chooses_what_the_chart_shows(project_page: Page) -> None:
 
 
 def test_cost_can_be_split_by_provider(project_page: Page) -> None:
-    project_page.get_by_role("link", name="Provider").click()
+    project_page.get_by_role("link", name="Provider", exact=True).click()
 
     expect(project_page.locator("#main-chart h2")).to_have_text("Cost by provider, per 6 hours")
     expect(project_page.locator("#main-chart .key")).to_contain_text("anthropic")

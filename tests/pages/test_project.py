@@ -140,8 +140,8 @@ async def test_models_and_providers_are_listed_by_cost(reader: Browser, post: Po
 
     text = text_of(await html_of(reader, f"/projects/{project_id}"))
 
-    assert "Models Cost z1 50% $0.0210 acme-cached 25% $0.0105 acme-large 25% $0.0105" in text
-    assert "Providers Cost acme 50% $0.0210 zeta 50% $0.0210" in text
+    assert "Models All figures of models Cost z1 50% $0.0210 acme-cached 25% $0.0105 acme-large 25% $0.0105" in text
+    assert "Providers All figures of providers Cost acme 50% $0.0210 zeta 50% $0.0210" in text
 
 
 async def test_runs_without_a_price_are_named(reader: Browser, post: Post, project_id: str) -> None:

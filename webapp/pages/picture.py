@@ -2,7 +2,7 @@
 
 from quart import Response, request
 
-from api.badge import POLICY, SVG
+from api.badge_answer import POLICY, SVG
 from webapp.caching import ASK_FIRST
 from webapp.charts.series import Chart
 from webapp.charts.svg import Look, svg_of

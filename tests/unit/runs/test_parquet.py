@@ -32,6 +32,7 @@ FULL = StoredRun(
     reported_cost_usd=Decimal("1E-12"),
     metadata={"n": [1, {"a": None}]},
     created_at=NOW,
+    version=1,
 )
 PLAIN = StoredRun(
     project_id="p",
@@ -41,6 +42,7 @@ PLAIN = StoredRun(
     model="m",
     status=Status.SUCCESS,
     created_at=NOW + timedelta(days=1),
+    version=1,
 )
 
 
