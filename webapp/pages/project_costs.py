@@ -73,6 +73,7 @@ class BudgetPart:
     chart: Chart
     src: str
     narrower: tuple[str, ...] = ()
+    picture: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class ChartPart:
     chart: Chart
     src: str
     narrower: tuple[str, ...] = ()
+    picture: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
