@@ -149,7 +149,7 @@ async def _cells(connection: Connection, window: Window, project_id: str | None,
     if project_id is None or only.is_of_models:
         cells = await queries.select_cells(connection, window, project_id)
         return tuple(cell for cell in cells if only.has(cell)) if only else cells
-    if not only.is_all_but_failed:
+    if not only.is_all_but_failed or not await _has_all_runs(connection, window, project_id):
         return await queries.select_narrowed_cells(connection, window, project_id, only)
     # Few fail, and an index leads to them: what is left of the sums is read many times as fast as all that succeeded.
     failed = await queries.select_narrowed_cells(connection, window, project_id, only.failed)
@@ -161,6 +161,12 @@ async def _cells(connection: Connection, window: Window, project_id: str | None,
     return tuple(cell for cell in left if cell.tally.runs)
 
 
+async def _has_all_runs(connection: Connection, window: Window, project_id: str) -> bool:
+    """Whether none was dropped: sums are of those as well, and which of them failed is not known any more."""
+    dropped_before = await queries.select_dropped_before(connection, project_id)
+    return dropped_before is None or dropped_before <= window.start
+
+
 async def _sketches(
     connection: Connection, window: Window, project_id: str | None, only: Only
 ) -> dict[datetime, list[Sketch]]:
@@ -168,7 +174,7 @@ async def _sketches(
         return await queries.select_sketches(connection, window, project_id)
     if project_id is None:
         return {}
-    if only != Only(status=Status.SUCCESS):
+    if only != Only(status=Status.SUCCESS) or not await _has_all_runs(connection, window, project_id):
         return await queries.select_narrowed_sketches(connection, window, project_id, only)
     every = await queries.select_sketches(connection, window, project_id)
     failed = await queries.select_narrowed_sketches(connection, window, project_id, only.failed)

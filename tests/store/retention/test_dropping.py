@@ -13,6 +13,7 @@ from runtally.audit import OPERATOR
 from runtally.db.database import Database
 from runtally.errors import InvalidRetention
 from runtally.ingest.queries import insert_runs
+from runtally.metrics.only import Only
 from runtally.metrics.read import project_report, read_metrics, readable
 from runtally.metrics.window import Between, Range, Window
 from runtally.models.run import CostSource, Status, StoredRun
@@ -195,6 +196,19 @@ async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Datab
         assert listed.runs == 90 - GONE
         assert await select_number(connection, Scope("one")) == 90 - GONE
         assert await select_number(connection, Scope()) == 180 - GONE
+
+
+async def test_of_some_runs_only_those_that_are_kept_are_told(own: Database) -> None:
+    """Sums still know those that were dropped, but not how many of these failed."""
+    await drop(own)
+
+    async with own.connection() as connection:
+        old = await readable(connection, Between(NOW - 59 * DAY, NOW - 2 * DAY), "one")
+        found = await read_metrics(connection, Window.of(old, NOW), "one", Only(status=Status.SUCCESS))
+
+    kept = 3 * sum(2 < age <= 31 for age in AGES)
+    assert kept <= found.total.runs <= kept + 3
+    assert found.latency.p95_ms <= 231
 
 
 async def test_what_only_the_reporting_table_has_is_no_difference(own: Database) -> None:

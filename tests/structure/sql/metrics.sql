@@ -169,6 +169,11 @@ ORDER BY 3 DESC, 1, 2
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
 
+-- SELECT_DROPPED_BEFORE
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)
+
 -- cells: every filter
   SELECT number, provider, model, sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
