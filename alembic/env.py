@@ -7,7 +7,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from runtally.db import migrate
+from runtally.db import schema
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.models import metadata
 from runtally.models.reporting import REPORTING
@@ -29,7 +29,7 @@ def _database_url() -> str:
     return str(given)
 
 
-version_table = context.config.attributes.get("version_table", migrate.MAIN.version_table)
+version_table = context.config.attributes.get("version_table", schema.MAIN.version_table)
 
 
 def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _compared: object) -> bool:  # noqa: FBT001  # Alembic's hook.
@@ -37,9 +37,9 @@ def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _co
     if kind != "table" or name is None:
         return True
     is_reporting = name in metadata.tables and metadata.tables[name].info.get("database") == REPORTING
-    if version_table == migrate.REPORTING.version_table:
+    if version_table == schema.REPORTING.version_table:
         return is_reporting
-    return not is_reporting and name != migrate.REPORTING.version_table
+    return not is_reporting and name != schema.REPORTING.version_table
 
 
 def _run(connection: Connection) -> None:

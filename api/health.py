@@ -12,7 +12,7 @@ from api.current import services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally import __version__
-from runtally.db.migrate import is_current
+from runtally.db.schema import is_current
 from runtally.errors import StoreUnavailable
 from runtally.fields import camel
 

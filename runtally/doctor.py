@@ -9,8 +9,8 @@ from pathlib import Path
 
 from runtally.clock import Clock
 from runtally.db.database import Connection
-from runtally.db.migrate import is_current
 from runtally.db.queries import select_server
+from runtally.db.schema import is_current
 from runtally.pricing.queries import select_offers
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import Settings

@@ -17,7 +17,8 @@ import asyncpg
 import httpx
 from sqlalchemy.engine import make_url
 
-from runtally.db.migrate import History, upgrade
+from runtally.db.migrate import upgrade
+from runtally.db.schema import History
 from runtally.settings import Settings
 
 INGEST_KEY = "ingest-key-of-the-tests"

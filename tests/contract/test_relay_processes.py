@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from runtally.db.database import Database
-from runtally.db.migrate import REPORTING
+from runtally.db.schema import REPORTING
 from runtally.ingest.queries import insert_runs
 from runtally.reporting.read import RelayStatus
 from runtally.reporting.relay import BATCH, LEASE

@@ -14,7 +14,8 @@ from alembic.script import ScriptDirectory
 
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
-from runtally.db.migrate import MAIN, REPORTING, History, config, is_current
+from runtally.db.migrate import config
+from runtally.db.schema import MAIN, REPORTING, History, is_current
 from runtally.metrics.read import read_metrics
 from runtally.metrics.window import Between, Window
 from runtally.rollups import upkeep

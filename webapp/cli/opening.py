@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from runtally.db.database import Database
 from runtally.db.embedded import database_url
-from runtally.db.migrate import is_current
+from runtally.db.schema import is_current
 from runtally.errors import StoreUnavailable
 from runtally.settings import Settings, load_settings
 

@@ -20,7 +20,7 @@ from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.embedded import database_url, kept_up
-from runtally.db.migrate import REPORTING
+from runtally.db.schema import REPORTING
 from runtally.errors import RuntallyError, SettingsError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets

@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import services
 from runtally import __version__
-from runtally.db.migrate import newest
+from runtally.db.schema import newest
 from runtally.doctor import Finding, State, examine_database, examine_disk, examine_settings
 from webapp import formats
 from webapp.pages.admin import Frame, frame

@@ -11,7 +11,8 @@ from runtally.budgets.watch import Watch
 from runtally.budgets.webhook import Webhooks
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.migrate import MAIN, upgrade
+from runtally.db.migrate import upgrade
+from runtally.db.schema import MAIN
 from runtally.jobs.loop import Job, repeat
 from runtally.jobs.registry import courier_job, prices_job, prune_job, sweep_job, unpriced_job, watch_job
 from runtally.pricing.book import LivePrices

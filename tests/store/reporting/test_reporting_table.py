@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 
 from runtally.db.database import Connection, Database
-from runtally.db.migrate import MAIN, REPORTING, is_current, models_differ, newest, upgrade, version_of
+from runtally.db.migrate import models_differ, upgrade
+from runtally.db.schema import MAIN, REPORTING, is_current, newest, version_of
 from runtally.models.reporting import DAILY_VIEWS, DailyView, ReportingRun
 from runtally.models.run import RunColumns, Status, StoredRun
 from runtally.reporting.queries import upsert_reported

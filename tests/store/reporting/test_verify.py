@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from runtally.db.database import Database
-from runtally.db.migrate import REPORTING
+from runtally.db.schema import REPORTING
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.reporting import queries, verify
