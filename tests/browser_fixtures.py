@@ -63,12 +63,13 @@ def complaints() -> Iterator[Complaints]:
 
 
 @pytest.fixture
-def page(context: BrowserContext, complaints: Complaints) -> Page:
+def page(context: BrowserContext, complaints: Complaints) -> Iterator[Page]:
     """A tab that tells of every error and every violation."""
-    context.expose_function("reportViolation", lambda text: complaints.seen.append(f"violation: {text}"))
-    context.add_init_script(REPORT_VIOLATIONS)
     page = context.new_page()
+    page.expose_function("reportViolation", lambda text: complaints.seen.append(f"violation: {text}"))
+    page.add_init_script(REPORT_VIOLATIONS)
     page.on("console", complaints.hear)
     page.on("pageerror", lambda error: complaints.seen.append(f"uncaught: {error}"))
     page.set_default_timeout(PATIENCE_MS)
-    return page
+    yield page
+    page.close()

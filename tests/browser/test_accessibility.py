@@ -1,10 +1,11 @@
 """Every page for everybody: axe finds nothing, nothing has to be scrolled sideways, everything can be hit."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import BASELINE, EXPERIMENT, LONG, PROJECT, drawn, path_of
 from tests.browser_fixtures import Complaints
@@ -62,6 +63,7 @@ LOOKS: tuple[tuple[Literal["light", "dark"], int, dict[str, object]], ...] = (
     ("light", 1440, OPTIONS),
     ("dark", 390, OF_LOOKS),
 )
+FIND = "options => axe.run(options).then((found) => found.violations)"
 NARROWEST = 320
 SMALLEST_TARGET = 32
 TOO_SMALL_TO_HIT = """least => [...document.querySelectorAll("a:not(.skip), button, summary, input")]
@@ -74,14 +76,23 @@ TOO_SMALL_TO_HIT = """least => [...document.querySelectorAll("a:not(.skip), butt
 """
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all: what the pages share is fetched and compiled once."""
+    context = browser.new_context()
+    yield context
+    context.close()
+
+
 def _violations(page: Page) -> list[str]:
     """Light and wide, dark and narrow: colours do not depend on the width."""
     page.emulate_media(reduced_motion="reduce")
+    page.evaluate(AXE_SCRIPT)
     found = []
     for scheme, width, options in LOOKS:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
-        for violation in Axe().run(page, options=options).response["violations"]:
+        for violation in page.evaluate(FIND, options):
             found += [f"{scheme} {width} {violation['id']}: {node['html']}" for node in violation["nodes"]]
     return found
 
