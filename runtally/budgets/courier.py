@@ -57,6 +57,15 @@ class Courier:
         return len(deliveries) == BATCH
 
     async def _send(self, delivery: Delivery) -> Outcome:
+        if delivery.attempts > MAX_ATTEMPTS:
+            return Outcome.failed("given up: no try of it came to an end")
+        try:
+            return await self._sent(delivery)
+        except Exception as error:  # noqa: BLE001  # One that cannot be sent must not hold up the others, nor send them again.
+            log.warning("alert_failed", project=delivery.project_id, kind=delivery.kind, error=type(error).__name__)
+            return Outcome.failed("cannot be sent to this address")
+
+    async def _sent(self, delivery: Delivery) -> Outcome:
         now = self._clock()
         if delivery.kind is TargetKind.WEBHOOK:
             body = delivery.document.encode()

@@ -13,6 +13,8 @@ from runtally.budgets.webhook import Outcome
 from runtally.settings import Settings, SmtpTls
 
 ANSWER_SECONDS = 15.0
+# A conversation has several answers.
+CONVERSATION_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,16 @@ class Mailer:
         mail.set_content(text)
         try:
             # A few mails a day: a thread each is less than a library.
-            await asyncio.to_thread(self._deliver, mail)
+            async with asyncio.timeout(CONVERSATION_SECONDS):
+                await asyncio.to_thread(self._deliver, mail)
         except smtplib.SMTPAuthenticationError as error:
             return Outcome.failed(f"the mail server refused the sign-in: {error.smtp_code}")
         except smtplib.SMTPResponseException as error:
             return Outcome.failed(f"the mail server refused: {error.smtp_code}")
         except smtplib.SMTPRecipientsRefused as error:
-            return Outcome.failed(f"the mail server refused the address: {error.recipients[address][0]}")
+            return Outcome.failed(
+                f"the mail server refused the address: {min(code for code, _ in error.recipients.values())}"
+            )
         except ssl.SSLError:
             return Outcome.failed("no secure connection to the mail server")
         except (smtplib.SMTPException, OSError):

@@ -21,7 +21,9 @@ def parse_url(text: str) -> httpx.URL | None:
         return None
     try:
         url = httpx.URL(text)
-    except httpx.InvalidURL:
+        # As who looks the name up does: it may have labels that are empty or too long.
+        url.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError):
         return None
     is_fit = url.scheme in {"http", "https"} and bool(url.host) and not url.userinfo
     return url if is_fit else None

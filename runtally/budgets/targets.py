@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlmodel import col, delete, select
@@ -15,11 +15,12 @@ from runtally.budgets.target import is_address, is_public, parse_url
 from runtally.budgets.webhook import new_secret
 from runtally.errors import Detail, InvalidAlertTarget, NotFound
 from runtally.ids import uuid7
-from runtally.models.alert import Alert, AlertDelivery, AlertTarget, TargetKind
+from runtally.models.alert import Alert, AlertDelivery, AlertKind, AlertTarget, TargetKind
 from runtally.models.project import Project
 
 MAX_TARGETS = 10
 LOGGED = 20
+TEST_PAUSE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,15 @@ async def remove(session: AsyncSession, by: Actor, target: AlertTarget) -> None:
     record(session, by, Change("alert_target.removed", shown(target), target.project_id, _facts(target)))
 
 
-async def send_test(session: AsyncSession, by: Actor, target: AlertTarget, about: About, now: datetime) -> None:
-    """Send an alert that says nothing but that it arrived, the way all go."""
+async def send_test(session: AsyncSession, by: Actor, target: AlertTarget, about: About, now: datetime) -> bool:
+    """Send an alert that says nothing but that it arrived, the way all go; at most one a minute, and whether it was sent.
+
+    Else whoever adds a stranger's address could fill their mailbox, and the queue of everybody's alerts.
+    """
+    # Of two at once the second finds what the first has sent.
+    await session.refresh(target, with_for_update=True)
+    if await _was_tested(session, target, since=now - TEST_PAUSE):
+        return False
     id_ = uuid7()
     message = trial_message(about, str(id_), now)
     session.add(
@@ -107,6 +115,19 @@ async def send_test(session: AsyncSession, by: Actor, target: AlertTarget, about
     )
     session.add(AlertDelivery(project_id=target.project_id, alert_id=id_, target_id=target.id, due_at=now))
     record(session, by, Change("alert_target.tested", shown(target), target.project_id))
+    return True
+
+
+async def _was_tested(session: AsyncSession, target: AlertTarget, since: datetime) -> bool:
+    query = select(Alert.id).where(
+        AlertDelivery.project_id == target.project_id,
+        AlertDelivery.target_id == target.id,
+        Alert.project_id == target.project_id,
+        Alert.id == AlertDelivery.alert_id,
+        Alert.kind == AlertKind.TEST,
+        col(Alert.created_at) > since,
+    )
+    return (await session.exec(query.limit(1))).first() is not None
 
 
 async def retry(session: AsyncSession, by: Actor, target: AlertTarget, alert_id: UUID, now: datetime) -> None:

@@ -1,5 +1,6 @@
 """One signed post of an alert, as Standard Webhooks have it (https://www.standardwebhooks.com); what came of it."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -78,10 +79,12 @@ class Webhooks:
             "webhook-signature": sign(secret, message_id, timestamp, body),
         }
         try:
-            return await self._send(url, headers, body)
+            # The client's own time-out is for each read: who sends a byte now and then would never be done.
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._send(url, headers, body)
         except NotAllowed:
             answer = "the host is in a private network, which is not allowed"
-        except httpx.TimeoutException:
+        except (TimeoutError, httpx.TimeoutException):
             answer = f"no answer within {ANSWER_SECONDS:g} s"
         except (httpx.ConnectError, OSError):
             answer = "cannot connect"

@@ -59,8 +59,10 @@ async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
         project = await projects.found(session, project_id)
         target = await targets.found(session, project_id, target_id)
         of = about(project_id, project.name, services().settings.public_url)
-        await targets.send_test(session, actor(), target, of, services().clock())
-    return _back(project_id, "Test on its way.")
+        is_sent = await targets.send_test(session, actor(), target, of, services().clock())
+    return _back(
+        project_id, "Test on its way." if is_sent else "A test was sent a moment ago; wait a minute for the next."
+    )
 
 
 @blueprint.post(f"{PATH}/alerts/<uuid:target_id>/remove")

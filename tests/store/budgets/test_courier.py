@@ -1,17 +1,18 @@
 """Alerts arrive, signed, at least once and with one id; what is refused is tried again, and given up in the end."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import pytest
 
 from runtally.audit import OPERATOR
-from runtally.budgets import targets
+from runtally.budgets import targets, webhook
 from runtally.budgets.courier import LEASE, MAX_ATTEMPTS, MAX_PAUSE, Courier
 from runtally.budgets.mail import Mailer
 from runtally.budgets.message import About
@@ -170,6 +171,60 @@ async def test_nothing_is_posted_into_private_networks(project: Database, clock:
 
     assert receiver.bodies == []
     assert (await delivery(project)).answer == "the host is in a private network, which is not allowed"
+
+
+async def test_one_that_cannot_be_sent_neither_holds_up_its_neighbours_nor_sends_them_again(
+    project: Database, clock: SteppedClock
+) -> None:
+    with running_receiver() as receiver:
+        await add(project, clock, TargetKind.WEBHOOK, receiver.url)
+        broken = await add(project, clock, TargetKind.WEBHOOK, "https://example.com/")
+        async with project.connection() as connection:
+            await connection.execute("UPDATE alert_targets SET secret = 'whsec_A' WHERE id = $1", broken.id)
+        async with courier(project, clock) as one:
+            for _ in range(MAX_ATTEMPTS + 2):
+                await one.work()
+                clock.advance(MAX_PAUSE)
+
+    assert len(receiver.bodies) == 1
+    async with project.session() as session:
+        found = {delivery.target_id: delivery for delivery, _, _ in await targets.log_of(session, "p")}
+    assert found[broken.id].answer == "cannot be sent to this address"
+    assert found[broken.id].parked_at is not None
+
+
+async def test_a_receiver_that_is_never_done_is_not_waited_for(
+    project: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def trickle(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(0)
+
+    monkeypatch.setattr(webhook, "ANSWER_SECONDS", 0.2)
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await add(project, clock, TargetKind.WEBHOOK, f"http://127.0.0.1:{port}")
+        async with courier(project, clock) as one, asyncio.timeout(20):
+            await one.work()
+
+    assert (await delivery(project)).answer == "no answer within 0.2 s"
+
+
+async def test_a_target_is_tested_once_a_minute(project: Database, clock: SteppedClock) -> None:
+    target = await add(project, clock, TargetKind.WEBHOOK, "https://example.com")
+
+    async def test() -> bool:
+        async with project.session() as session:
+            again = await targets.found(session, "p", target.id)
+            return await targets.send_test(session, OPERATOR, again, ABOUT, clock.now)
+
+    assert not await test()
+    clock.advance(timedelta(minutes=1))
+    assert await test()
+    assert not await test()
 
 
 async def test_mail_is_encrypted_signed_in_and_has_one_id_for_all_tries(

@@ -40,6 +40,10 @@ NO_URLS = [
     "http://[::1",
     "gopher://example.com",
     "javascript:alert(1)",
+    "https://a..b/",
+    "https://.example.com/",
+    f"https://{'a' * 64}.example.com/",
+    "https://xn--/",
 ]
 
 
