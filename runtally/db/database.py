@@ -39,6 +39,8 @@ _OUT_OF_REACH = (
     asyncpg.InvalidCatalogNameError,
     # A replica gives a query up that is in the way of what it has to replay; nothing else of ours can end so.
     asyncpg.SerializationError,
+    # Ours lock in one order; a migration or somebody's console need not. The same request will do in a moment.
+    asyncpg.DeadlockDetectedError,
 )
 # The driver's word for a connection that went away under it. It says the same of mistakes of ours, in other words.
 _MAY_BE_CLOSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)

@@ -1,4 +1,4 @@
-"""Prices and tokens of audio.
+"""Prices of audio.
 
 Rules: expand first, backfill apart, contract a release later. Indexes on runs CONCURRENTLY, in an autocommit block.
 The project leads every primary key and unique constraint of runs. No triggers. Downgrade only where it loses nothing.
@@ -16,7 +16,8 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    # Without a rewrite: the columns are empty, or have a constant.
+    # Without a rewrite: the columns are empty, or have a constant. A table each, and so a transaction each: who holds one
+    # table while it waits for the next could wait for ingest, which waits for that one.
     op.add_column(
         "price_entries",
         sa.Column(
@@ -35,38 +36,8 @@ def upgrade() -> None:
             comment="USD per million output tokens of audio; empty: as output.",
         ),
     )
-    op.add_column(
-        "rollups",
-        sa.Column(
-            "audio_input_tokens",
-            sa.Numeric(),
-            server_default=sa.text("0"),
-            nullable=False,
-            comment="Input tokens of audio.",
-        ),
-    )
-    op.add_column(
-        "rollups",
-        sa.Column(
-            "audio_output_tokens",
-            sa.Numeric(),
-            server_default=sa.text("0"),
-            nullable=False,
-            comment="Output tokens of audio.",
-        ),
-    )
-    op.add_column(
-        "runs", sa.Column("audio_input_tokens", sa.BigInteger(), nullable=True, comment="Input tokens of audio.")
-    )
-    op.add_column(
-        "runs", sa.Column("audio_output_tokens", sa.BigInteger(), nullable=True, comment="Output tokens of audio.")
-    )
 
 
 def downgrade() -> None:
-    op.drop_column("runs", "audio_output_tokens")
-    op.drop_column("runs", "audio_input_tokens")
-    op.drop_column("rollups", "audio_output_tokens")
-    op.drop_column("rollups", "audio_input_tokens")
     op.drop_column("price_entries", "audio_output_per_million")
     op.drop_column("price_entries", "audio_input_per_million")
