@@ -26,7 +26,7 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
     """The user of this person. Their address links them to an account that is there, or to an invitation.
 
     Where their domain may come in by itself they get an account, with the role of the settings or none. Raises
-    `NotInvited` for anybody else, and for who is disabled.
+    `NotInvited` for anybody else, for who is disabled, and for who has got the address of somebody known already.
     """
     # Of two first times at once, the second finds what the first has made.
     await lock_joining(session)
@@ -35,6 +35,8 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
         user = await session.get(User, identity.user_id)
     else:
         user = await users.named(session, person.email) or await _joined(session, now, person, settings)
+        if user is not None and await _is_somebody_else(session, user, person):
+            raise NotInvited("This address was another person's; ask an admin to give the account another one.")
     if user is None or user.disabled_at is not None:
         raise NotInvited
     if identity is None:
@@ -42,6 +44,12 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
         by = user_actor(user.id, user.email, {}, is_admin=user.is_admin)
         record(session, by, Change("user.identity_linked", user.email, after={"issuer": person.issuer}))
     return user
+
+
+async def _is_somebody_else(session: AsyncSession, user: User, person: Person) -> bool:
+    """Whether the provider knows this user as another subject: addresses are given to others, subjects never."""
+    query = select(Identity).where(Identity.issuer == person.issuer, Identity.user_id == user.id)
+    return (await session.exec(query.limit(1))).first() is not None
 
 
 async def _joined(session: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings) -> User | None:

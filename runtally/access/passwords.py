@@ -41,7 +41,7 @@ async def hashed(password: str) -> str:
 
 
 async def is_right(password: str, hash_: str | None) -> bool:
-    """Whether the password has this hash; None stands for a user who does not exist, and takes as long."""
+    """Whether the password has this hash. None stands for a user who does not exist: that, and `NONE`, take as long."""
     if not 0 < len(password) <= MAX_LENGTH:
         return False
     return await asyncio.get_running_loop().run_in_executor(_threads, _verified, password, hash_)
@@ -53,8 +53,9 @@ def is_outdated(hash_: str) -> bool:
 
 
 def _verified(password: str, hash_: str | None) -> bool:
+    has_password = hash_ not in {None, NONE}
     try:
-        return _hasher.verify(hash_ or _NOBODY, password) and hash_ is not None
+        return _hasher.verify(hash_ if hash_ and has_password else _NOBODY, password) and has_password
     except (VerificationError, InvalidHashError):
         return False
 

@@ -177,6 +177,25 @@ async def test_an_address_links_to_the_account_that_has_it(
     assert row["action"] == "user.identity_linked"
 
 
+async def test_who_is_given_the_address_of_somebody_else_does_not_get_their_account(
+    browser: Browser, provider: Provider, viewer: str, database: Database
+) -> None:
+    provider.claims = {"email": viewer}
+    await come_back(browser, await leave(browser, provider))
+    assert await is_signed_in(browser)
+    await browser.post("/sign-out")
+
+    provider.claims = {"email": viewer}
+    response = await come_back(browser, await leave(browser, provider))
+
+    assert response.status_code == 422
+    assert "This address was another person's" in text_of(await response.get_data(as_text=True))
+    assert not await is_signed_in(browser)
+    async with database.connection() as connection:
+        linked = "SELECT count(*) FROM identities JOIN users ON users.id = user_id WHERE email = $1"
+        assert await connection.fetchval(linked, viewer) == 1
+
+
 async def test_an_invitation_is_used_up(
     browser: Browser, provider: Provider, post: Post, database: Database, project_id: str
 ) -> None:
