@@ -66,21 +66,24 @@ class Dropper:
     async def run_pass(self, stop: asyncio.Event) -> AsyncIterator[Dropped]:
         """Each project of which runs were dropped. It ends early when another process is at it, or at `stop`."""
         due = await self._announce()
-        if any(is_new for _, is_new in due):
+        if due:
+            # Also when another process has announced it: nobody knows how long ago.
             await self._wait(HEARD_SECONDS, stop)
-        for project, _ in due:
+        for project in due:
             runs, is_ours = await self._drop(project, stop)
             if runs:
                 yield Dropped(project.project_id, project.horizon, runs)
             if not is_ours or stop.is_set():
                 return
 
-    async def _announce(self) -> list[tuple[Due, bool]]:
-        """The projects that have old runs, and whether that is new of them."""
+    async def _announce(self) -> list[Due]:
+        """The projects that have old runs, which from now on say that they have none."""
         today = start_of_day(self._clock())
         async with self._database.connection() as connection:
             due = await queries.select_due(connection, today, self._default_days)
-            return [(each, await queries.raise_dropped_before(connection, each)) for each in due]
+            for each in due:
+                await queries.raise_dropped_before(connection, each)
+            return due
 
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:
         """How many runs went, and whether nobody else was at it."""

@@ -105,9 +105,9 @@ async def select_due(connection: Connection, today: datetime, default_days: int 
     return [Due(*row) for row in await connection.fetch(SELECT_DUE, today, default_days)]
 
 
-async def raise_dropped_before(connection: Connection, due: Due) -> bool:
-    """Whether it was lower before."""
-    return await connection.execute(UPDATE_DROPPED_BEFORE, *due) == "UPDATE 1"
+async def raise_dropped_before(connection: Connection, due: Due) -> None:
+    """Never lower it."""
+    await connection.execute(UPDATE_DROPPED_BEFORE, *due)
 
 
 async def select_old(connection: Connection, due: Due, after: OldRun, limit: int) -> list[OldRun]:

@@ -13,7 +13,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics.queries import select_projects
-from runtally.metrics.read import read_rankings, read_sums
+from runtally.metrics.read import read_rankings, read_sums, readable
 from runtally.metrics.report import KnownProject
 from runtally.metrics.window import Range, Window
 from runtally.runs.read import read_latencies
@@ -93,8 +93,9 @@ async def breakdown() -> ResponseReturnValue:
     project_id = project_chosen(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
-    async with services().database.snapshot() as connection:
-        return await render(await _page(connection, shown, now))
+    async with services().reading.snapshot() as connection:
+        range_ = await readable(connection, shown.view.range, project_id)
+        return await render(await _page(connection, replace(shown, view=shown.view.but(range=range_)), now))
 
 
 async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> BreakdownPage:

@@ -12,6 +12,7 @@ from runtally.access import embeds, projects
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.metrics.queries import select_projects
+from runtally.metrics.read import readable
 from runtally.metrics.report import KnownProject, Report
 from runtally.metrics.window import Range
 from webapp.links import Metric, View, project_asked_for
@@ -54,6 +55,7 @@ async def picture(name: str) -> ResponseReturnValue:
         found = await select_projects(connection, view.project_id) if view.project_id else ()
         if view.project_id and not found:
             raise NotFound
+        view = view.but(range=await readable(connection, view.range, view.project_id))
         chart = await read_chart(connection, Metric(name), view, services().clock())
     only = view.only
     narrowed = [text for text in (only.model, only.provider, only.status, only.experiment_id) if text is not None]

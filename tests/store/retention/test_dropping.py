@@ -152,6 +152,23 @@ async def test_passes_at_the_same_time_do_no_harm(own: Database, monkeypatch: py
     assert await differences(own) == {}
 
 
+async def test_also_what_another_process_announced_is_dropped_only_when_all_have_heard(own: Database) -> None:
+    waits: list[float] = []
+
+    async def note(seconds: float, _stop: asyncio.Event) -> None:
+        waits.append(seconds)
+
+    stop = asyncio.Event()
+    first = Dropper(own, None, lambda: NOW, wait=note).run_pass(stop)
+    stop.set()
+    assert [dropped async for dropped in first] == []
+    stop.clear()
+
+    assert [dropped.runs async for dropped in Dropper(own, None, lambda: NOW, wait=note).run_pass(stop)] == [GONE]
+
+    assert waits[:2] == [dropping.HEARD_SECONDS] * 2
+
+
 async def test_the_installation_says_it_for_who_says_nothing(own: Database) -> None:
     async with own.session() as session:
         await projects.retain(session, OPERATOR, "one", 0)
