@@ -13,9 +13,9 @@ SELECT current_setting('server_version_num')::integer / 10000 AS major,
 
 # As numbers: bytes since the beginning.
 SELECT_WRITTEN = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
-# What is no replica, or is none any more, is not behind anybody.
-SELECT_REPLAYED = f"""
-SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint ELSE {2**63 - 1} END
+# What is no replica, or is none any more, has come nowhere: its data may have stood still since it was promoted.
+SELECT_REPLAYED = """
+SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint ELSE 0 END
 """
 
 

@@ -42,5 +42,5 @@ class ReportingSync:
         return Synced(run.id, await self._grouped.do(run))
 
     async def _upsert(self, runs: Sequence[StoredRun]) -> list[bool]:
-        async with self.database.connection() as connection:
+        async with self.database.durable() as connection:
             return await queries.upsert_reported(connection, runs, self._clock())

@@ -93,6 +93,15 @@ async def test_one_that_is_away_costs_nobody_a_moment(main: Database) -> None:
         assert not await reads_replica(reader)
 
 
+async def test_one_that_is_none_any_more_is_not_read(main: Database, postgres: Postgres) -> None:
+    """Its data may have stood still since it was promoted."""
+    async with Database(postgres.create("promoted")) as promoted:
+        reader = Reader(main, promoted)
+        await reader.check()
+        async with reader.connection() as connection:
+            assert await connection.fetchval("SELECT current_database()") == "replicated"
+
+
 async def test_the_service_reads_there_and_writes_here(main_url: str, main: Database, replica: Replica) -> None:
     app = create_app(settings_for(main_url, service_dev_mode=True, read_database_url=replica.url))
     headers = {"Authorization": f"Bearer {INGEST_KEY}"}

@@ -62,10 +62,12 @@ async def project(project_id: str) -> ResponseReturnValue:
         view = view.but(range=await readable(connection, view.range, project_id))
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)
-        token = await select_embed_token(connection, project_id)
         extremes = Extremes()
         if may(actor(), Scope.RUNS_READ, project_id):
             extremes = await read_extremes(connection, view.sought, now, HIGHEST)
+    # What was just changed is not asked of a replica.
+    async with services().database.connection() as connection:
+        token = await select_embed_token(connection, project_id)
     page = ProjectPage(
         project=found.project,
         panel=panel_of(found.report, view, now, project_id, services().prices.book),
