@@ -34,8 +34,12 @@ def without(sketch: Sketch, taken: Sketch) -> Sketch:
     """What is left when some runs go. Of one that is in a bin, its latency is no more known, but the bin is the nearest."""
     latencies, counts = list(sketch[0]), list(sketch[1])
     for latency, count in zip(*taken, strict=True):
-        for _ in range(count):
-            counts[_nearest(latencies, counts, latency)] -= 1
+        rest = count
+        while rest:
+            nearest = _nearest(latencies, counts, latency)
+            gone = min(rest, counts[nearest])
+            counts[nearest] -= gone
+            rest -= gone
     left = [(latency, count) for latency, count in zip(latencies, counts, strict=True) if count]
     return [latency for latency, _ in left], [count for _, count in left]
 

@@ -32,4 +32,6 @@ def test_of_what_is_in_bins_the_nearest_goes() -> None:
     # The bin of the second is empty by then, so one beside it gives way.
     assert without(binned, ([2040, 2043], [1, 1])) == ([2000, 2081], [3, 1])
     assert without(binned, binned) == ([], [])
+    # More than the bin holds go from those beside it.
+    assert without(binned, ([2040], [4])) == ([2081], [2])
     assert without(binned, merged([])) == binned
