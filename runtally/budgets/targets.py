@@ -94,6 +94,7 @@ async def send_test(session: AsyncSession, by: Actor, target: AlertTarget, about
 
     Else whoever adds a stranger's address could fill their mailbox, and the queue of everybody's alerts.
     """
+    await session.flush()
     # Of two at once the second finds what the first has sent.
     await session.refresh(target, with_for_update=True)
     if await _was_tested(session, target, since=now - TEST_PAUSE):

@@ -54,7 +54,7 @@ async def test_the_overview_has_a_column_once_a_project_has_a_budget(
     await post()
     await reader.post(f"/projects/{project_id}/settings/budget", form={"amount": "1000"})
 
-    html = text_of(await html_of(reader, "/"))
+    html = text_of(await html_of(reader, f"/?q={project_id}"))
     await reader.post(f"/projects/{project_id}/settings/budget/remove")
 
     assert "Budget used" in html
