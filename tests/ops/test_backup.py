@@ -56,5 +56,6 @@ def test_what_the_documentation_dumps_and_restores_is_all_there(settings: Settin
         verified = run([RUNTALLY, "rollups", "verify"], settings.data_dir, DATABASE_URL=restored)
 
     assert after == before
-    assert after["public.runs"].startswith("300 ")
+    # Others use this server, too.
+    assert int(after["public.runs"].partition(" ")[0]) >= 300
     assert verified.returncode == 0, verified.stdout
