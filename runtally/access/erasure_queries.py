@@ -5,7 +5,8 @@ from datetime import datetime
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.models.rollup import EVERYTHING
-from runtally.rollups.rolling import GRAIN_ROWS, KEY, ON_SAME_CELL, ON_SAME_SKETCH, READ, SUMS, rolling
+from runtally.rollups.rolling import GRAIN_ROWS, ON_SAME_SKETCH, READ, rolling
+from runtally.rollups.tables import CELLS, TOTALS, SumTable
 
 ERASE_RUNS = f"""
 WITH erased AS (
@@ -41,13 +42,20 @@ INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, coun
    ORDER BY grain, bucket
 {ON_SAME_SKETCH}
 """  # noqa: S608  # Names and expressions of the declaration, here and below.
-ERASE_DROPPED_CELLS = f"""{_ERASED.format(table="rollups", grains=GRAIN_ROWS)}
-INSERT INTO rollups AS held ({", ".join(KEY)}, {", ".join(SUMS)})
-     SELECT '{EVERYTHING}', grain, bucket, provider, model, {", ".join(f"-{name}" for name in SUMS)}
+
+
+def _erase_dropped(table: SumTable) -> str:
+    kept = ", ".join(("grain", "bucket", *table.names))
+    return f"""{_ERASED.format(table=table.name, grains=table.grain_rows)}
+INSERT INTO {table.name} AS held ({table.columns})
+     SELECT '{EVERYTHING}', {kept}, {", ".join(f"-{name}" for name in table.sums)}
        FROM erased
-   ORDER BY grain, bucket, provider, model
-{ON_SAME_CELL}
+   ORDER BY {kept}
+{table.on_same}
 """  # noqa: S608
+
+
+ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS = _erase_dropped(TOTALS), _erase_dropped(CELLS)
 
 # What is left of the project's rollups: nothing but zeros, unless runs arrive meanwhile, and buckets nobody reads any more.
 _ERASE_EMPTY = """
@@ -57,7 +65,9 @@ DELETE FROM {table}
         AND grain = minutes
         AND ({is_empty} OR bucket < now() - kept)
 """
-DELETE_ERASED_CELLS = _ERASE_EMPTY.format(table="rollups", grains=GRAIN_ROWS, is_empty="runs = 0")
+DELETE_ERASED_TOTALS, DELETE_ERASED_CELLS = (
+    _ERASE_EMPTY.format(table=table.name, grains=table.grain_rows, is_empty="runs = 0") for table in (TOTALS, CELLS)
+)
 DELETE_ERASED_SKETCHES = _ERASE_EMPTY.format(table="latency_sketches", grains=GRAIN_ROWS, is_empty="latencies = '{}'")
 
 # Locked in the order of the key, as whoever queues runs does, so that nobody waits in a circle.
@@ -85,7 +95,7 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     """Delete all runs of a project, take them out of the rollups and off the relay's queue; how many these were."""
     connection = await session.connection()
     erased = (await connection.exec_driver_sql(ERASE_RUNS, (project_id,))).scalar_one()
-    for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_CELLS, DELETE_ERASED_QUEUED):
+    for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_TOTALS, DELETE_ERASED_CELLS, DELETE_ERASED_QUEUED):
         await connection.exec_driver_sql(statement, (project_id,))
     return int(erased)
 
@@ -93,7 +103,7 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
 async def erase_dropped(session: AsyncSession, project_id: str, before: datetime) -> None:
     """Delete the sums of runs that had been dropped."""
     connection = await session.connection()
-    for statement in (ERASE_DROPPED_SKETCHES, ERASE_DROPPED_CELLS):
+    for statement in (ERASE_DROPPED_SKETCHES, ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS):
         await connection.exec_driver_sql(statement, (project_id, before))
 
 

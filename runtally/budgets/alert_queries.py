@@ -29,7 +29,7 @@ GROUP BY 1, 2
 
 # Projects with somebody to tell, unless they were told of late.
 SELECT_HOURS = f"""
-  SELECT watched.project_id, first.bucket AS first_bucket, hourly.bucket, sum(hourly.cost_usd) AS cost_usd
+  SELECT watched.project_id, first.bucket AS first_bucket, hourly.bucket, hourly.cost_usd
     FROM (SELECT DISTINCT project_id
             FROM alert_targets
            WHERE of_unusual_cost
@@ -39,16 +39,15 @@ SELECT_HOURS = f"""
                                 AND alerts.kind = 'anomaly'
                                 AND alerts.created_at > $2)) AS watched
          CROSS JOIN LATERAL (SELECT bucket
-                               FROM rollups
+                               FROM rollup_totals
                               WHERE project_id = watched.project_id
                                 AND grain = {_LASTING}
                            ORDER BY bucket
                               LIMIT 1) AS first
-         JOIN rollups AS hourly
+         JOIN rollup_totals AS hourly
            ON hourly.project_id = watched.project_id
           AND hourly.grain = {_HOURLY}
           AND hourly.bucket = ANY($1::timestamptz[])
-GROUP BY 1, 2, 3
 """  # noqa: S608  # Numbers of the declaration.
 
 SELECT_MODELS = f"""

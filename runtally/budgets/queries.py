@@ -6,10 +6,11 @@ from decimal import Decimal
 from runtally.budgets.month import DAY, Month
 from runtally.budgets.use import Recent, Use, pace_since
 from runtally.db.database import Connection
-from runtally.models.rollup import GRAINS
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
 # Months and the pace both begin with a bucket of this length, which is kept for ever.
 _GRAIN = GRAINS[-1].minutes
+_DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
 
 # Parameters: project, or NULL for all; start and end of the month; since when the pace is taken, and until when.
 SELECT_USES = f"""
@@ -22,7 +23,7 @@ SELECT_USES = f"""
          spent.unpriced
     FROM budgets
          LEFT JOIN LATERAL (SELECT bucket
-                              FROM rollups
+                              FROM rollup_totals
                              WHERE project_id = budgets.project_id
                                AND grain = {_GRAIN}
                           ORDER BY bucket
@@ -31,7 +32,7 @@ SELECT_USES = f"""
               SELECT coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2), 0) AS spent_usd,
                      coalesce(sum(cost_usd) FILTER (WHERE bucket >= $4 AND bucket < $5), 0) AS recent_usd,
                      coalesce(sum(unpriced) FILTER (WHERE bucket >= $2), 0)::bigint AS unpriced
-                FROM rollups
+                FROM rollup_totals
                WHERE project_id = budgets.project_id
                  AND grain = {_GRAIN}
                  AND bucket >= least($2::timestamptz, $4::timestamptz)
@@ -44,9 +45,9 @@ ORDER BY budgets.project_id
 SELECT_DAYS = f"""
   SELECT least(floor(date_part('epoch', bucket - $2::timestamptz) / 86400)::int, $4::int) AS day,
          sum(cost_usd) AS cost_usd
-    FROM rollups
+    FROM rollup_totals
    WHERE project_id = $1
-     AND grain = {_GRAIN}
+     AND grain = {_DAYS}
      AND bucket >= $2
      AND bucket < $3::timestamptz
 GROUP BY 1

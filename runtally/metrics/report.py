@@ -119,11 +119,7 @@ class Report:
     @property
     def unpriced_models(self) -> tuple[UnpricedModel, ...]:
         """Most runs first."""
-        runs: dict[tuple[str, str], int] = {}
-        for cell in self.metrics.cells:
-            if cell.tally.unpriced:
-                key = cell.provider, cell.model
-                runs[key] = runs.get(key, 0) + cell.tally.unpriced
+        runs = {key: tally.unpriced for key, tally in self.metrics.models.items() if tally.unpriced}
         ranked = sorted(runs.items(), key=lambda item: (-item[1], item[0]))
         return tuple(UnpricedModel(provider, model, number) for (provider, model), number in ranked)
 

@@ -25,9 +25,14 @@ def milliseconds_of(latency: int) -> float:
 
 def percentile(sketch: Sketch, percent: int) -> float:
     """Nearest rank, in milliseconds; the sketch must not be empty."""
+    return percentiles(sketch, percent)[0]
+
+
+def percentiles(sketch: Sketch, *percents: int) -> tuple[float, ...]:
     latencies, counts = sketch
     reached = list(accumulate(counts))
-    return milliseconds_of(latencies[bisect_left(reached, ceil(reached[-1] * percent / 100))])
+    places = (bisect_left(reached, ceil(reached[-1] * percent / 100)) for percent in percents)
+    return tuple(milliseconds_of(latencies[place]) for place in places)
 
 
 def without(sketch: Sketch, taken: Sketch) -> Sketch:

@@ -2,9 +2,9 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
-from typing import Self, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from runtally.metrics.window import Window
 
@@ -78,6 +78,9 @@ class Latency:
     p95_ms: float = 0
 
 
+NO_LATENCY = Latency()
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """The runs of one provider's model in one bucket."""
@@ -97,15 +100,22 @@ class Point:
     latency: Latency
 
 
+Latencies: TypeAlias = Mapping[datetime | None, Latency]
+"""Of each bucket, and of the whole window under None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What happened in a window. All sums are over the same cells, so they agree to the last digit."""
+    """What happened in a window. All sums are over the same runs, so they agree to the last digit."""
 
     window: Window
-    cells: tuple[Cell, ...]
     points: tuple[Point, ...]
+    models: dict[tuple[str, str], Tally]
+    """Per provider's model."""
     latency: Latency
     """Over the whole window."""
+    cells: tuple[Cell, ...] = ()
+    """Only where it is told which models the runs of a bucket are of."""
     total: Tally = field(init=False)
     by_provider: dict[str, Tally] = field(init=False)
     """Per provider, most expensive first."""
@@ -113,31 +123,32 @@ class Metrics:
     """Per model, most expensive first."""
 
     @classmethod
-    def of(cls, window: Window, cells: Iterable[Cell], latencies: Mapping[datetime | None, Latency]) -> Self:
-        """From cells and the latency of each bucket, that of the whole window under None."""
+    def of_cells(cls, window: Window, cells: Iterable[Cell], latencies: Latencies) -> Self:
         cells = tuple(cells)
-        tallies = _summed((cell.bucket, cell.tally) for cell in cells)
-        points = tuple(
-            Point(bucket, tallies.get(bucket, NOTHING), latencies.get(bucket, Latency())) for bucket in window.buckets
-        )
-        return cls(window, cells, points, latencies.get(None, Latency()))
+        buckets = _summed((cell.bucket, cell.tally) for cell in cells)
+        models = _summed(((cell.provider, cell.model), cell.tally) for cell in cells)
+        return cls.of_sums(window, buckets, models, latencies, cells)
 
-    def in_buckets_of(self, interval: timedelta) -> "Metrics":
-        """The same runs in longer buckets. Percentiles can't be added up, so only that of the whole window stays."""
-        window = self.window.in_buckets_of(interval)
-        start = window.start
-        sums = _summed(
-            ((start + (cell.bucket - start) // interval * interval, cell.provider, cell.model), cell.tally)
-            for cell in self.cells
+    @classmethod
+    def of_sums(
+        cls,
+        window: Window,
+        buckets: Mapping[datetime, Tally],
+        models: dict[tuple[str, str], Tally],
+        latencies: Latencies,
+        cells: tuple[Cell, ...] = (),
+    ) -> Self:
+        """From the runs of each bucket and those of each provider's model, which are the same."""
+        points = tuple(
+            Point(bucket, buckets.get(bucket, NOTHING), latencies.get(bucket, NO_LATENCY)) for bucket in window.buckets
         )
-        return Metrics.of(window, (Cell(*key, tally) for key, tally in sums.items()), {None: self.latency})
+        return cls(window, points, models, latencies.get(None, NO_LATENCY), cells)
 
     def __post_init__(self) -> None:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
-        models = _summed(((cell.provider, cell.model), cell.tally) for cell in self.cells)
-        set_once(self, "total", Tally.sum(models.values()))
-        set_once(self, "by_provider", ranked((provider, tally) for (provider, _), tally in models.items()))
-        set_once(self, "by_model", ranked((model, tally) for (_, model), tally in models.items()))
+        set_once(self, "total", Tally.sum(self.models.values()))
+        set_once(self, "by_provider", ranked((provider, tally) for (provider, _), tally in self.models.items()))
+        set_once(self, "by_model", ranked((model, tally) for (_, model), tally in self.models.items()))
 
 
 def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:

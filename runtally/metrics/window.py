@@ -1,8 +1,10 @@
 """Time windows of metrics: ranges, intervals, buckets. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 from typing import Self, TypeAlias
 
 from runtally.errors import InvalidInterval, InvalidRange
@@ -180,16 +182,54 @@ class Window:
         back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
         return Window(self.range, self.interval, self.end - back, now - back, now)
 
-    def stored_parts(self) -> tuple[tuple[Part, ...], datetime]:
-        """Stored buckets that cover the window, as few as there can be, and from when on only the runs tell."""
-        parts, since = [], self.start
-        for grain in reversed(GRAINS):
-            until = self.until - (self.until - EPOCH) % grain.length
-            if self._can_be_read_from(grain) and since < until:
-                parts.append(Part(grain, since, until))
-                since = until
-        return tuple(parts), since
+    def stored_parts(self, grains: Sequence[Grain] = GRAINS) -> "Cover":
+        """As few stored buckets as there can be, none of which is in two of the window's."""
+        cover = _Covering(self.start)
+        for grain in reversed(grains):
+            if self._is_kept(grain) and not self.interval % grain.length and not (self.start - EPOCH) % grain.length:
+                cover.until(_floor(self.until, grain), grain)
+        return cover.done
 
-    def _can_be_read_from(self, grain: Grain) -> bool:
-        is_kept = grain.kept is None or self.start >= self.now - grain.kept + MARGIN
-        return is_kept and not self.interval % grain.length and not (self.start - EPOCH) % grain.length
+    def fewest_parts(self, grains: Sequence[Grain] = GRAINS) -> "Cover":
+        """The same for what is added up over the whole window, where a stored bucket may be in several of its buckets."""
+        kept = [grain for grain in grains if self._is_kept(grain)]
+        if (self.start - EPOCH) % kept[0].length:
+            return self.stored_parts(grains)
+        cover = _Covering(self.start)
+        for grain, longer in pairwise(kept):
+            cover.until(min(_ceil(cover.since, longer), _floor(self.until, grain)), grain)
+        for grain in reversed(kept):
+            cover.until(_floor(self.until, grain), grain)
+        return cover.done
+
+    def _is_kept(self, grain: Grain) -> bool:
+        return grain.kept is None or self.start >= self.now - grain.kept + MARGIN
+
+
+Cover: TypeAlias = tuple[tuple[Part, ...], datetime]
+"""Stored buckets that cover a window, and from when on only the runs tell."""
+
+
+class _Covering:
+    """A cover that grows from the start."""
+
+    def __init__(self, since: datetime) -> None:
+        self.since = since
+        self._parts: list[Part] = []
+
+    def until(self, until: datetime, grain: Grain) -> None:
+        if self.since < until:
+            self._parts.append(Part(grain, self.since, until))
+            self.since = until
+
+    @property
+    def done(self) -> Cover:
+        return tuple(self._parts), self.since
+
+
+def _floor(at: datetime, grain: Grain) -> datetime:
+    return at - (at - EPOCH) % grain.length
+
+
+def _ceil(at: datetime, grain: Grain) -> datetime:
+    return at + (EPOCH - at) % grain.length

@@ -63,6 +63,8 @@ GRAINS = (
     Grain(60, timedelta(days=35)),
     Grain(360, None),
 )
+TOTAL_GRAINS = (*GRAINS, Grain(1_440, None))
+"""Whole days as well, so that a month of a thousand projects is 30,000 rows; by models they would be too many to write."""
 
 
 class Rollup(SQLModel, table=True):
@@ -89,6 +91,24 @@ class Rollup(SQLModel, table=True):
     reasoning_tokens: Decimal = column("Output tokens spent on reasoning.", Numeric)
     audio_input_tokens: Decimal = column("Input tokens of audio.", Numeric, server_default="0")
     audio_output_tokens: Decimal = column("Output tokens of audio.", Numeric, server_default="0")
+
+
+class RollupTotal(SQLModel, table=True):
+    """The runs of one bucket, of all models: one row where rollups have one per model, for what does not tell these apart."""
+
+    __tablename__ = "rollup_totals"
+
+    project_id: str = column("Project of the runs; empty for all projects together.", key=True)
+    grain: int = column("Length of the bucket in minutes.", SmallInteger, key=True)
+    bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
+    runs: int = column("Runs.", BigInteger)
+    errors: int = column("Runs that ended in an error.", BigInteger)
+    timeouts: int = column("Runs that ended in a timeout.", BigInteger)
+    unpriced: int = column("Runs whose cost is not known.", BigInteger)
+    estimated: int = column("Runs whose cost is an estimate.", BigInteger)
+    cost_usd: Decimal = column("Cost in US dollars.", Numeric)
+    input_tokens: Decimal = column("Input tokens, cached ones included.", Numeric)
+    output_tokens: Decimal = column("Output tokens, reasoning included.", Numeric)
 
 
 class LatencySketch(SQLModel, table=True):

@@ -10,27 +10,16 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, GRAINS, Grain, RollupScope
-from runtally.rollups.rolling import (
-    BINNED,
-    FINEST,
-    GRAIN_ROWS,
-    KEY,
-    LATENCY,
-    ON_SAME_CELL,
-    ON_SAME_SKETCH,
-    SUMS,
-    bucket_of,
-    sums,
-)
+from runtally.rollups.rolling import BINNED, FINEST, GRAIN_ROWS, LATENCY, ON_SAME_SKETCH, bucket_of, sums
+from runtally.rollups.tables import CELLS, TOTALS, SumTable
 
-_NAMES = ", ".join(SUMS)
 _COARSEST = GRAINS[-1].minutes
 
 # Where live runs were dropped nothing is left to compare with: there the rollups are what they were, for ever. In the same
 # statement, because runs may be dropped at any moment; whole days are, so a stretch has all of its runs or none.
 _IS_LIVE = "$2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')"
 
-# Parameters of all four: project, start and end of whole days, now.
+# Parameters of all: project, start and end of whole days, now.
 _SHOULD_BE = f"""
   SELECT minutes AS grain, {bucket_of("quarter", "minutes")} AS bucket, {{columns}}
     FROM (SELECT {bucket_of("occurred_at", FINEST)} AS quarter, {{counted}}
@@ -39,10 +28,10 @@ _SHOULD_BE = f"""
         GROUP BY {{groups}}) AS counted
          CROSS JOIN {GRAIN_ROWS}
    WHERE kept IS NULL OR {bucket_of("quarter", "minutes")} >= $4::timestamptz - kept"""  # noqa: S608  # Names of the declaration, here and below.
-_KEPT = f"""
-  SELECT grain, bucket, {{columns}}
-    FROM {{table}} JOIN {GRAIN_ROWS} ON minutes = grain
-   WHERE {{projects}} AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""  # noqa: S608
+_KEPT = """
+  SELECT grain, bucket, {columns}
+    FROM {table} JOIN {grains} ON minutes = grain
+   WHERE {projects} AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""
 _IS = _KEPT.replace("{projects}", f"project_id = $1 AND {_IS_LIVE}")
 # All projects together should be the sum over each.
 _SUM_OF_PROJECTS = _KEPT.replace("{projects}", "project_id <> $1")
@@ -50,15 +39,39 @@ _UNNESTED = "latency_sketches CROSS JOIN unnest(latencies, counts) AS held (late
 
 
 def _cells(should_be: str) -> str:
-    columns = f"provider, model, {_NAMES}"
-    negative = f"provider, model, {', '.join(f'-{name}' for name in SUMS)}"
+    counted = f"provider, model, {sums()}"
+    should = should_be.format(
+        columns=", ".join((*CELLS.names, *CELLS.sums)),
+        counted=counted,
+        groups="1, 2, 3",
+        table=CELLS.name,
+        grains=CELLS.grain_rows,
+    )
+    return _difference(CELLS, should, _IS)
+
+
+def _totals() -> str:
+    """The cells are proved by the runs, and the totals by the cells: those of each project, and of all together."""
+    columns = ", ".join(f"sum({name}) AS {name}" for name in TOTALS.sums)
+    longest = GRAINS[-1].minutes
+    should = f"""
+  SELECT minutes AS grain, {bucket_of("bucket", "minutes")} AS bucket, {columns}
+    FROM rollups JOIN {TOTALS.grain_rows} ON minutes = grain OR minutes > {longest} AND grain = {longest}
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)
+GROUP BY 1, 2"""  # noqa: S608
+    return _difference(TOTALS, should, _KEPT.replace("{projects}", "project_id = $1"))
+
+
+def _difference(table: SumTable, should_be: str, is_: str) -> str:
+    key = ("grain", "bucket", *table.names)
+    negative = ", ".join((*table.names, *(f"-{name}" for name in table.sums)))
     return f"""
 WITH difference AS (
-  SELECT grain, bucket, provider, model, {", ".join(f"sum({name}) AS {name}" for name in SUMS)}
-    FROM ({should_be.format(columns=columns, counted=f"provider, model, {sums()}", groups="1, 2, 3", table="rollups")}
-   UNION ALL {_IS.format(columns=negative, table="rollups")}) AS both_sides
-GROUP BY 1, 2, 3, 4
-  HAVING {" OR ".join(f"sum({name}) <> 0" for name in SUMS)}
+  SELECT {", ".join(key)}, {", ".join(f"sum({name}) AS {name}" for name in table.sums)}
+    FROM ({should_be}
+   UNION ALL {is_.format(columns=negative, table=table.name, grains=table.grain_rows)}) AS both_sides
+GROUP BY {", ".join(key)}
+  HAVING {" OR ".join(f"sum({name}) <> 0" for name in table.sums)}
 )"""  # noqa: S608
 
 
@@ -68,33 +81,41 @@ def _sketches(should_be: str) -> str:
     return f"""
 WITH difference AS (
   SELECT grain, bucket, {BINNED} AS latency, sum(n)::int AS runs
-    FROM ({should_be.format(columns="latency, n", counted=counted, groups="1, 2", table=_UNNESTED)}
-   UNION ALL {_IS.format(columns="latency, -n", table=_UNNESTED)}) AS both_sides
+    FROM ({should_be.format(columns="latency, n", counted=counted, groups="1, 2", table=_UNNESTED, grains=GRAIN_ROWS)}
+   UNION ALL {_IS.format(columns="latency, -n", table=_UNNESTED, grains=GRAIN_ROWS)}) AS both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
 )"""  # noqa: S608
 
 
-_FIRST_CELL = """
-SELECT count(*) OVER () AS differing, grain, bucket, provider || ' ' || model AS name, runs::bigint, cost_usd
+_FIRST = """
+SELECT count(*) OVER () AS differing, grain, bucket, {name} AS name, runs::bigint, cost_usd
   FROM difference
-ORDER BY grain DESC, bucket, provider, model
+ORDER BY grain DESC, bucket{more}
  LIMIT 1
 """
+_FIRST_CELL = _FIRST.format(name="provider || ' ' || model", more=", provider, model")
+_FIRST_TOTAL = _FIRST.format(name="'all models'", more="")
 _FIRST_BIN = """
 SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
   FROM difference
 ORDER BY grain DESC, bucket, latency
  LIMIT 1
 """
-_ADD_CELLS = f"""
-INSERT INTO rollups AS held ({", ".join(KEY)}, {_NAMES})
-     SELECT $1, grain, bucket, provider, model, {_NAMES}
+
+
+def _add(table: SumTable) -> str:
+    rest = ", ".join(("grain", "bucket", *table.names))
+    return f"""
+INSERT INTO {table.name} AS held ({table.columns})
+     SELECT $1, {rest}, {", ".join(table.sums)}
        FROM difference
-   ORDER BY grain, bucket, provider, model
-{ON_SAME_CELL}
+   ORDER BY {rest}
+{table.on_same}
 """  # noqa: S608
+
+
 _ADD_SKETCHES = f"""
 INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
      SELECT $1, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
@@ -108,11 +129,14 @@ SELECT_CELL_DIFFERENCE = _cells(_SHOULD_BE) + _FIRST_CELL
 SELECT_SKETCH_DIFFERENCE = _sketches(_SHOULD_BE) + _FIRST_BIN
 SELECT_CELL_DIFFERENCE_OF_ALL = _cells(_SUM_OF_PROJECTS) + _FIRST_CELL
 SELECT_SKETCH_DIFFERENCE_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _FIRST_BIN
-UPSERT_CELLS = _cells(_SHOULD_BE) + _ADD_CELLS
+SELECT_TOTAL_DIFFERENCE = _totals() + _FIRST_TOTAL
+UPSERT_CELLS = _cells(_SHOULD_BE) + _add(CELLS)
 UPSERT_SKETCHES = _sketches(_SHOULD_BE) + _ADD_SKETCHES
-UPSERT_CELLS_OF_ALL = _cells(_SUM_OF_PROJECTS) + _ADD_CELLS
+UPSERT_CELLS_OF_ALL = _cells(_SUM_OF_PROJECTS) + _add(CELLS)
 UPSERT_SKETCHES_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _ADD_SKETCHES
+UPSERT_TOTALS = _totals() + _add(TOTALS)
 DELETE_EMPTY_CELLS = "DELETE FROM rollups WHERE project_id = $1 AND runs = 0"
+DELETE_EMPTY_TOTALS = "DELETE FROM rollup_totals WHERE project_id = $1 AND runs = 0"
 DELETE_EMPTY_SKETCHES = "DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'"
 
 SELECT_SPAN = f"""
@@ -128,7 +152,10 @@ SELECT_PROJECTS = f"""
    SELECT DISTINCT project_id FROM rollups WHERE grain = {_COARSEST} AND project_id <> '{EVERYTHING}'
  ORDER BY 1
 """  # noqa: S608
-SELECT_IS_MISSING = "SELECT NOT EXISTS (SELECT FROM rollups) AND EXISTS (SELECT FROM runs)"
+SELECT_IS_MISSING = """
+SELECT EXISTS (SELECT FROM runs) AND NOT EXISTS (SELECT FROM rollups)
+       OR EXISTS (SELECT FROM rollups) AND NOT EXISTS (SELECT FROM rollup_totals)
+"""
 
 # Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this.
 _EXPIRED = """
@@ -145,6 +172,7 @@ DELETE FROM {table} USING expired
   RETURNING 1
 """
 DELETE_EXPIRED_CELLS = _EXPIRED.format(table="rollups", more=", provider, model", everything=EVERYTHING)
+DELETE_EXPIRED_TOTALS = _EXPIRED.format(table="rollup_totals", more="", everything=EVERYTHING)
 DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", everything=EVERYTHING)
 
 
@@ -190,6 +218,7 @@ async def select_difference(connection: Connection, stretch: Stretch, now: datet
     of_all = stretch.scope == ALL_PROJECTS
     for statement in (
         SELECT_CELL_DIFFERENCE_OF_ALL if of_all else SELECT_CELL_DIFFERENCE,
+        SELECT_TOTAL_DIFFERENCE,
         SELECT_SKETCH_DIFFERENCE_OF_ALL if of_all else SELECT_SKETCH_DIFFERENCE,
     ):
         row = await connection.fetchrow(statement, stretch.scope.key, stretch.since, stretch.until, now)
@@ -205,24 +234,25 @@ async def repair(connection: Connection, stretch: Stretch, now: datetime) -> int
     for statement in (
         UPSERT_SKETCHES_OF_ALL if of_all else UPSERT_SKETCHES,
         UPSERT_CELLS_OF_ALL if of_all else UPSERT_CELLS,
+        UPSERT_TOTALS,
     ):
         changed += _rows(await connection.execute(statement, stretch.scope.key, stretch.since, stretch.until, now))
     return changed
 
 
 async def delete_empty(connection: Connection, scope: RollupScope) -> None:
-    await connection.execute(DELETE_EMPTY_SKETCHES, scope.key)
-    await connection.execute(DELETE_EMPTY_CELLS, scope.key)
+    for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_CELLS):
+        await connection.execute(statement, scope.key)
 
 
 async def is_missing(connection: Connection) -> bool:
-    """Whether there are runs but no rollups at all."""
+    """Whether there are runs but no rollups at all, or none of one kind."""
     return bool(await connection.fetchval(SELECT_IS_MISSING))
 
 
 async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
     """Forget short buckets that nobody reads any more; how many rows that were."""
-    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_CELLS)
+    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_CELLS)
     return max([_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])
 
 

@@ -7,10 +7,9 @@ meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that 
 from collections.abc import Sequence
 from math import log
 
-from runtally.models.rollup import EVERYTHING, EXACT_LATENCIES, GRAINS, LATENCY_BASE, LONGEST_EXACT_MS, Rollup
+from runtally.models.rollup import EVERYTHING, EXACT_LATENCIES, GRAINS, LATENCY_BASE, LONGEST_EXACT_MS
+from runtally.rollups.tables import CELLS, TOTALS, SumTable, grain_rows
 
-KEY = ("project_id", "grain", "bucket", "provider", "model")
-SUMS: tuple[str, ...] = tuple(name for name in Rollup.model_fields if name not in KEY)
 READ = (
     "project_id",
     "occurred_at",
@@ -37,18 +36,11 @@ _OF_RUNS = {
     "timeouts": "coalesce(sum({weight}) FILTER (WHERE status = 'timeout'), 0)",
     "unpriced": "coalesce(sum({weight}) FILTER (WHERE cost_usd IS NULL), 0)",
     "estimated": "coalesce(sum({weight}) FILTER (WHERE cost_estimated), 0)",
-    **{name: f"coalesce(sum({{weight}} * {name}), 0)" for name in SUMS[SUMS.index("cost_usd") :]},
+    **{name: f"coalesce(sum({{weight}} * {name}), 0)" for name in CELLS.sums[CELLS.sums.index("cost_usd") :]},
 }
-GRAIN_ROWS = "(VALUES {}) AS grains (minutes, kept)".format(
-    ", ".join(
-        f"({grain.minutes}, make_interval(days => {grain.kept.days if grain.kept else 'NULL'}))" for grain in GRAINS
-    )
-)
-"""Every grain, and how long it is kept; without an interval for ever."""
+GRAIN_ROWS = grain_rows(GRAINS)
+"""Of the latency sketches."""
 FINEST = GRAINS[0].minutes
-ON_SAME_CELL = f"""ON CONFLICT ({", ".join(KEY)}) DO UPDATE
-             SET {", ".join(f"{name} = held.{name} + excluded.{name}" for name in SUMS)}"""  # noqa: S608  # Names of the declaration.
-"""What adding to `rollups AS held` does to a row that is there."""
 _BIN = f"floor(ln(({{milliseconds}})::float8) / {log(LATENCY_BASE)!r})"
 _BINS_FROM = 2 * LONGEST_EXACT_MS
 LATENCY = f"""CASE WHEN latency_ms < {LONGEST_EXACT_MS} THEN (2 * latency_ms)::int
@@ -80,7 +72,7 @@ ON_SAME_SKETCH = f"""ON CONFLICT (project_id, grain, bucket) DO UPDATE
                          HAVING sum(runs) <> 0
                        ORDER BY latency) AS merged
                  )"""  # noqa: S608  # Expressions of the declaration.
-"""The same for `latency_sketches AS held`."""
+"""What adding to `latency_sketches AS held` does to a row that is there."""
 
 
 def bucket_of(moment: str, minutes: str | int) -> str:
@@ -88,7 +80,7 @@ def bucket_of(moment: str, minutes: str | int) -> str:
     return f"to_timestamp(floor(date_part('epoch', {moment}) / ({minutes} * 60)) * ({minutes} * 60))"
 
 
-def sums(weight: str = "1", only: Sequence[str] = SUMS) -> str:
+def sums(weight: str = "1", only: Sequence[str] = CELLS.sums) -> str:
     """SQL of the sums over rows of runs."""
     return ",\n         ".join(f"{_OF_RUNS[name].format(weight=weight)} AS {name}" for name in only)
 
@@ -97,7 +89,8 @@ def rolling(runs: str, *, now: str, weight: str = "1") -> str:
     """Common table expressions that change the rollups by the rows of `runs`, which have the columns `READ`.
 
     `now` decides which buckets are recent enough for the short grains. Everybody locks rollups in one order, sketches
-    before sums and all projects together last, so nobody deadlocks, and the rows that all share are held the shortest.
+    before totals before cells and in each all projects together last, so nobody deadlocks, and the rows that all share are
+    held the shortest.
     """
     return f"""
 rolled_runs AS (
@@ -153,21 +146,26 @@ rolled_sketches AS (
      {ON_SAME_SKETCH}
        RETURNING 1
 ),
-rolled AS (
-     INSERT INTO rollups AS held ({", ".join(KEY)}, {", ".join(SUMS)})
+{_spread(cells, TOTALS, now=now, name="rolled_totals", after="rolled_sketches")},
+{_spread(cells, CELLS, now=now, name="rolled", after="rolled_totals")}"""  # noqa: S608  # Names and expressions of the declaration.
+
+
+def _spread(cells: str, table: SumTable, *, now: str, name: str, after: str) -> str:
+    """The expression of this name, which adds the cells to a table once that `after` which it comes is done."""
+    return f"""{name} AS (
+     INSERT INTO {table.name} AS held ({table.columns})
           SELECT scope.project_id,
                  grains.minutes,
                  {bucket_of("bucket", "grains.minutes")},
-                 provider,
-                 model,
-                 {", ".join(f"sum({name})" for name in SUMS)}
+                 {"".join(f"{each}, " for each in table.names)}{", ".join(f"sum({each})" for each in table.sums)}
             FROM {cells} AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('{EVERYTHING}')) AS scope (project_id)
-                 CROSS JOIN {GRAIN_ROWS}
+                 CROSS JOIN {table.grain_rows}
            WHERE (kept IS NULL OR {bucket_of("bucket", "grains.minutes")} >= {now} - kept)
-             -- Always true: it has the sketches written first.
-             AND (SELECT count(*) FROM rolled_sketches) >= 0
-        GROUP BY 1, 2, 3, 4, 5
-        ORDER BY scope.project_id = '{EVERYTHING}', 1, 2, 3, 4, 5
-     {ON_SAME_CELL}
+             -- Always true: it has the other written first.
+             AND (SELECT count(*) FROM {after}) >= 0
+        GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}
+        ORDER BY scope.project_id = '{EVERYTHING}', {", ".join(str(place) for place in range(1, len(table.key) + 1))}
+     {table.on_same}
+       RETURNING 1
 )"""  # noqa: S608  # Names and expressions of the declaration.

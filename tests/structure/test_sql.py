@@ -15,6 +15,8 @@ import pytest
 from runtally.access import erasure_queries
 from runtally.db.database import Connection
 from runtally.ingest import queries as ingest
+from runtally.metrics import narrowed_queries as narrow
+from runtally.metrics import project_queries as projects
 from runtally.metrics import queries as metrics
 from runtally.metrics.only import Only
 from runtally.models.run import Status
@@ -77,16 +79,16 @@ def constants(module: object) -> Iterator[tuple[str, str]]:
 def narrowed() -> Iterator[tuple[str, str]]:
     """What a project's page asks of some of its runs."""
     every = Only("acme-large", "acme", Status.ERROR, "e")
-    yield "cells: every filter", metrics.narrowed_cells_sql(every, 3_600)
-    yield "cells: those that failed", metrics.narrowed_cells_sql(Only(status=Status.SUCCESS).failed, 3_600)
-    yield "sketches: a model", metrics.narrowed_sketches_sql(Only(model="acme-large"), 3_600)
-    yield "experiments: a status", metrics.experiments_sql(Only(status=Status.TIMEOUT))
+    yield "cells: every filter", narrow.cells_sql(every, 3_600)
+    yield "cells: those that failed", narrow.cells_sql(Only(status=Status.SUCCESS).failed, 3_600)
+    yield "sketches: a model", narrow.sketches_sql(Only(model="acme-large"), 3_600)
+    yield "experiments: a status", narrow.experiments_sql(Only(status=Status.TIMEOUT))
 
 
 STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "explorer": dict(explorer()),
     "ingest": dict(constants(ingest)),
-    "metrics": {**dict(constants(metrics)), **dict(narrowed())},
+    "metrics": {**dict(constants(metrics)), **dict(constants(projects)), **dict(narrowed())},
     "recosting": dict(constants(recosting)),
     "rollups": {**dict(constants(rollups)), "ERASE_RUNS": erasure_queries.ERASE_RUNS},
 }

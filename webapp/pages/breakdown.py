@@ -12,7 +12,7 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics.queries import select_projects
+from runtally.metrics.project_queries import select_projects
 from runtally.metrics.read import read_rankings, read_sums, readable
 from runtally.metrics.report import KnownProject
 from runtally.metrics.window import Range, Window

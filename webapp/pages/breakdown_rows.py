@@ -130,14 +130,11 @@ def groups_of(  # noqa: PLR0913  # What rows are made of.
 ) -> list[Group]:
     """The most expensive first."""
     groups: dict[Key, Group] = {}
-    tallies: dict[tuple[str, str], list[Tally]] = {}
-    for cell in metrics.cells:
-        tallies.setdefault((cell.provider, cell.model), []).append(cell.tally)
-    for (provider, model), found in tallies.items():
+    for (provider, model), found in metrics.models.items():
         price = book.price_for(provider, model, now, 0, view.project_id)
         key = _key(provider, model, price, view.by, is_grouped=is_grouped)
         group = groups.setdefault(key, Group(key))
-        group.tally = Tally.sum((group.tally, *found))
+        group.tally += found
         group.recorded.add(model if view.by is Split.MODEL else provider)
         group.price = group.price or (price if view.by is Split.MODEL else None)
         if (provider, model) in latencies.of_models:

@@ -10,7 +10,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import burn_down_of
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics.read import read_metrics, read_rankings, read_span, read_sums, readable
+from runtally.metrics.read import read_cells, read_metrics, read_rankings, read_span, read_sums, readable
 from runtally.metrics.window import Window
 from webapp.caching import ASK_FIRST
 from webapp.charts import series
@@ -59,7 +59,8 @@ async def read_chart(connection: Connection, metric: Metric, view: View, now: da
         return series.latency(await read_metrics(connection, fine, view.project_id, view.only))
     if metric is Metric.ERRORS:
         return series.errors(await read_sums(connection, fine, view.project_id, view.only))
-    sums = await read_sums(connection, window, view.project_id, view.only)
+    read = read_cells if metric is Metric.COST else read_sums
+    sums = await read(connection, window, view.project_id, view.only)
     earlier, span = window.previous(now), await read_span(connection, view.project_id, view.only)
     before = None
     if span.reaches_back_to(earlier):

@@ -11,7 +11,7 @@ from api.current import actor, services
 from runtally.access import embeds, projects
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
-from runtally.metrics.queries import select_projects
+from runtally.metrics.project_queries import select_projects
 from runtally.metrics.read import readable
 from runtally.metrics.report import KnownProject, Report
 from runtally.metrics.window import Range

@@ -25,8 +25,7 @@ _MILLION = USD_DECIMALS // 2
 def price_marks(metrics: Metrics, book: PriceBook, project_id: str | None) -> tuple[Mark, ...]:
     """When models of these metrics got another price."""
     window = metrics.window
-    used = ((cell.provider, cell.model) for cell in metrics.cells)
-    changes = changes_of(used, book, window.start, window.until, project_id)
+    changes = changes_of(metrics.models, book, window.start, window.until, project_id)
     return tuple(Mark((change.at - window.start) / window.interval, _words(change)) for change in changes)
 
 

@@ -90,7 +90,7 @@ def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredR
 
 async def clear(database: Database) -> None:
     async with database.connection() as connection:
-        await connection.execute("TRUNCATE runs, rollups, latency_sketches, projects, outbox CASCADE")
+        await connection.execute("TRUNCATE runs, rollups, rollup_totals, latency_sketches, projects, outbox CASCADE")
 
 
 @given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans())
@@ -118,9 +118,12 @@ DAMAGES = {
     "a lost bucket": "DELETE FROM rollups WHERE project_id = 'one' AND grain = 360",
     "a cost that is off": "UPDATE rollups SET cost_usd = cost_usd + 1 WHERE project_id = 'two'",
     "a sum over all that is off": "UPDATE rollups SET runs = runs - 1 WHERE project_id = ''",
+    "a lost total": "DELETE FROM rollup_totals WHERE project_id = 'one' AND grain = 1440",
+    "a total over all that is off": "UPDATE rollup_totals SET input_tokens = input_tokens + 1 WHERE project_id = ''",
+    "no totals at all": "TRUNCATE rollup_totals",
     "a lost sketch": "DELETE FROM latency_sketches WHERE project_id = 'one' AND grain = 60",
     "a run that came by another way": "DELETE FROM runs WHERE id = 'r0'",
-    "no rollups at all": "TRUNCATE rollups, latency_sketches",
+    "no rollups at all": "TRUNCATE rollups, rollup_totals, latency_sketches",
 }
 
 
@@ -195,11 +198,13 @@ async def test_writers_of_the_same_buckets_do_not_deadlock(own: Database) -> Non
     assert metrics.total.runs == 240
 
 
-async def test_rollups_that_were_never_made_are_made_once(own: Database) -> None:
+@pytest.mark.parametrize("tables", ["rollups, rollup_totals, latency_sketches", "rollup_totals"])
+async def test_rollups_that_were_never_made_are_made_once(own: Database, tables: str) -> None:
+    await clear(own)
     assert not await upkeep.rebuild_if_missing(own, NOW)
     await insert(own, [made("one", "r1")])
     async with own.connection() as connection:
-        await connection.execute("TRUNCATE rollups, latency_sketches")
+        await connection.execute(f"TRUNCATE {tables}")
 
     assert await upkeep.rebuild_if_missing(own, NOW)
     assert not await upkeep.rebuild_if_missing(own, NOW)

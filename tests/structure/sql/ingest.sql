@@ -156,6 +156,34 @@ rolled_sketches AS (
                  )
        RETURNING 1
 ),
+rolled_totals AS (
+     INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
+             estimated, cost_usd, input_tokens, output_tokens)
+          SELECT scope.project_id,
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
+                         sum(input_tokens), sum(output_tokens)
+            FROM rolled_runs AS cells
+                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
+                         (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= $3::timestamptz - kept)
+             -- Always true: it has the other written first.
+             AND (SELECT count(*) FROM rolled_sketches) >= 0
+        GROUP BY 1, 2, 3
+        ORDER BY scope.project_id = '', 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens
+       RETURNING 1
+),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
@@ -164,10 +192,8 @@ rolled AS (
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 provider,
-                 model,
-                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
+                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
+                         sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
                          sum(audio_output_tokens)
             FROM rolled_runs AS cells
@@ -176,8 +202,8 @@ rolled AS (
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= $3::timestamptz - kept)
-             -- Always true: it has the sketches written first.
-             AND (SELECT count(*) FROM rolled_sketches) >= 0
+             -- Always true: it has the other written first.
+             AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
@@ -191,6 +217,7 @@ rolled AS (
                      held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
                      held.audio_output_tokens + excluded.audio_output_tokens
+       RETURNING 1
 )
 SELECT project_id, id FROM sent
 EXCEPT ALL

@@ -12,19 +12,6 @@ CASE WHEN latency < 100 OR latency >= 1000000000 THEN latency
 CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END
 
--- ON_SAME_CELL
-ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
-             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
-                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
-                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
-                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
-                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
-                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
-                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
-                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens
-
 -- ON_SAME_SKETCH
 ON CONFLICT (project_id, grain, bucket) DO UPDATE
              SET (latencies, counts) = (
@@ -99,7 +86,7 @@ WITH difference AS (
    WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
            AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
            both_sides
-GROUP BY 1, 2, 3, 4
+GROUP BY grain, bucket, provider, model
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
           sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
@@ -173,7 +160,7 @@ WITH difference AS (
    WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
            AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
            both_sides
-GROUP BY 1, 2, 3, 4
+GROUP BY grain, bucket, provider, model
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
           sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
@@ -212,6 +199,39 @@ GROUP BY 1, 2, 3
 SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
   FROM difference
 ORDER BY grain DESC, bucket, latency
+ LIMIT 1
+
+-- SELECT_TOTAL_DIFFERENCE
+WITH difference AS (
+  SELECT grain, bucket, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS
+          unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
+          sum(output_tokens) AS output_tokens
+    FROM (
+  SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', bucket) / (minutes * 60)) * (minutes * 60))
+          AS bucket, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS
+          unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
+          sum(output_tokens) AS output_tokens
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) ON
+            minutes = grain OR minutes > 360 AND grain = 360
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)
+GROUP BY 1, 2
+   UNION ALL
+  SELECT grain, bucket, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd, -input_tokens,
+          -output_tokens
+    FROM rollup_totals JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) ON
+            minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+GROUP BY grain, bucket
+  HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
+          OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0
+)
+SELECT count(*) OVER () AS differing, grain, bucket, 'all models' AS name, runs::bigint, cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket
  LIMIT 1
 
 -- UPSERT_CELLS
@@ -258,7 +278,7 @@ WITH difference AS (
    WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
            AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
            both_sides
-GROUP BY 1, 2, 3, 4
+GROUP BY grain, bucket, provider, model
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
           sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
@@ -376,7 +396,7 @@ WITH difference AS (
    WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
            AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
            both_sides
-GROUP BY 1, 2, 3, 4
+GROUP BY grain, bucket, provider, model
   HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
           OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0 OR
           sum(cached_input_tokens) <> 0 OR sum(cache_write_tokens) <> 0 OR sum(reasoning_tokens) <> 0 OR
@@ -461,8 +481,52 @@ ON CONFLICT (project_id, grain, bucket) DO UPDATE
                        ORDER BY latency) AS merged
                  )
 
+-- UPSERT_TOTALS
+WITH difference AS (
+  SELECT grain, bucket, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS
+          unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
+          sum(output_tokens) AS output_tokens
+    FROM (
+  SELECT minutes AS grain, to_timestamp(floor(date_part('epoch', bucket) / (minutes * 60)) * (minutes * 60))
+          AS bucket, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS
+          unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
+          sum(output_tokens) AS output_tokens
+    FROM rollups JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) ON
+            minutes = grain OR minutes > 360 AND grain = 360
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)
+GROUP BY 1, 2
+   UNION ALL
+  SELECT grain, bucket, -runs, -errors, -timeouts, -unpriced, -estimated, -cost_usd, -input_tokens,
+          -output_tokens
+    FROM rollup_totals JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+            make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) ON
+            minutes = grain
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz -
+           kept)) AS both_sides
+GROUP BY grain, bucket
+  HAVING sum(runs) <> 0 OR sum(errors) <> 0 OR sum(timeouts) <> 0 OR sum(unpriced) <> 0 OR sum(estimated) <> 0
+          OR sum(cost_usd) <> 0 OR sum(input_tokens) <> 0 OR sum(output_tokens) <> 0
+)
+INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced, estimated,
+        cost_usd, input_tokens, output_tokens)
+     SELECT $1, grain, bucket, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+             output_tokens
+       FROM difference
+   ORDER BY grain, bucket
+ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens
+
 -- DELETE_EMPTY_CELLS
 DELETE FROM rollups WHERE project_id = $1 AND runs = 0
+
+-- DELETE_EMPTY_TOTALS
+DELETE FROM rollup_totals WHERE project_id = $1 AND runs = 0
 
 -- DELETE_EMPTY_SKETCHES
 DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'
@@ -483,7 +547,8 @@ SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = 360
 ORDER BY 1
 
 -- SELECT_IS_MISSING
-SELECT NOT EXISTS (SELECT FROM rollups) AND EXISTS (SELECT FROM runs)
+SELECT EXISTS (SELECT FROM runs) AND NOT EXISTS (SELECT FROM rollups)
+       OR EXISTS (SELECT FROM rollups) AND NOT EXISTS (SELECT FROM rollup_totals)
 
 -- DELETE_EXPIRED_CELLS
 WITH expired AS (
@@ -497,6 +562,20 @@ WITH expired AS (
 DELETE FROM rollups USING expired
       WHERE (rollups.project_id, rollups.grain, rollups.bucket) = (expired.project_id, expired.grain,
               expired.bucket)
+  RETURNING 1
+
+-- DELETE_EXPIRED_TOTALS
+WITH expired AS (
+  SELECT rollup_totals.project_id, grain, bucket
+    FROM (SELECT id FROM projects UNION ALL SELECT '') AS scopes
+         JOIN rollup_totals ON rollup_totals.project_id = scopes.id
+   WHERE grain = $1 AND bucket < $2
+   LIMIT $3
+     FOR UPDATE OF rollup_totals SKIP LOCKED
+)
+DELETE FROM rollup_totals USING expired
+      WHERE (rollup_totals.project_id, rollup_totals.grain, rollup_totals.bucket) = (expired.project_id,
+              expired.grain, expired.bucket)
   RETURNING 1
 
 -- DELETE_EXPIRED_SKETCHES
@@ -624,6 +703,34 @@ rolled_sketches AS (
                  )
        RETURNING 1
 ),
+rolled_totals AS (
+     INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
+             estimated, cost_usd, input_tokens, output_tokens)
+          SELECT scope.project_id,
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
+                         sum(input_tokens), sum(output_tokens)
+            FROM rolled_runs AS cells
+                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
+                         (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= now() - kept)
+             -- Always true: it has the other written first.
+             AND (SELECT count(*) FROM rolled_sketches) >= 0
+        GROUP BY 1, 2, 3
+        ORDER BY scope.project_id = '', 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens
+       RETURNING 1
+),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
@@ -632,10 +739,8 @@ rolled AS (
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
-                 provider,
-                 model,
-                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
+                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
+                         sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
                          sum(audio_output_tokens)
             FROM rolled_runs AS cells
@@ -644,8 +749,8 @@ rolled AS (
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= now() - kept)
-             -- Always true: it has the sketches written first.
-             AND (SELECT count(*) FROM rolled_sketches) >= 0
+             -- Always true: it has the other written first.
+             AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
@@ -659,6 +764,7 @@ rolled AS (
                      held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
                      held.audio_output_tokens + excluded.audio_output_tokens
+       RETURNING 1
 )
 SELECT count(*)
   FROM erased

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from runtally.metrics.values import Cell, Latency, Metrics, Point, Tally
+from runtally.metrics.values import Cell, Latency, Metrics, Tally
 from runtally.metrics.window import Range, Window
 
 NOW = datetime(2026, 11, 21, 12, 40, tzinfo=UTC)
@@ -30,8 +30,7 @@ def make_metrics(
         for model, dollars in models.items()
     ]
     cells += [Cell(buckets[number], "p", "m", tally) for number, tally in (tallies or {}).items()]
-    sums = {bucket: sum((cell.tally for cell in cells if cell.bucket == bucket), Tally()) for bucket in buckets}
     p95s = latencies or {}
-    points = [Point(bucket, sums[bucket], Latency(p95s.get(n, 0), p95s.get(n, 0))) for n, bucket in enumerate(buckets)]
     highest = max(p95s.values(), default=0)
-    return Metrics(window, tuple(cells), tuple(points), Latency(highest, highest))
+    of_buckets: dict[datetime | None, Latency] = {buckets[number]: Latency(p95, p95) for number, p95 in p95s.items()}
+    return Metrics.of_cells(window, cells, of_buckets | {None: Latency(highest, highest)})

@@ -20,7 +20,7 @@ models = st.dictionaries(st.sampled_from("abcdefgh"), tallies)
 
 def metrics(of_models: dict[str, Tally]) -> Metrics:
     start = WINDOW.start
-    return Metrics.of(WINDOW, [Cell(start, "acme", model, tally) for model, tally in of_models.items()], {})
+    return Metrics.of_cells(WINDOW, [Cell(start, "acme", model, tally) for model, tally in of_models.items()], {})
 
 
 def tally(runs: int, dollars: str) -> Tally:

@@ -3,11 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from runtally.metrics.report import CostOfAllTime, KnownProject, Ranking, Report, Span, UnpricedModel
-from runtally.metrics.values import Cell, Latency, Metrics, Tally
+from runtally.metrics.values import Cell, Metrics, Tally
 from runtally.metrics.window import Range, Window
 
 NOW = datetime(2026, 11, 21, 9, 50, tzinfo=UTC)
@@ -15,46 +12,13 @@ WEEK = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
 
 
 def _cell(hours_before_end: float, model: str = "large", **tally: int | Decimal) -> Cell:
-    fine = WEEK.in_buckets_of(timedelta(hours=1))
-    bucket = fine.buckets[-1 - int(hours_before_end)]
+    bucket = WEEK.in_buckets_of(timedelta(hours=1)).buckets[-1 - int(hours_before_end)]
     return Cell(bucket, "acme", model, Tally(**({"runs": 1} | tally)))  # type: ignore[arg-type]  # Any field of it.
 
 
-def _metrics(*cells: Cell, latency: Latency | None = None) -> Metrics:
-    fine = WEEK.in_buckets_of(timedelta(hours=1))
-    return Metrics.of(fine, cells, {None: latency or Latency(100, 200)})
-
-
 def _report(*cells: Cell) -> Report:
-    fine, no_ranking = _metrics(*cells), Ranking((), ())
-    return Report(fine.in_buckets_of(WEEK.interval), fine, None, no_ranking, no_ranking, Span(None, None))
-
-
-@given(
-    st.lists(
-        st.builds(
-            _cell,
-            st.integers(0, 167),
-            st.sampled_from(["large", "small"]),
-            cost_usd=st.decimals(0, 9, places=12),
-            failed=st.integers(0, 1),
-            tokens_in=st.integers(0, 10**9),
-        )
-    )
-)
-def test_longer_buckets_hold_the_very_same_runs(cells: list[Cell]) -> None:
-    fine = _metrics(*cells)
-
-    coarse = fine.in_buckets_of(timedelta(hours=6))
-
-    assert coarse.total == fine.total
-    assert coarse.by_model == fine.by_model
-    assert coarse.latency == fine.latency
-    assert len(coarse.points) == 28
-    for number, point in enumerate(coarse.points):
-        hours = fine.points[6 * number : 6 * number + 6]
-        assert point.bucket == hours[0].bucket
-        assert point.tally == sum((hour.tally for hour in hours), Tally())
+    metrics, no_ranking = Metrics.of_cells(WEEK, cells, {}), Ranking((), ())
+    return Report(metrics, metrics, None, no_ranking, no_ranking, Span(None, None))
 
 
 def test_a_span_is_from_the_first_to_the_last_run_of_all() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from runtally.errors import InvalidInterval, InvalidRange
 from runtally.metrics.window import EPOCH, Between, Range, Window, parse_interval
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
 intervals = st.sampled_from(["15m", "1h", "6h", "1d"]).map(parse_interval)
@@ -107,3 +108,44 @@ def test_a_time_that_is_none_or_endless_is_none(length: timedelta) -> None:
     since = datetime(2026, 11, 21, tzinfo=UTC)
 
     assert Between.of(since, since + length) is None
+
+
+@given(
+    now=moments,
+    range_=st.sampled_from(Range),
+    interval=intervals,
+    is_past=st.booleans(),
+    is_of_totals=st.booleans(),
+)
+def test_stored_buckets_cover_a_window_without_gap_or_overlap(
+    now: datetime, range_: Range, interval: timedelta, *, is_past: bool, is_of_totals: bool
+) -> None:
+    window = Window.of(range_, now, interval)
+    window = window.previous(now) if is_past else window
+    grains = TOTAL_GRAINS if is_of_totals else GRAINS
+
+    for parts, rest_since in (window.stored_parts(grains), window.fewest_parts(grains)):
+        edges = [window.start, *(edge for part in parts for edge in (part.since, part.until)), rest_since]
+        assert edges[::2] == edges[1::2]
+        assert edges == sorted(edges)
+        assert rest_since <= window.until
+        for part in parts:
+            assert not (part.since - EPOCH) % part.grain.length
+            assert not (part.until - EPOCH) % part.grain.length
+    parts, _ = window.stored_parts(grains)
+    assert not any(window.interval % part.grain.length for part in parts)
+
+
+def test_what_is_added_up_is_read_from_longer_buckets_than_what_is_drawn() -> None:
+    """A week that begins at three: single hours only up to the first and after the last quarter of a day."""
+    week = Window.of(Range.WEEK, datetime(2026, 11, 21, 14, 40, tzinfo=UTC))
+
+    drawn, _ = week.stored_parts()
+    added, _ = week.fewest_parts()
+
+    assert [(part.grain.minutes, (part.until - part.since) / part.grain.length) for part in drawn] == [(60, 168)]
+    assert [(part.grain.minutes, (part.until - part.since) / part.grain.length) for part in added] == [
+        (60, 3),
+        (360, 27),
+        (60, 3),
+    ]

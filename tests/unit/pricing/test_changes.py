@@ -60,7 +60,7 @@ def test_what_is_out_of_the_window_is_no_change_of_it() -> None:
 
 def test_a_change_is_a_mark_at_its_time_in_words() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-    metrics = Metrics.of(window, [Cell(window.buckets[3], "acme", "large", Tally(runs=1))], {})
+    metrics = Metrics.of_cells(window, [Cell(window.buckets[3], "acme", "large", Tally(runs=1))], {})
 
     [mark] = price_marks(metrics, BOOK, None)
 

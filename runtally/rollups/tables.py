@@ -1,0 +1,54 @@
+"""The tables of sums: what each tells apart, what it adds up, and in buckets of which lengths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain, Rollup, RollupTotal
+
+BUCKET = ("project_id", "grain", "bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class SumTable:
+    """A table whose rows are sums over the runs of a bucket."""
+
+    name: str
+    names: tuple[str, ...]
+    """Columns of runs whose values have rows of their own."""
+    sums: tuple[str, ...]
+    grains: tuple[Grain, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*BUCKET, *self.names)
+
+    @property
+    def columns(self) -> str:
+        return ", ".join((*self.key, *self.sums))
+
+    @property
+    def grain_rows(self) -> str:
+        return grain_rows(self.grains)
+
+    @property
+    def on_same(self) -> str:
+        """What adding to this table `AS held` does to a row that is there."""
+        return f"""ON CONFLICT ({", ".join(self.key)}) DO UPDATE
+             SET {", ".join(f"{name} = held.{name} + excluded.{name}" for name in self.sums)}"""  # noqa: S608  # Names of the declaration.
+
+
+def grain_rows(grains: Sequence[Grain]) -> str:
+    """SQL of these grains, and how long each is kept; without an interval for ever."""
+    rows = (
+        f"({grain.minutes}, make_interval(days => {grain.kept.days if grain.kept else 'NULL'}))" for grain in grains
+    )
+    return f"(VALUES {', '.join(rows)}) AS grains (minutes, kept)"
+
+
+def _sums(model: type[Rollup | RollupTotal], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in model.model_fields if name not in {*BUCKET, *names})
+
+
+_BY = ("provider", "model")
+CELLS = SumTable("rollups", _BY, _sums(Rollup, _BY), GRAINS)
+TOTALS = SumTable("rollup_totals", (), _sums(RollupTotal, ()), TOTAL_GRAINS)
