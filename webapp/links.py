@@ -13,7 +13,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 from runtally.errors import NotFound
 from runtally.fields import is_project_id
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.window import Between, Range, Reach
+from runtally.metrics.window import Between, Range, Reach, Window
 from runtally.models.run import Status
 from runtally.paths import id_in, path_of
 from runtally.runs.filters import RunFilter
@@ -73,6 +73,10 @@ class View:
 
     def but(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
         return replace(self, **changes)
+
+    def window(self, now: datetime) -> Window:
+        """What is looked at, in buckets for bars."""
+        return Window.of(self.range, now, self.range.chart_interval)
 
     @property
     def url(self) -> str:

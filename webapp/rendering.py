@@ -11,15 +11,13 @@ from quart import Response, request
 from api.current import actor, services
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
-from webapp.caching import ASK_FIRST
+from webapp.caching import ASK_FIRST, VARY
 from webapp.templating import templates
 
 THEME_COOKIE = "theme"
 # What to say on the page that a form leads to.
 SAID_COOKIE = "said"
 SAID_SECONDS = 60
-# Two forms of one URL: caches are told what tells them apart.
-VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
 
 class Theme(StrEnum):

@@ -83,6 +83,15 @@ GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 """  # noqa: S608  # Constants of the declaration.
 
+# Whatever is done to a run changes the row of its day, and every change of a row has a number of its own.
+SELECT_VERSION = f"""
+SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
+  FROM rollup_totals
+ WHERE project_id = $1
+   AND grain = {TOTAL_GRAINS[-1].minutes}
+   AND bucket > $2::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
+"""  # noqa: S608
+
 SELECT_DROPPED_BEFORE = """
 SELECT max(dropped_before)
   FROM projects
@@ -138,6 +147,12 @@ async def select_costs_of_all_time(connection: Connection, project_id: str | Non
     """Per provider's model, most expensive everywhere first."""
     rows = await connection.fetch(SELECT_COSTS_OF_ALL_TIME, RollupScope(project_id).key)
     return tuple(CostOfAllTime(**row) for row in rows)
+
+
+async def select_version(connection: Connection, since: datetime, project_id: str | None) -> str | None:
+    """A text that differs whenever a run of the time since then has come, changed or gone."""
+    version: str | None = await connection.fetchval(SELECT_VERSION, RollupScope(project_id).key, since)
+    return version
 
 
 async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:

@@ -8,7 +8,10 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
+from runtally.access.projects import rename
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
+from runtally.db.database import Database
 from tests.factories import make_run
 from tests.pages.conftest import Post
 
@@ -38,6 +41,45 @@ async def test_an_unchanged_answer_is_304_until_a_run_comes(
     assert same.headers["Cache-Control"] == "private, no-cache"
     assert changed.status_code == 200
     assert await changed.get_data(as_text=False) != await first.get_data(as_text=False)
+
+
+@pytest.mark.usefixtures("stopped_clock")
+@pytest.mark.parametrize("pattern", ["/projects/{}", "/charts/cost.json?project={}", "/"])
+async def test_a_report_that_is_unchanged_is_not_made_again(
+    reader: Browser, post: Post, project_id: str, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = pattern.format(project_id)
+    await post(make_run(costUSD=1))
+    known = {"If-None-Match": (await reader.get(url)).headers["ETag"]}
+
+    async def read(*_: object) -> None:
+        raise AssertionError("what is known was read again")
+
+    with monkeypatch.context() as patch:
+        for module, name in {
+            "webapp.pages.project": "project_report",
+            "webapp.pages.chart_data": "read_chart",
+            "webapp.pages.overview": "_overview_page",
+        }.items():
+            patch.setattr(f"{module}.{name}", read)
+        assert (await reader.get(url, headers=known)).status_code == 304
+    reader.set_cookie("localhost", "theme", "dark")
+    assert (await reader.get(url, headers=known)).status_code == 200
+
+
+@pytest.mark.usefixtures("stopped_clock")
+async def test_a_change_of_anything_else_is_seen_at_once(
+    reader: Browser, post: Post, project_id: str, database: Database
+) -> None:
+    await post(make_run(costUSD=1))
+    known = {"If-None-Match": (await reader.get(f"/projects/{project_id}")).headers["ETag"]}
+
+    async with database.session() as session:
+        await rename(session, OPERATOR, project_id, "Another name")
+    renamed = await reader.get(f"/projects/{project_id}", headers=known)
+
+    assert renamed.status_code == 200
+    assert "Another name" in await renamed.get_data(as_text=True)
 
 
 async def test_a_page_that_says_something_once_has_no_tag(reader: Browser) -> None:

@@ -15,7 +15,7 @@ from runtally.errors import NotFound
 from runtally.metrics.project_queries import select_projects
 from runtally.metrics.read import read_rankings, read_sums, readable
 from runtally.metrics.report import KnownProject
-from runtally.metrics.window import Range, Window
+from runtally.metrics.window import Range
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from webapp import formats
@@ -104,7 +104,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     projects = await select_projects(connection, project_id) if project_id is not None else ()
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
-    window = Window.of(view.range, now, view.range.chart_interval)
+    window = view.window(now)
     metrics = await read_sums(connection, window, project_id, view.only)
     latencies = await read_latencies(connection, view.sought, now) if project_id is not None else Latencies()
     slots = series.slots_of(*await read_rankings(connection, project_id), view.by)

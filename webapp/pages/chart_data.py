@@ -11,8 +11,7 @@ from runtally.budgets.read import burn_down_of
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics.read import read_cells, read_metrics, read_rankings, read_span, read_sums, readable
-from runtally.metrics.window import Window
-from webapp.caching import ASK_FIRST
+from webapp.caching import ASK_FIRST, unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
 from webapp.charts.series import Chart
@@ -29,9 +28,12 @@ async def chart(name: str) -> ResponseReturnValue:
     """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
     view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
+    now = services().clock()
     async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, view.project_id))
-        drawn = await read_chart(connection, Metric(name), view, services().clock())
+        if known := await unchanged(connection, view.window(now), view.project_id):
+            return known
+        drawn = await read_chart(connection, Metric(name), view, now)
     return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
 
 
@@ -53,7 +55,7 @@ async def budget_chart() -> ResponseReturnValue:
 
 async def read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
     """Like the chart of the report, from as little as it needs."""
-    window = Window.of(view.range, now, view.range.chart_interval)
+    window = view.window(now)
     fine = window.in_buckets_of(view.range.interval)
     if metric is Metric.LATENCY:
         return series.latency(await read_metrics(connection, fine, view.project_id, view.only))

@@ -1,6 +1,7 @@
 """All projects: together, and each of them as a row. Before the first run, how to send one."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from quart import Blueprint, request
@@ -9,8 +10,10 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.queries import select_uses
+from runtally.db.database import Connection
 from runtally.metrics import read
 from runtally.runs.read import read_newest
+from webapp.caching import unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.links import View
 from webapp.pages.panel import Panel, overview_name, panel_of
@@ -65,28 +68,34 @@ async def overview() -> ResponseReturnValue:
     """All projects, or the one that is the reader's; who has several gets a list of them."""
     if has_several_or_none(actor()):
         return await render(await your_projects())
-    return await render(await _overview_page() or _first_run_page())
+    view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
+    demand(actor(), Scope.METRICS_READ, of_project)
+    async with services().reading.snapshot() as connection:
+        if known := await unchanged(connection, view.window(now), of_project):
+            return known
+        page = await _overview_page(connection, view, now)
+    return await render(page or _first_run_page())
 
 
 @blueprint.get("/first-run")
 @signed_in
 async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
-    page = await _overview_page()
+    demand(actor(), Scope.METRICS_READ, actor().project_id)
+    async with services().reading.snapshot() as connection:
+        page = await _overview_page(connection, View.parse(request.args), services().clock())
     return await render(page) if page else nothing_new()
 
 
-async def _overview_page() -> OverviewPage | None:
+async def _overview_page(connection: Connection, view: View, now: datetime) -> OverviewPage | None:
     """None before the first run."""
-    view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
-    demand(actor(), Scope.METRICS_READ, of_project)
+    of_project = actor().project_id
     may_see_runs = may(actor(), Scope.RUNS_READ, of_project)
-    async with services().reading.snapshot() as connection:
-        view = view.but(range=await read.readable(connection, view.range, of_project))
-        found = await read.overview(connection, view.range, now, of_project, view.only)
-        sought = view.sought.but(project_id=of_project)
-        newest = await read_newest(connection, sought, now, NEWEST) if may_see_runs else ()
-        uses = {use.project_id: use for use in await select_uses(connection, now, of_project)}
+    view = view.but(range=await read.readable(connection, view.range, of_project))
+    found = await read.overview(connection, view.range, now, of_project, view.only)
+    sought = view.sought.but(project_id=of_project)
+    newest = await read_newest(connection, sought, now, NEWEST) if may_see_runs else ()
+    uses = {use.project_id: use for use in await select_uses(connection, now, of_project)}
     if found.report.span.last_run_at is None:
         return None
     return OverviewPage(

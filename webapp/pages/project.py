@@ -17,6 +17,7 @@ from runtally.metrics.report import KnownProject
 from runtally.metrics.window import Window
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
+from webapp.caching import unchanged
 from webapp.links import View
 from webapp.pages.budget_line import BudgetLine, budget_line
 from webapp.pages.embeds import EmbedPanel, embed_panel
@@ -60,6 +61,8 @@ async def project(project_id: str) -> ResponseReturnValue:
     view, now = View.parse(request.args, project_id), services().clock()
     async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, project_id))
+        if known := await unchanged(connection, view.window(now), project_id):
+            return known
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)
         extremes = Extremes()

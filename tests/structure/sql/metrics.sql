@@ -174,6 +174,13 @@ GROUP BY 1
 GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 
+-- SELECT_VERSION
+SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
+  FROM rollup_totals
+ WHERE project_id = $1
+   AND grain = 1440
+   AND bucket > $2::timestamptz - interval '1440 minutes'
+
 -- SELECT_DROPPED_BEFORE
 SELECT max(dropped_before)
   FROM projects
