@@ -19,6 +19,7 @@ from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
 from runtally.jobs.registry import (
     courier_job,
+    fold_job,
     prices_job,
     prune_job,
     relay_job,
@@ -88,6 +89,7 @@ class Services:
             unpriced = UnpricedRuns(database, prices, clock, queued=bool(settings.service_sync_sign))
             repricer = Repricer(database, prices, clock, queued=bool(settings.service_sync_sign))
             jobs = [
+                fold_job(database, clock),
                 prune_job(database, clock),
                 prices_job(prices),
                 unpriced_job(unpriced),

@@ -10,7 +10,6 @@ from quart import Response, g, request
 
 from api.current import actor, services
 from runtally.access.history_queries import select_latest
-from runtally.db.database import Connection
 from runtally.metrics.queries import select_version
 from runtally.metrics.window import Range, Window
 
@@ -20,17 +19,19 @@ ASK_FIRST = "private, no-cache"
 VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
 
-async def unchanged(connection: Connection, window: Window, project_id: str | None) -> Response | None:
+async def unchanged(window: Window, project_id: str | None) -> Response | None:
     """A 304 for a browser that has the report of this window already: nothing that it is made of changed since.
 
     That is the runs of the window and the one before, everything an audit entry is written for, prices, the reader, and what
-    they asked for; and the minute, because a report says until when it counts.
+    they asked for; and the minute, because a report says until when it counts. Asked before anything of it is read.
     """
-    async with services().database.connection() as main:
-        changes = await select_latest(main)
+    # What was just changed is not asked of a replica.
+    async with services().database.connection() as connection:
+        changes = await select_latest(connection)
     # Whatever is looked at, a page says what the month cost.
     since = min(window.previous(window.now).start, Window.of(Range.MONTH, window.now).start)
-    runs = await select_version(connection, since, project_id)
+    async with services().reading.connection() as connection:
+        runs = await select_version(connection, since, project_id)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
     made_of = (
         (runs, changes, services().prices.book.version, minute, window.start, window.end, window.interval),

@@ -5,7 +5,8 @@ from datetime import datetime
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.models.rollup import EVERYTHING
-from runtally.rollups.rolling import GRAIN_ROWS, ON_SAME_SKETCH, READ, rolling
+from runtally.rollups.rolling import READ, rolling
+from runtally.rollups.sketches import GRAIN_ROWS, ON_SAME_SKETCH, folding
 from runtally.rollups.tables import CELLS, TOTALS, SumTable
 
 ERASE_RUNS = f"""
@@ -18,6 +19,9 @@ WITH erased AS (
 SELECT count(*)
   FROM erased
 """  # noqa: S608  # Names of the declaration.
+
+# What waits of the project and what was taken back go together, so that its sketches are empty.
+FOLD_ERASED = folding("project_id = $1", now="now()", limit="FOR UPDATE")
 
 # What was added up of runs that were dropped since: taken out of the sums over all projects. Nobody adds to it any more.
 _ERASED = """
@@ -95,7 +99,13 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     """Delete all runs of a project, take them out of the rollups and off the relay's queue; how many these were."""
     connection = await session.connection()
     erased = (await connection.exec_driver_sql(ERASE_RUNS, (project_id,))).scalar_one()
-    for statement in (DELETE_ERASED_SKETCHES, DELETE_ERASED_TOTALS, DELETE_ERASED_CELLS, DELETE_ERASED_QUEUED):
+    for statement in (
+        FOLD_ERASED,
+        DELETE_ERASED_SKETCHES,
+        DELETE_ERASED_TOTALS,
+        DELETE_ERASED_CELLS,
+        DELETE_ERASED_QUEUED,
+    ):
         await connection.exec_driver_sql(statement, (project_id,))
     return int(erased)
 
@@ -103,7 +113,7 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
 async def erase_dropped(session: AsyncSession, project_id: str, before: datetime) -> None:
     """Delete the sums of runs that had been dropped."""
     connection = await session.connection()
-    for statement in (ERASE_DROPPED_SKETCHES, ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS):
+    for statement in (ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS, ERASE_DROPPED_SKETCHES):
         await connection.exec_driver_sql(statement, (project_id, before))
 
 

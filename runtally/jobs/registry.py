@@ -19,6 +19,8 @@ from runtally.rollups import upkeep
 
 # A run is in the reporting table about this long after it was stored.
 RELAY_SECONDS = 1.0
+# The longer, the more are folded at once, and the more are read that are not.
+FOLD_SECONDS = 1.0
 # Short buckets are kept for days; an hour more or less is nothing.
 PRUNE_SECONDS = 3600.0
 # A changed price counts about this long after; also after an outage, which must not make the pause much longer.
@@ -37,6 +39,13 @@ REPLICA_SECONDS = 1.0
 
 def relay_job(relay: Relay) -> Job:
     return Job("relay", relay.work, RELAY_SECONDS)
+
+
+def fold_job(database: Database, clock: Clock) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        return await upkeep.fold(database, clock()) >= upkeep.FOLDED_AT_ONCE
+
+    return Job("fold", work, FOLD_SECONDS)
 
 
 def prune_job(database: Database, clock: Clock) -> Job:

@@ -9,7 +9,8 @@ from runtally.metrics.queries import sketches_of
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
-from runtally.rollups.rolling import LATENCY, sums
+from runtally.rollups.rolling import sums
+from runtally.rollups.sketches import LATENCY
 
 _NUMBER = "floor(date_part('epoch', occurred_at - $2::timestamptz) / {seconds})::int"
 

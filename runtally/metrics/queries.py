@@ -23,7 +23,8 @@ from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
 from runtally.models.rollup import EVERYTHING, GRAINS, TOTAL_GRAINS, RollupScope
-from runtally.rollups.rolling import LATENCY, sums
+from runtally.rollups.rolling import sums
+from runtally.rollups.sketches import LATENCY
 
 SELECT_CELLS = f"""
   SELECT number, provider, model, {TALLY}
@@ -58,9 +59,19 @@ GROUP BY 1
 GROUP BY provider, model
 """  # noqa: S608
 
-SELECT_SKETCHES = f"""
+
+def _sketches(whose: str) -> str:
+    """As they are stored; what waits to be folded into them; and those of the rest."""
+    return f"""
   SELECT {NUMBER.format(moment="bucket")} AS number, latencies, counts
     FROM {STORED.format(table="latency_sketches", project="$1", parts=parts(2))}
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT {NUMBER.format(moment="bucket")} AS number, latency, sum(runs)::int AS runs
+            FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+           WHERE {whose} AND bucket >= $7 AND bucket < $5
+        GROUP BY 1, 2) AS waiting
+GROUP BY 1
    UNION ALL
   SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
     FROM (SELECT {NUMBER.format(moment="occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
@@ -69,6 +80,9 @@ SELECT_SKETCHES = f"""
         GROUP BY 1, 2) AS binned
 GROUP BY 1
 """  # noqa: S608
+
+
+SELECT_SKETCHES, SELECT_SKETCHES_OF_ALL = _sketches("project_id = $1"), _sketches("TRUE")
 
 # Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at.
 SELECT_COSTS_OF_ALL_TIME = f"""
@@ -129,9 +143,8 @@ async def select_sketches(
     connection: Connection, window: Window, project_id: str | None
 ) -> dict[datetime, list[Sketch]]:
     """The latency sketches of each bucket that has any."""
-    return sketches_of(
-        await connection.fetch(SELECT_SKETCHES, *parameters(window, project_id, window.stored_parts())), window
-    )
+    sql = SELECT_SKETCHES_OF_ALL if project_id is None else SELECT_SKETCHES
+    return sketches_of(await connection.fetch(sql, *parameters(window, project_id, window.stored_parts())), window)
 
 
 def sketches_of(rows: Iterable[Iterable[Any]], window: Window) -> dict[datetime, list[Sketch]]:

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Integer, Numeric, SmallInteger
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import SQLModel
 
-from runtally.models.base import Timestamp, column
+from runtally.models.base import Timestamp, column, identity
 
 EVERYTHING = ""
 """In the tables, in place of a project: all of them together. No project has this id. Elsewhere: `RollupScope`."""
@@ -125,3 +125,19 @@ class LatencySketch(SQLModel, table=True):
         ARRAY(Integer),
     )
     counts: list[int] = column("Runs with each of these latencies.", ARRAY(Integer))
+
+
+class LatencyDelta(SQLModel, table=True):
+    """Latencies that the sketches do not have yet: of the runs of one statement in one of the shortest buckets.
+
+    To add to six sketches takes longer than all the rest of storing a run; so it is done each second, for all that came
+    meanwhile, and who reads sketches reads these too.
+    """
+
+    __tablename__ = "latency_deltas"
+
+    project_id: str = column("Project of the runs.", key=True)
+    bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
+    id: int | None = identity()
+    latencies: list[int] = column("As in a sketch, ascending.", ARRAY(Integer))
+    counts: list[int] = column("Runs with each of these latencies; below zero, runs that went.", ARRAY(Integer))

@@ -10,8 +10,9 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, GRAINS, Grain, RollupScope
-from runtally.rollups.rolling import BINNED, FINEST, GRAIN_ROWS, LATENCY, ON_SAME_SKETCH, bucket_of, sums
-from runtally.rollups.tables import CELLS, TOTALS, SumTable
+from runtally.rollups.rolling import FINEST, sums
+from runtally.rollups.sketches import BINNED, GRAIN_ROWS, LATENCY, ON_SAME_SKETCH, folding
+from runtally.rollups.tables import CELLS, TOTALS, SumTable, bucket_of
 
 _COARSEST = GRAINS[-1].minutes
 
@@ -75,14 +76,25 @@ GROUP BY {", ".join(key)}
 )"""  # noqa: S608
 
 
-def _sketches(should_be: str) -> str:
+# What waits to be folded counts as if it were; over all projects together it is missing on both sides.
+_WAITING = f"""
+   UNION ALL
+  SELECT minutes, {bucket_of("bucket", "minutes")}, latency, -n
+    FROM latency_deltas
+         CROSS JOIN unnest(latencies, counts) AS held (latency, n)
+         CROSS JOIN {GRAIN_ROWS}
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND {_IS_LIVE}
+     AND (kept IS NULL OR {bucket_of("bucket", "minutes")} >= $4::timestamptz - kept)"""  # noqa: S608
+
+
+def _sketches(should_be: str, waiting: str = "") -> str:
     """In bins, as all of them can be compared."""
     counted = f"{LATENCY} AS latency, count(*) AS n"
     return f"""
 WITH difference AS (
   SELECT grain, bucket, {BINNED} AS latency, sum(n)::int AS runs
     FROM ({should_be.format(columns="latency, n", counted=counted, groups="1, 2", table=_UNNESTED, grains=GRAIN_ROWS)}
-   UNION ALL {_IS.format(columns="latency, -n", table=_UNNESTED, grains=GRAIN_ROWS)}) AS both_sides
+   UNION ALL {_IS.format(columns="latency, -n", table=_UNNESTED, grains=GRAIN_ROWS)}{waiting}) AS both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
@@ -126,18 +138,21 @@ INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, coun
 """  # noqa: S608
 
 SELECT_CELL_DIFFERENCE = _cells(_SHOULD_BE) + _FIRST_CELL
-SELECT_SKETCH_DIFFERENCE = _sketches(_SHOULD_BE) + _FIRST_BIN
+SELECT_SKETCH_DIFFERENCE = _sketches(_SHOULD_BE, _WAITING) + _FIRST_BIN
 SELECT_CELL_DIFFERENCE_OF_ALL = _cells(_SUM_OF_PROJECTS) + _FIRST_CELL
 SELECT_SKETCH_DIFFERENCE_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _FIRST_BIN
 SELECT_TOTAL_DIFFERENCE = _totals() + _FIRST_TOTAL
 UPSERT_CELLS = _cells(_SHOULD_BE) + _add(CELLS)
-UPSERT_SKETCHES = _sketches(_SHOULD_BE) + _ADD_SKETCHES
+UPSERT_SKETCHES = _sketches(_SHOULD_BE, _WAITING) + _ADD_SKETCHES
 UPSERT_CELLS_OF_ALL = _cells(_SUM_OF_PROJECTS) + _add(CELLS)
 UPSERT_SKETCHES_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _ADD_SKETCHES
 UPSERT_TOTALS = _totals() + _add(TOTALS)
 DELETE_EMPTY_CELLS = "DELETE FROM rollups WHERE project_id = $1 AND runs = 0"
 DELETE_EMPTY_TOTALS = "DELETE FROM rollup_totals WHERE project_id = $1 AND runs = 0"
 DELETE_EMPTY_SKETCHES = "DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'"
+
+TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('runtally folding'))"
+FOLD = folding("TRUE", now="$1::timestamptz", limit="LIMIT $2 FOR UPDATE SKIP LOCKED")
 
 SELECT_SPAN = f"""
   SELECT least((SELECT min(occurred_at) FROM runs WHERE project_id = $1),
@@ -238,6 +253,16 @@ async def repair(connection: Connection, stretch: Stretch, now: datetime) -> int
     ):
         changed += _rows(await connection.execute(statement, stretch.scope.key, stretch.since, stretch.until, now))
     return changed
+
+
+async def try_lock(connection: Connection) -> bool:
+    """Whether nobody else folds at this moment; if so, nobody does until the transaction ends."""
+    return bool(await connection.fetchval(TRY_LOCK))
+
+
+async def fold(connection: Connection, now: datetime, limit: int) -> int:
+    """Add latencies that wait to the sketches; of how many statements they were."""
+    return int(await connection.fetchval(FOLD, now, limit))
 
 
 async def delete_empty(connection: Connection, scope: RollupScope) -> None:

@@ -45,6 +45,11 @@ def grain_rows(grains: Sequence[Grain]) -> str:
     return f"(VALUES {', '.join(rows)}) AS grains (minutes, kept)"
 
 
+def bucket_of(moment: str, minutes: str | int) -> str:
+    """SQL of the start of the bucket that holds a moment; the same in every time zone and by every version of Postgres."""
+    return f"to_timestamp(floor(date_part('epoch', {moment}) / ({minutes} * 60)) * ({minutes} * 60))"
+
+
 def _sums(model: type[Rollup | RollupTotal], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in model.model_fields if name not in {*BUCKET, *names})
 

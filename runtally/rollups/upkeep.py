@@ -12,6 +12,8 @@ DAY = timedelta(days=1)
 # All projects together have few rows for much time.
 MONTH = timedelta(days=30)
 PRUNED_AT_ONCE = 10_000
+# A statement of tenths of a second.
+FOLDED_AT_ONCE = 5_000
 
 
 async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
@@ -59,6 +61,12 @@ async def rebuild_if_missing(database: Database, now: datetime) -> bool:
         async for _ in rebuild(database, now):
             pass
     return missing
+
+
+async def fold(database: Database, now: datetime) -> int:
+    """Add the latencies that wait to the sketches, once for all of a bucket; how many waited, `FOLDED_AT_ONCE` at most."""
+    async with database.transaction() as connection:
+        return await queries.fold(connection, now, FOLDED_AT_ONCE) if await queries.try_lock(connection) else 0
 
 
 async def prune(database: Database, now: datetime) -> int:

@@ -8,7 +8,7 @@ import msgspec
 from runtally.db.cursor import in_chunks
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
-from runtally.rollups.rolling import LATENCY
+from runtally.rollups.sketches import LATENCY
 from runtally.runs.conditions import Conditions
 from runtally.runs.position import Direction
 from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk

@@ -23,7 +23,7 @@ from tests.serving import Postgres
 
 HISTORIES = {"main": MAIN, "reporting": REPORTING}
 # Made by the new version itself from the runs, when it finds none.
-MADE_LATER = {"rollups", "rollup_totals", "latency_sketches"}
+MADE_LATER = {"rollups", "rollup_totals", "latency_sketches", "latency_deltas"}
 BY_TYPE = {
     "text": "'{text}'",
     "character varying": "'{text}'",

@@ -70,9 +70,9 @@ async def overview() -> ResponseReturnValue:
         return await render(await your_projects())
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
+    if known := await unchanged(view.window(now), of_project):
+        return known
     async with services().reading.snapshot() as connection:
-        if known := await unchanged(connection, view.window(now), of_project):
-            return known
         page = await _overview_page(connection, view, now)
     return await render(page or _first_run_page())
 

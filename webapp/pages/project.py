@@ -59,10 +59,10 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
+    if known := await unchanged(view.window(now), project_id):
+        return known
     async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, project_id))
-        if known := await unchanged(connection, view.window(now), project_id):
-            return known
         found = await project_report(connection, view.range, now, project_id, view.only)
         use = await use_of(connection, project_id, now)
         extremes = Extremes()

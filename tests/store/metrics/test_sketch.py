@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from runtally.db.database import Connection, Database
 from runtally.metrics.sketch import Sketch, merged, percentile
-from runtally.rollups.rolling import BINNED, LATENCY
+from runtally.rollups.sketches import BINNED, LATENCY
 from tests.reference import nearest_rank
 
 latencies = st.integers(0, 2**53 - 1) | st.integers(0, 300) | st.integers(300, 60_000)

@@ -248,7 +248,7 @@ async def test_a_deleted_project_takes_the_sums_of_its_dropped_runs_along(own: D
 
     assert await differences(own) == {}
     async with own.connection() as connection:
-        for table in ("rollups", "rollup_totals", "latency_sketches"):
+        for table in ("rollups", "rollup_totals", "latency_sketches", "latency_deltas"):
             assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = 'one'")  # noqa: S608  # Ours.
         assert await connection.fetchval("SELECT sum(runs) FROM rollups WHERE project_id = '' AND grain = 360") == 90
 

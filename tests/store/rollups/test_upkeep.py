@@ -16,6 +16,7 @@ from runtally.audit import ANYONE
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics.read import read_metrics
+from runtally.metrics.values import Metrics
 from runtally.metrics.window import Range, Window
 from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, RollupScope
 from runtally.models.run import CostSource, Status, StoredRun
@@ -24,6 +25,7 @@ from runtally.pricing.recost_queries import Recost, Walk, select_computed, updat
 from runtally.rollups import upkeep
 
 # Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
+TABLES = ("rollups", "rollup_totals", "latency_sketches", "latency_deltas")
 NOW = datetime.now(UTC)
 
 moments = st.timedeltas(timedelta(days=-40), timedelta(hours=23)).map(lambda offset: NOW + offset)
@@ -90,18 +92,20 @@ def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredR
 
 async def clear(database: Database) -> None:
     async with database.connection() as connection:
-        await connection.execute("TRUNCATE runs, rollups, rollup_totals, latency_sketches, projects, outbox CASCADE")
+        await connection.execute(f"TRUNCATE runs, {', '.join(TABLES)}, projects, outbox CASCADE")
 
 
-@given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans())
+@given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans(), folds=st.sets(st.integers(0, 9)))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
-    own: Database, sent: list[list[StoredRun]], erased: str, prices: bool
+    own: Database, sent: list[list[StoredRun]], erased: str, prices: bool, folds: set[int]
 ) -> None:
     await clear(own)
     sent = deepcopy(sent)
-    for batch in sent:
+    for number, batch in enumerate(sent):
         await insert(own, batch)
+        if number in folds:
+            await upkeep.fold(own, NOW)
     assert await differences(own) == {}
     if prices:
         await price(own, "one", [run.id for batch in sent for run in batch])
@@ -111,7 +115,29 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
             await erase(session, ANYONE, erased)
         assert await differences(own) == {}
         async with own.connection() as connection:
-            assert not await connection.fetchval("SELECT count(*) FROM rollups WHERE project_id = $1", erased)
+            for table in TABLES:
+                assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", erased)  # noqa: S608  # Ours.
+
+
+async def test_a_latency_counts_at_once_and_folding_it_changes_nothing_that_is_read(own: Database) -> None:
+    await insert(own, [made(project, f"r{number * '0'}") for project in ("one", "two") for number in range(300)])
+    windows = [Window.of(range_, NOW) for range_ in Range]
+
+    async def read() -> list[Metrics]:
+        async with own.connection() as connection:
+            return [await read_metrics(connection, window, scope) for window in windows for scope in ("one", None)]
+
+    before = await read()
+    assert all(metrics.latency.p95_ms > 300 for metrics in before)
+    assert await upkeep.fold(own, NOW) == 2
+    assert await upkeep.fold(own, NOW) == 0
+    assert [[point.tally for point in metrics.points] for metrics in await read()] == [
+        [point.tally for point in metrics.points] for metrics in before
+    ]
+    for metrics, earlier in zip(await read(), before, strict=True):
+        # Put into bins meanwhile.
+        assert metrics.latency.p95_ms == pytest.approx(earlier.latency.p95_ms, rel=0.01)
+    assert await differences(own) == {}
 
 
 DAMAGES = {
@@ -121,15 +147,18 @@ DAMAGES = {
     "a lost total": "DELETE FROM rollup_totals WHERE project_id = 'one' AND grain = 1440",
     "a total over all that is off": "UPDATE rollup_totals SET input_tokens = input_tokens + 1 WHERE project_id = ''",
     "no totals at all": "TRUNCATE rollup_totals",
+    "a latency that waits twice": "INSERT INTO latency_deltas (project_id, bucket, latencies, counts)"
+    " SELECT project_id, bucket, latencies, counts FROM latency_sketches WHERE project_id = 'one' AND grain = 15",
     "a lost sketch": "DELETE FROM latency_sketches WHERE project_id = 'one' AND grain = 60",
     "a run that came by another way": "DELETE FROM runs WHERE id = 'r0'",
-    "no rollups at all": "TRUNCATE rollups, rollup_totals, latency_sketches",
+    "no rollups at all": f"TRUNCATE {', '.join(TABLES)}",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_difference_is_found_and_repaired(own: Database, damage: str) -> None:
     await insert(own, [made(project, f"r{number}") for project in ("one", "two") for number in range(5)])
+    await upkeep.fold(own, NOW)
     async with own.connection() as connection:
         await connection.execute(DAMAGES[damage])
 
@@ -157,7 +186,11 @@ async def test_a_rebuild_goes_on_beside_ingest(own: Database) -> None:
             async for _ in upkeep.rebuild(own, NOW):
                 pass
 
-    await asyncio.gather(ingest(), rebuild(), ingest())
+    async def fold() -> None:
+        for _ in range(20):
+            await upkeep.fold(own, NOW)
+
+    await asyncio.gather(ingest(), rebuild(), ingest(), fold(), fold())
 
     assert await differences(own) == {}
 
@@ -198,7 +231,7 @@ async def test_writers_of_the_same_buckets_do_not_deadlock(own: Database) -> Non
     assert metrics.total.runs == 240
 
 
-@pytest.mark.parametrize("tables", ["rollups, rollup_totals, latency_sketches", "rollup_totals"])
+@pytest.mark.parametrize("tables", [", ".join(TABLES), "rollup_totals"])
 async def test_rollups_that_were_never_made_are_made_once(own: Database, tables: str) -> None:
     await clear(own)
     assert not await upkeep.rebuild_if_missing(own, NOW)

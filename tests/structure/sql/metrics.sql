@@ -149,6 +149,46 @@ GROUP BY provider, model
           AND latency_sketches.bucket < parts.until
    UNION ALL
   SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency,
+            sum(runs)::int AS runs
+            FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+           WHERE project_id = $1 AND bucket >= $7 AND bucket < $5
+        GROUP BY 1, 2) AS waiting
+GROUP BY 1
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
+            latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+
+-- SELECT_SKETCHES_OF_ALL
+  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies, counts
+    FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN latency_sketches
+           ON latency_sketches.project_id = $1
+          AND latency_sketches.grain = parts.grain
+          AND latency_sketches.bucket >= parts.since
+          AND latency_sketches.bucket < parts.until
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency,
+            sum(runs)::int AS runs
+            FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+           WHERE TRUE AND bucket >= $7 AND bucket < $5
+        GROUP BY 1, 2) AS waiting
+GROUP BY 1
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
     FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
             latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,

@@ -103,6 +103,21 @@ weighed AS (
              audio_input_tokens, audio_output_tokens, -1
        FROM changed
 ),
+rolled_latencies AS (
+     INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
+          SELECT project_id, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+            FROM (SELECT project_id,
+                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
+                                 bucket,
+                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                         sum(weight)::int AS runs
+                    FROM weighed
+                   WHERE latency_ms IS NOT NULL
+                GROUP BY 1, 2, 3
+                  HAVING sum(weight) <> 0) AS counted
+        GROUP BY 1, 2
+),
 rolled_runs AS (
   SELECT project_id,
          to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
@@ -124,88 +139,6 @@ rolled_runs AS (
     FROM weighed
 GROUP BY 1, 2, 3, 4
 ),
-rolled_latencies AS (
-  SELECT project_id, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR latency >= 1000000000
-          THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency, sum(runs) AS runs
-    FROM (SELECT *, count(*) OVER (PARTITION BY project_id, bucket) AS different
-            FROM (SELECT project_id,
-                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
-                                 bucket,
-                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
-              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                         sum(weight) AS runs
-                    FROM weighed
-                   WHERE latency_ms IS NOT NULL
-                GROUP BY 1, 2, 3) AS each) AS counted
-GROUP BY 1, 2, 3
-),
-rolled_sketches AS (
-     INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
-          SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
-                  latency)
-            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
-                    latency >= 1000000000 THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
-                    FROM (SELECT scope.project_id,
-                                 grains.minutes AS grain,
-                                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                                         (grains.minutes * 60)) AS bucket,
-                                 latency,
-                                 sum(runs) AS runs,
-                                 count(*) OVER (PARTITION BY scope.project_id,
-                                                             grains.minutes,
-                                                             to_timestamp(floor(date_part('epoch', bucket) /
-                                                                     (grains.minutes * 60)) * (grains.minutes
-                                                                     * 60))) AS different
-                            FROM rolled_latencies AS latencies
-                                 CROSS JOIN LATERAL (VALUES (latencies.project_id), ('')) AS scope
-                                         (project_id)
-                                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days =>
-                                         35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
-                           WHERE kept IS NULL
-                              OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                                      (grains.minutes * 60)) >= $10::timestamptz - kept
-                        GROUP BY 1, 2, 3, 4
-                          HAVING sum(runs) <> 0) AS counted
-                GROUP BY 1, 2, 3, 4
-                  HAVING sum(runs) <> 0) AS binned
-        GROUP BY 1, 2, 3
-        ORDER BY project_id = '', 1, 2, 3
-     ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
-                                   cardinality(excluded.latencies) > 128
-                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
-                                                     latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN (cardinality(held.latencies) +
-                                         cardinality(excluded.latencies) > 128
-                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
-                                       1000000000 THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
-                                           added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
-                 )
-       RETURNING 1
-),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
              estimated, cost_usd, input_tokens, output_tokens)
@@ -222,8 +155,6 @@ rolled_totals AS (
                          (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= $10::timestamptz - kept)
-             -- Always true: it has the other written first.
-             AND (SELECT count(*) FROM rolled_sketches) >= 0
         GROUP BY 1, 2, 3
         ORDER BY scope.project_id = '', 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
@@ -252,7 +183,6 @@ rolled AS (
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= $10::timestamptz - kept)
-             -- Always true: it has the other written first.
              AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY scope.project_id = '', 1, 2, 3, 4, 5

@@ -124,8 +124,18 @@ WITH difference AS (
             make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
             grains (minutes, kept) ON minutes = grain
    WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
-           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
-           both_sides
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)
+   UNION ALL
+  SELECT minutes, to_timestamp(floor(date_part('epoch', bucket) / (minutes * 60)) * (minutes * 60)), latency,
+          -n
+    FROM latency_deltas
+         CROSS JOIN unnest(latencies, counts) AS held (latency, n)
+         CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                 make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND $2 >= coalesce((SELECT dropped_before FROM
+           projects WHERE id = $1), '-infinity')
+     AND (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (minutes * 60)) * (minutes * 60)) >=
+             $4::timestamptz - kept)) AS both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
@@ -331,8 +341,18 @@ WITH difference AS (
             make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days => NULL))) AS
             grains (minutes, kept) ON minutes = grain
    WHERE project_id = $1 AND $2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')
-           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)) AS
-           both_sides
+           AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)
+   UNION ALL
+  SELECT minutes, to_timestamp(floor(date_part('epoch', bucket) / (minutes * 60)) * (minutes * 60)), latency,
+          -n
+    FROM latency_deltas
+         CROSS JOIN unnest(latencies, counts) AS held (latency, n)
+         CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                 make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND $2 >= coalesce((SELECT dropped_before FROM
+           projects WHERE id = $1), '-infinity')
+     AND (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (minutes * 60)) * (minutes * 60)) >=
+             $4::timestamptz - kept)) AS both_sides
    WHERE latency IS NOT NULL
 GROUP BY 1, 2, 3
   HAVING sum(n) <> 0
@@ -531,6 +551,93 @@ DELETE FROM rollup_totals WHERE project_id = $1 AND runs = 0
 -- DELETE_EMPTY_SKETCHES
 DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'
 
+-- TRY_LOCK
+SELECT pg_try_advisory_xact_lock(hashtext('runtally folding'))
+
+-- FOLD
+WITH taken AS (
+     DELETE FROM latency_deltas
+           USING (SELECT project_id, bucket, id
+                    FROM latency_deltas AS waiting
+                   WHERE TRUE
+                ORDER BY project_id, bucket, id
+                   LIMIT $2 FOR UPDATE SKIP LOCKED) AS oldest
+           WHERE (latency_deltas.project_id, latency_deltas.bucket, latency_deltas.id)
+                 = (oldest.project_id, oldest.bucket, oldest.id)
+       RETURNING latency_deltas.*
+),
+latencies AS (
+  SELECT project_id, bucket, latency, sum(runs) AS runs
+    FROM taken CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+GROUP BY 1, 2, 3
+),
+folded AS (
+     INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
+          SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
+                  latency)
+            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
+                    latency >= 1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
+                    FROM (SELECT scope.project_id,
+                                 grains.minutes AS grain,
+                                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                         (grains.minutes * 60)) AS bucket,
+                                 latency,
+                                 sum(runs) AS runs,
+                                 count(*) OVER (PARTITION BY scope.project_id,
+                                                             grains.minutes,
+                                                             to_timestamp(floor(date_part('epoch', bucket) /
+                                                                     (grains.minutes * 60)) * (grains.minutes
+                                                                     * 60))) AS different
+                            FROM latencies
+                                 CROSS JOIN LATERAL (VALUES (latencies.project_id), ('')) AS scope
+                                         (project_id)
+                                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days =>
+                                         35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
+                           WHERE kept IS NULL
+                              OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                                      (grains.minutes * 60)) >= $1::timestamptz - kept
+                        GROUP BY 1, 2, 3, 4
+                          HAVING sum(runs) <> 0) AS counted
+                GROUP BY 1, 2, 3, 4
+                  HAVING sum(runs) <> 0) AS binned
+        GROUP BY 1, 2, 3
+        ORDER BY project_id = '', 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET (latencies, counts) = (
+                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
+                   FROM (SELECT latency, sum(runs)::int AS runs
+                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                   cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
+                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
+                                                     latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END AS latency,
+                                        runs
+                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                              UNION ALL
+                                 SELECT CASE WHEN (cardinality(held.latencies) +
+                                         cardinality(excluded.latencies) > 128
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                                       1000000000 THEN latency
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
+                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
+                      - 1)::int END ELSE latency END, runs
+                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
+                                           added
+                       GROUP BY latency
+                         HAVING sum(runs) <> 0
+                       ORDER BY latency) AS merged
+                 )
+       RETURNING 1
+)
+SELECT count(*)
+  FROM taken
+
 -- SELECT_SPAN
 SELECT least((SELECT min(occurred_at) FROM runs WHERE project_id = $1),
              (SELECT min(bucket) FROM rollups WHERE project_id = $1 AND grain = 360)) AS first,
@@ -600,6 +707,21 @@ WITH erased AS (
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
           audio_input_tokens, audio_output_tokens
 ),
+rolled_latencies AS (
+     INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
+          SELECT project_id, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+            FROM (SELECT project_id,
+                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
+                                 bucket,
+                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                         sum(-1)::int AS runs
+                    FROM erased
+                   WHERE latency_ms IS NOT NULL
+                GROUP BY 1, 2, 3
+                  HAVING sum(-1) <> 0) AS counted
+        GROUP BY 1, 2
+),
 rolled_runs AS (
   SELECT project_id,
          to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS bucket,
@@ -621,88 +743,6 @@ rolled_runs AS (
     FROM erased
 GROUP BY 1, 2, 3, 4
 ),
-rolled_latencies AS (
-  SELECT project_id, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR latency >= 1000000000
-          THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency, sum(runs) AS runs
-    FROM (SELECT *, count(*) OVER (PARTITION BY project_id, bucket) AS different
-            FROM (SELECT project_id,
-                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
-                                 bucket,
-                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
-              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                         sum(-1) AS runs
-                    FROM erased
-                   WHERE latency_ms IS NOT NULL
-                GROUP BY 1, 2, 3) AS each) AS counted
-GROUP BY 1, 2, 3
-),
-rolled_sketches AS (
-     INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
-          SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
-                  latency)
-            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
-                    latency >= 1000000000 THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
-                    FROM (SELECT scope.project_id,
-                                 grains.minutes AS grain,
-                                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                                         (grains.minutes * 60)) AS bucket,
-                                 latency,
-                                 sum(runs) AS runs,
-                                 count(*) OVER (PARTITION BY scope.project_id,
-                                                             grains.minutes,
-                                                             to_timestamp(floor(date_part('epoch', bucket) /
-                                                                     (grains.minutes * 60)) * (grains.minutes
-                                                                     * 60))) AS different
-                            FROM rolled_latencies AS latencies
-                                 CROSS JOIN LATERAL (VALUES (latencies.project_id), ('')) AS scope
-                                         (project_id)
-                                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days =>
-                                         35)), (360, make_interval(days => NULL))) AS grains (minutes, kept)
-                           WHERE kept IS NULL
-                              OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                                      (grains.minutes * 60)) >= now() - kept
-                        GROUP BY 1, 2, 3, 4
-                          HAVING sum(runs) <> 0) AS counted
-                GROUP BY 1, 2, 3, 4
-                  HAVING sum(runs) <> 0) AS binned
-        GROUP BY 1, 2, 3
-        ORDER BY project_id = '', 1, 2, 3
-     ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
-                                   cardinality(excluded.latencies) > 128
-                               OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
-                                                     latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN (cardinality(held.latencies) +
-                                         cardinality(excluded.latencies) > 128
-                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
-                                       1000000000 THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
-                                           added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
-                 )
-       RETURNING 1
-),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
              estimated, cost_usd, input_tokens, output_tokens)
@@ -719,8 +759,6 @@ rolled_totals AS (
                          (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= now() - kept)
-             -- Always true: it has the other written first.
-             AND (SELECT count(*) FROM rolled_sketches) >= 0
         GROUP BY 1, 2, 3
         ORDER BY scope.project_id = '', 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
@@ -749,7 +787,6 @@ rolled AS (
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= now() - kept)
-             -- Always true: it has the other written first.
              AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
