@@ -21,7 +21,7 @@ from runtally.metrics.parts import (
 from runtally.metrics.report import CostOfAllTime
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Cell, Tally
-from runtally.metrics.window import Window
+from runtally.metrics.window import Cover, Window
 from runtally.models.rollup import EVERYTHING, GRAINS, TOTAL_GRAINS, RollupScope
 from runtally.rollups.rolling import sums
 from runtally.rollups.sketches import LATENCY
@@ -140,11 +140,12 @@ async def select_sums(
 
 
 async def select_sketches(
-    connection: Connection, window: Window, project_id: str | None
+    connection: Connection, window: Window, project_id: str | None, cover: Cover | None = None
 ) -> dict[datetime, list[Sketch]]:
-    """The latency sketches of each bucket that has any."""
+    """The latency sketches of each bucket that has any; of a `cover`, each with the bucket that it begins in."""
     sql = SELECT_SKETCHES_OF_ALL if project_id is None else SELECT_SKETCHES
-    return sketches_of(await connection.fetch(sql, *parameters(window, project_id, window.stored_parts())), window)
+    values = parameters(window, project_id, cover or window.stored_parts())
+    return sketches_of(await connection.fetch(sql, *values), window)
 
 
 def sketches_of(rows: Iterable[Iterable[Any]], window: Window) -> dict[datetime, list[Sketch]]:

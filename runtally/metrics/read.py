@@ -35,9 +35,12 @@ async def read_metrics(
     Of a project, `only` some runs can be looked at; their percentiles, and sums by more than models, are read from the runs.
     Of all projects, only those of a model or provider, and they have no percentiles: no index leads to their runs.
     """
-    sketches = await _sketches(connection, window, project_id, only)
-    whole = _latency([part for parts in sketches.values() for part in parts])
-    return await _metrics(connection, window, project_id, only, _latencies(sketches) | {None: whole})
+    sketches = whole = await _sketches(connection, window, project_id, only)
+    if not only and window.fewest_parts() != window.stored_parts():
+        # To merge hundreds of short buckets takes longer than to read the few long ones.
+        whole = await queries.select_sketches(connection, window, project_id, window.fewest_parts())
+    latency = _latency([part for parts in whole.values() for part in parts])
+    return await _metrics(connection, window, project_id, only, _latencies(sketches) | {None: latency})
 
 
 async def read_points(connection: Connection, window: Window, project_id: str | None) -> Metrics:
@@ -203,4 +206,4 @@ def _latency(sketches: Sequence[Sketch]) -> Latency:
 
 
 def _costs(window: Window, found: ProjectTally) -> tuple[float, ...]:
-    return tuple(found.costs.get(number, 0.0) for number in range(len(window.buckets)))
+    return tuple(found.costs.get(number, 0.0) for number in range(window.length))

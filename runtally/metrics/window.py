@@ -168,7 +168,13 @@ class Window:
     @property
     def buckets(self) -> list[datetime]:
         """Start of each bucket, oldest first."""
-        return [self.start + number * self.interval for number in range(self.range.length // self.interval)]
+        start, interval = self.start, self.interval
+        return [start + number * interval for number in range(self.length)]
+
+    @property
+    def length(self) -> int:
+        """How many buckets there are."""
+        return self.range.length // self.interval
 
     def in_buckets_of(self, interval: timedelta) -> "Window":
         """The same time in buckets of another length."""
