@@ -1,6 +1,10 @@
-"""HTTP as uvicorn speaks it, with an end to what comes before a body: its parser would take headers for ever."""
+"""HTTP as uvicorn speaks it, with an end to what comes before a body, and with head and body of an answer sent together.
+
+Its parser would take headers for ever; and to write the two apart is two system calls and two packets for each run.
+"""
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -8,7 +12,39 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD_BYTES = 128 * 1024
 # As long as a body may take.
 HEAD_SECONDS = 60.0
+# More of a long answer is not held back, so that what waits for its reader is known.
+MAX_HELD_BYTES = 64 * 1024
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Joined:
+    """A transport that writes at once what is written in one turn of the event loop."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # Whatever a transport has.
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > MAX_HELD_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held, self._held_bytes = b"".join(self._held), [], 0
+            self._transport.write(held)
 
 
 class Protocol(HttpToolsProtocol):
@@ -20,6 +56,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         super().connection_made(transport)
+        self.transport = Joined(transport, self.loop)  # type: ignore[assignment]  # What it lacks it hands on.
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

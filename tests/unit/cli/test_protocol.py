@@ -1,0 +1,48 @@
+"""What goes over the wire together."""
+
+import asyncio
+
+import pytest
+
+from webapp.cli.protocol import MAX_HELD_BYTES, Joined
+
+
+@pytest.fixture
+async def pipe() -> tuple[Joined, list[bytes]]:
+    """A transport, and what it was given to write, piece by piece."""
+    written: list[bytes] = []
+
+    class Transport(asyncio.Transport):
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            written.append(bytes(data))
+
+        def close(self) -> None:
+            written.append(b"closed")
+
+    return Joined(Transport(), asyncio.get_running_loop()), written
+
+
+async def test_what_is_written_in_one_turn_is_sent_as_one(pipe: tuple[Joined, list[bytes]]) -> None:
+    transport, written = pipe
+    transport.write(b"head ")
+    transport.write(b"body")
+    assert written == []
+
+    await asyncio.sleep(0)
+    transport.write(b"next")
+    await asyncio.sleep(0)
+
+    assert written == [b"head body", b"next"]
+
+
+async def test_nothing_is_held_back_when_it_is_much_or_the_last(pipe: tuple[Joined, list[bytes]]) -> None:
+    transport, written = pipe
+    transport.write(b"x" * MAX_HELD_BYTES)
+    transport.write(b"y")
+    assert list(map(len, written)) == [MAX_HELD_BYTES + 1]
+
+    transport.write(b"bye ")
+    transport.close()
+    await asyncio.sleep(0)
+
+    assert written[1:] == [b"bye ", b"closed"]
