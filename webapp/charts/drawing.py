@@ -86,7 +86,7 @@ class Sums:
         if self.before:
             columns.append((self.before_name, list(self.before)))
         cells = [[self.text(value) for value in values] for _, values in columns]
-        return Table((TIME, *(name for name, _ in columns)), tuple(zip(self.titles, *cells, strict=True)))
+        return Table((TIME, *(name for name, _ in columns)), tuple(zip(rows_of(self.titles), *cells, strict=True)))
 
     def tips(self) -> tuple[Tip, ...]:
         return tuple(self._tip(number, title) for number, title in enumerate(self.titles))
@@ -125,6 +125,11 @@ def titles(window: Window) -> tuple[str, ...]:
     """What each bucket is called; mostly the last is not over."""
     names = [formats.bucket(start, window.interval) for start in window.buckets]
     return tuple(names) if window.is_over else (*names[:-1], f"{names[-1]}, so far")
+
+
+def rows_of(titles: Sequence[str]) -> tuple[str, ...]:
+    """The buckets as rows of a table, whose heading says that they are UTC."""
+    return tuple(title.replace(" UTC", "") for title in titles)
 
 
 def _segments(stack: Sequence[Series], buckets: int, *, is_over: bool) -> list[dict[str, object]]:

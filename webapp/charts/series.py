@@ -18,18 +18,14 @@ from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.colours import OTHER, shared_slots
-from webapp.charts.drawing import TIME, Mark, Series, Sums, Table, Tip, line_rows, titles
+from webapp.charts.drawing import TIME, Mark, Series, Sums, Table, Tip, line_rows, rows_of, titles
 
 OTHER_NAME = "Other"
 MAX_SERIES = 5
 RANGE_NAMES = {Range.DAY: "Last 24 hours", Range.WEEK: "Last 7 days", Range.MONTH: "Last 30 days"}
+PREVIOUS = "Previous period"
 # Thirty days are compared weekday by weekday, which is not the period right before them, and must say so.
-PREVIOUS_NAMES = {
-    Range.DAY: "Previous period",
-    Range.WEEK: "Previous period",
-    Range.MONTH: "28 days earlier",
-}
-PREVIOUS = PREVIOUS_NAMES[Range.WEEK]
+PREVIOUS_NAMES = {Range.DAY: PREVIOUS, Range.WEEK: PREVIOUS, Range.MONTH: "28 days earlier"}
 
 
 def range_name(reach: Reach) -> str:
@@ -253,19 +249,19 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
     highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
     summary = f"{range_name(window.range)}: {rate.whole} over all runs"
-    rows = tuple(zip(*columns.values(), strict=True))
+    cells = tuple(zip(*columns.values(), strict=True))
     return Chart(
         heading=heading,
         sentence=f"{heading}. {summary}.{highest}",
         key=(),
         has_previous=False,
         previous_name=previous_name(window.range),
-        table=Table((TIME, *columns), tuple((name, *row) for name, row in zip(names, rows, strict=True))),
+        table=Table((TIME, *columns), tuple(zip(rows_of(names), *columns.values(), strict=True))),
         spec=specs.line(rate.slot),
         ticks=(axes.time(window), rate.ticks(float(max(known, default=0)))),
         datasets=line_rows(series, is_over=window.is_over),
         tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
-        tips=tuple(Tip(name, row) for name, row in zip(names, rows, strict=True)),
+        tips=tuple(Tip(name, row) for name, row in zip(names, cells, strict=True)),
         summary=summary,
     )
 

@@ -85,7 +85,7 @@ def intervals(measure: Measure, arms: Sequence[tuple[str, Estimate | None]]) -> 
     said = "; ".join(f"{arm}: {value}, between {low} and {high}" for arm, value, low, high in cells)
     return Chart(
         heading=name,
-        sentence=f"{name}, with 95 % confidence. {said}.",
+        sentence=f"{name}, with 95% confidence. {said}.",
         key=(),
         has_previous=False,
         previous_name="",

@@ -1,7 +1,9 @@
 """Who changed what, newest first."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 from quart import Blueprint, request, url_for
@@ -16,6 +18,9 @@ from webapp.links import project_chosen
 from webapp.pages.admin import Frame, frame
 from webapp.rendering import Page, render
 from webapp.security import admin
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
+_AMOUNT = re.compile(r"\d+\.\d+")
 
 blueprint = Blueprint("admin_audit", __name__)
 
@@ -84,7 +89,8 @@ def _older_url(found: Sequence[AuditEntry], project_id: str | None) -> str | Non
 
 def _entry(row: AuditEntry) -> Entry:
     before, after = row.before or {}, row.after or {}
-    names = dict.fromkeys([*before, *after])
+    # What begins without a value says nothing.
+    names = [name for name in {**before, **after} if name in before or after[name] is not None]
     return Entry(
         at=formats.moment(row.at),
         who=row.actor_label,
@@ -102,4 +108,11 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     value = values[name]
     if value is None:
         return "none"
-    return ", ".join(str(each) for each in value) if isinstance(value, list) else str(value)
+    return ", ".join(str(each) for each in value) if isinstance(value, list) else _legible(str(value))
+
+
+def _legible(text: str) -> str:
+    """A time as other pages write it, an amount without the zeros of its column."""
+    if _TIME.fullmatch(text):
+        return formats.moment(datetime.fromisoformat(text))
+    return text.rstrip("0").rstrip(".") if _AMOUNT.fullmatch(text) else text

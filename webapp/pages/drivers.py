@@ -22,7 +22,9 @@ class Line:
     url: str | None
     reason: str
     amount: str
+    start: float
     length: float
+    """Of its bar, in percent: from zero to the right for what costs more, to the left for less."""
     rises: bool
 
 
@@ -32,6 +34,8 @@ class Drivers:
 
     sentence: str
     lines: tuple[Line, ...]
+    zero: float
+    """Where the bars begin, in percent: as far from the left as the longest to the left needs."""
 
 
 def drivers_of(report: Report, view: View) -> Drivers | None:
@@ -39,24 +43,32 @@ def drivers_of(report: Report, view: View) -> Drivers | None:
     change = report.change
     if change is None:
         return None
-    longest = max(abs(driver.change_usd) for driver in change.drivers)
+    lowest = min(Decimal(0), *(driver.change_usd for driver in change.drivers))
+    width = max(Decimal(0), *(driver.change_usd for driver in change.drivers)) - lowest
+    zero = _percent(-lowest, width)
     size = formats.money(abs(change.total_usd))
     sentence = f"Cost is {size} {'more' if change.total_usd > 0 else 'less'} than in the previous period."
     if not change.total_usd:
         sentence = "Cost is the same as in the previous period, but not for the same models."
-    return Drivers(sentence, tuple(_line(driver, view, longest) for driver in change.drivers))
+    return Drivers(sentence, tuple(_line(driver, view, width, zero) for driver in change.drivers), zero)
 
 
-def _line(driver: Driver, view: View, longest: Decimal) -> Line:
+def _line(driver: Driver, view: View, width: Decimal, zero: float) -> Line:
     sign = "+" if driver.change_usd > 0 else _MINUS
+    length = _percent(abs(driver.change_usd), width)
     return Line(
         driver.model,
         toggled(view, "model", driver.model),
         reason_of(driver),
         f"{sign}{formats.money(abs(driver.change_usd))}",
-        round(float(abs(driver.change_usd) / longest * 100), 2),
-        driver.change_usd > 0,
+        start=zero if driver.change_usd > 0 else round(zero - length, 2),
+        length=length,
+        rises=driver.change_usd > 0,
     )
+
+
+def _percent(part: Decimal, whole: Decimal) -> float:
+    return round(float(part / whole * 100), 2)
 
 
 def reason_of(driver: Driver) -> str:

@@ -18,6 +18,12 @@ _MAY = {
     Measure.P95_LATENCY_MS: "may have a p95 latency",
     Measure.ERROR_RATE: "may fail",
 }
+# So many times as much is told as that; percents of it are hard to picture.
+_TIMES_FROM = 10
+_TIMES = {
+    Measure.COST_PER_RUN_USD: "costs {} times as much per run as {}.",
+    Measure.P95_LATENCY_MS: "has a p95 latency {} times that of {}.",
+}
 _POINTS = " points"
 _MINUS = "\u2212"
 
@@ -41,6 +47,8 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
         return Finding("Too few runs to say", sentence, "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
         return Finding("No difference", f"{first} and {second} came to the very same.", "", Tone.NEUTRAL)
+    if measure in _TIMES and 1 + difference.low >= _TIMES_FROM:
+        return _many_times(measure, difference, names)
     verb, less, more = _VERBS[measure]
     change = (
         f"{_signed(measure, difference.value)}, between {_signed(measure, difference.low)} "
@@ -56,6 +64,12 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
         f"{more} than {first}: chance alone could make what is seen."
     )
     return Finding("No difference is shown", sentence, change, Tone.NEUTRAL)
+
+
+def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]) -> Finding:
+    value, low, high = (f"{1 + one:,.1f}" for one in (difference.value, difference.low, difference.high))
+    sentence = f"{names[1]} {_TIMES[measure].format(f'{low} to {high}', names[0])}"
+    return Finding("The difference is real", sentence, f"{value} times, between {low} and {high}", Tone.BAD)
 
 
 def _span(measure: Measure, low: float, high: float) -> str:

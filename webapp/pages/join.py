@@ -25,6 +25,7 @@ class JoinPage(Page):
 
     template: ClassVar[str] = "join/show.html"
     fragment: ClassVar[str] = "join/_join.html"
+    has_navigation: ClassVar[bool] = False
 
     token: str
     email: str | None

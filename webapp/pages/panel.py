@@ -202,18 +202,20 @@ def _bars(
 ) -> tuple[Bar, ...]:
     whole = sum((tally.cost_usd for tally in tallies.values()), Decimal(0))
     longest = max((tally.cost_usd for tally in tallies.values()), default=Decimal(0))
-    return tuple(
-        Bar(
+
+    def bar(name: str, tally: Tally) -> Bar:
+        has_cost = tally.runs > tally.unpriced
+        return Bar(
             name,
             None if slots is None else slots.get(name, OTHER),
             length=round(float(tally.cost_usd / longest * 100), 2) if longest else 0,
-            share=formats.share(tally.cost_usd, whole),
-            amount="no price" if tally.unpriced == tally.runs else formats.money(tally.cost_usd),
+            share=formats.share(tally.cost_usd, whole) if has_cost else formats.NOTHING,
+            amount=formats.money(tally.cost_usd) if has_cost else "no price",
             url=toggled(view, field, name),
             is_chosen=getattr(view.only, field) == name,
         )
-        for name, tally in tallies.items()
-    )
+
+    return tuple(bar(name, tally) for name, tally in tallies.items())
 
 
 def _statuses(total: Tally, view: View) -> tuple[Bar, ...]:

@@ -1,6 +1,7 @@
 """The registry as a CSV file: download it, and upload one after seeing what each line would do."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,6 +19,13 @@ from webapp.security import admin
 
 PATH = "/admin/prices/file"
 SHOWN = 500
+# Nothing is done yet when they are read.
+WORDS = {
+    Effect.ADD: "to add",
+    Effect.CORRECT: "to correct",
+    Effect.NOTHING: "unchanged",
+    Effect.REFUSED: "refused",
+}
 
 blueprint = Blueprint("price_file", __name__)
 
@@ -37,6 +45,10 @@ class FilePage(Page):
     changes: str = ""
     """The lines that would change something, to be sent again."""
     columns: tuple[str, ...] = price_file.HEADER
+
+    @property
+    def words(self) -> Mapping[Effect, str]:
+        return WORDS
 
     @property
     def document_title(self) -> str:
@@ -93,6 +105,6 @@ def _shown(page: FilePage, effects: tuple[LineEffect, ...], counts: Counter[Effe
         page,
         effects=tuple(sorted(telling, key=lambda one: one.effect is not Effect.REFUSED)[:SHOWN]),
         number=len(telling),
-        counts=tuple((effect.value, counts[effect]) for effect in Effect),
+        counts=tuple((WORDS[effect], counts[effect]) for effect in Effect),
         changes="" if counts[Effect.REFUSED] else price_file.text_of(one.values for one in telling),
     )

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from runtally.budgets.use import Use
 from runtally.metrics.report import Overview, ProjectSummary
+from runtally.metrics.values import Tally
 from runtally.metrics.window import Range
 from webapp import formats
 from webapp.formats import Change
@@ -16,6 +17,9 @@ from webapp.sorting import SortHeading, Sorting, headings_of
 
 # More are a matter of searching.
 MAX_ROWS = 100
+# From here on a rising error rate stands out.
+_LEAST_FAILED = 10
+_RISEN = 2
 
 
 class Column(StrEnum):
@@ -83,6 +87,8 @@ class Row:
     length: float
     runs: str
     error_rate: str
+    error_rate_before: str | None
+    """Where it has risen so much that one should look."""
     unpriced: str | None
     amounts: tuple[Amount, ...]
     change: Change | None
@@ -195,6 +201,7 @@ def _row(  # noqa: PLR0913, PLR0917  # The project, and what the rows have in co
         length=round(float(total.cost_usd / highest_usd) * 100, 2) if highest_usd else 0,
         runs=formats.count(total.runs),
         error_rate=error_rate,
+        error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
         unpriced=formats.count(total.unpriced) if total.unpriced else None,
         amounts=tuple(_amount(summary, column, of_range) for column in costs),
         change=formats.change(total.cost_usd, before.cost_usd) if before else None,
@@ -202,6 +209,11 @@ def _row(  # noqa: PLR0913, PLR0917  # The project, and what the rows have in co
         heights=tuple(round(cost / highest * 100, 1) if highest else 0 for cost in summary.costs),
         budget=budget,
     )
+
+
+def _has_risen(now: Tally, before: Tally) -> bool:
+    """Twice as many of the runs fail as before, and not for a handful of them."""
+    return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
 
 
 def _amount(summary: ProjectSummary, column: Column, of_range: Column) -> Amount:

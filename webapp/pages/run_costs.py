@@ -30,7 +30,9 @@ UNPRICED = "No price is known for this model, so the cost is unknown. It is comp
 TRUSTED = "The provider reported this cost with the run, and it is taken as it is."
 KEPT = "No price was known for this model, so the cost that the client reported is kept as an estimate."
 ENTRY_GONE = "The price entry that it was computed from is not there any more."
-CHANGED = "The entry was changed after the run was priced, so the lines don't add up to the stored cost."
+CHANGED = (
+    "The entry or its discount was changed after the run was priced, so the lines don't add up to the stored cost."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ def newest_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
 
 def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
     """Of a project."""
-    since = None if extremes.reached is None else f"of the runs since {formats.moment(extremes.reached)}"
+    reached = extremes.reached
+    since = None if reached is None else f"since {formats.date(reached)}, {formats.clock(reached)} UTC"
     lists = (
         _list("slowest", "Slowest runs", since, _HIGHEST, extremes.slowest, now),
         _list("costliest", "Costliest runs", since, _HIGHEST, extremes.costliest, now),

@@ -27,6 +27,7 @@ class SignInPage(Page):
 
     template: ClassVar[str] = "sign_in/show.html"
     fragment: ClassVar[str] = "sign_in/_sign_in.html"
+    has_navigation: ClassVar[bool] = False
 
     next: str
     has_users: bool

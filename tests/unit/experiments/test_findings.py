@@ -26,6 +26,12 @@ NAMES = ("old", "new")
             "new has a p95 latency 10% to 120% higher than old.",
         ),
         (
+            Measure.COST_PER_RUN_USD,
+            Difference(86.4, 80.32, 92.86),
+            Tone.BAD,
+            "new costs 81.3 to 93.9 times as much per run as old.",
+        ),
+        (
             Measure.ERROR_RATE,
             Difference(-0.04, -0.0712, -0.022),
             Tone.GOOD,
