@@ -5,7 +5,7 @@ The runs of a chunk are in memory, never those of a whole export.
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -55,9 +55,15 @@ _CONTENT_TYPES = {
 }
 
 
-async def export(connection: Connection, sought: RunFilter, now: datetime, format_: Format) -> AsyncIterator[bytes]:
-    """The runs that match, in chunks; inside a transaction."""
-    chunks = queries.select_all(connection, conditions_of(sought, now), CHUNK_RUNS)
+async def export(
+    connection: Connection,
+    sought: RunFilter,
+    now: datetime,
+    format_: Format,
+    on_runs: Callable[[int], None] = lambda _: None,
+) -> AsyncIterator[bytes]:
+    """The runs that match, in chunks; inside a transaction. `on_runs` hears how many more are read."""
+    chunks = _told(queries.select_all(connection, conditions_of(sought, now), CHUNK_RUNS), on_runs)
     match format_:
         case Format.CSV:
             yield _csv([COLUMNS])
@@ -69,6 +75,14 @@ async def export(connection: Connection, sought: RunFilter, now: datetime, forma
         case Format.PARQUET:
             async for part in parquet(chunks):
                 yield part
+
+
+async def _told(
+    chunks: AsyncIterator[Sequence[StoredRun]], on_runs: Callable[[int], None]
+) -> AsyncIterator[Sequence[StoredRun]]:
+    async for runs in chunks:
+        on_runs(len(runs))
+        yield runs
 
 
 def _csv_rows(runs: Sequence[StoredRun]) -> bytes:

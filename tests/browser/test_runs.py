@@ -51,6 +51,25 @@ def test_a_page_leads_to_the_next_and_a_row_to_its_run_and_trace(page: Page, sto
     expect(page.locator(".waterfall tbody tr")).to_have_count(4)
 
 
+def test_a_file_says_how_far_it_is_and_can_be_cancelled(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/runs?project={PROJECT}&range=30d")
+    export, link = page.get_by_role("region", name="Export"), page.get_by_role("link", name="Parquet")
+
+    with page.expect_download() as saved:
+        link.click()
+    assert saved.value.suggested_filename == "runs.parquet"
+    assert saved.value.path().read_bytes().startswith(b"PAR1")
+    expect(export.get_by_role("status")).to_have_text(re.compile(r"runs\.parquet is saved: \d+ runs, \d+ kB\."))
+    export.get_by_role("button", name="Dismiss").click()
+    expect(export).to_have_count(0)
+
+    page.route("**/runs/export.parquet*", lambda _route: None)
+    link.click()
+    expect(export).to_contain_text(re.compile(r"0 of about \d+ runs"))
+    export.get_by_role("button", name="Cancel").click()
+    expect(export.get_by_role("status")).to_have_text("The export of runs.parquet is cancelled; nothing was saved.")
+
+
 def test_the_filter_is_a_form_without_javascript(browser: Browser, story: Server) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(f"{story.url}/runs?project={PROJECT}")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import struct
 from io import BytesIO
 from urllib.parse import quote, urlsplit
 
@@ -13,6 +14,7 @@ from runtally.access.scopes import Scope
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
+from webapp.pages.run_export import FRAMES
 
 READ = Scope.RUNS_READ
 
@@ -216,6 +218,23 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert set(packed["id"].to_pylist()) == {"a", "=1+1"}
     [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
     assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
+
+
+async def test_a_file_in_frames_says_how_many_runs_it_has_so_far(reader: Browser, post: Post, project_id: str) -> None:
+    await post(*(make_run() for _ in range(3)))
+    url = f"/runs/export.parquet?project={project_id}"
+
+    response = await reader.get(url, headers={"Accept": FRAMES})
+
+    rest, parts, counts = await response.get_data(as_text=False), b"", list[int]()
+    while rest:
+        runs, size = struct.unpack_from(">II", rest)
+        counts.append(runs)
+        parts, rest = parts + rest[8 : 8 + size], rest[8 + size :]
+    assert response.headers["Content-Type"] == FRAMES
+    assert counts[-1] == 3
+    assert size == 0
+    assert read_parquet(BytesIO(parts)).read_all().num_rows == 3
 
 
 @pytest.mark.parametrize("query", ["xlsx", "csv?minCost=much"])

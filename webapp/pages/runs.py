@@ -1,6 +1,6 @@
 """The run explorer: runs by any filter, page by page, and as a file."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
@@ -13,18 +13,18 @@ from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.db.database import Connection
 from runtally.errors import InvalidFilter
-from runtally.runs import export, read
+from runtally.runs import read
 from runtally.runs.export import Format
 from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
 from runtally.runs.read import RunPage
 from runtally.runs.values import Totals
-from runtally.services import Services
 from webapp import formats
 from webapp.links import project_chosen
 from webapp.pages.narrowing import Chip
 from webapp.pages.panel import Choice
+from webapp.pages.run_export import FRAMES, exported, exported_in_frames
 from webapp.pages.run_filters import PERIODS, Form, chips_of, form_of, periods_of
 from webapp.pages.run_rows import Row, row_of
 from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
@@ -60,6 +60,8 @@ class Listing:
     stopped: str | None
     """How far the search looked, where it stopped before the page was full."""
     exports: tuple[Choice, ...]
+    runs: int | None
+    """How many a file will have; None where they were not all counted."""
     dropped: str | None
     """What is no longer there, where it was looked for."""
 
@@ -129,18 +131,13 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 async def export_runs(name: str) -> ResponseReturnValue:
     """All runs that match the filter of the query as a file."""
     format_, view = Format.parse(name), _view(RunFilter.parse(request.args))
-    response = Response(_exported(services(), view.sought, format_), content_type=format_.content_type)
+    in_frames = request.headers.get("Accept") == FRAMES
+    stream = (exported_in_frames if in_frames else exported)(services(), view.sought, format_)
+    response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
     response.timeout = DOWNLOAD_SECONDS
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
     response.headers["Cache-Control"] = "private, no-store"
     return response
-
-
-async def _exported(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
-    """`opened` are the services: what is streamed is sent when the request is over."""
-    async with opened.reading.snapshot() as connection:
-        async for chunk in export.export(connection, sought, opened.clock(), format_):
-            yield chunk
 
 
 def _view(sought: RunFilter) -> RunsView:
@@ -209,6 +206,7 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
         older_url=view.url(Direction.OLDER, found.older) if found.older else None,
         stopped=formats.moment(found.stopped_at) if found.stopped_at else None,
         exports=tuple(Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items()),
+        runs=None if totals.reached else totals.runs,
         dropped=None,
     )
 
