@@ -6,6 +6,8 @@
 const BOX = ".chart-plot[data-chart-src]";
 const TOOLTIP = "chart-tooltip";
 const SECONDS_TO_LOAD = 30;
+// A chart is drawn when it comes so near to what is seen: drawing all at once keeps a phone busy for half a second.
+const NEAR = "400px";
 const STATES = ["loading", "refreshing", "ready", "failed"];
 
 const charts = new Map();
@@ -58,10 +60,21 @@ class Chart {
     this.box = box;
     this.sizes = new ResizeObserver(() => this.fit());
     this.sizes.observe(box);
+    this.nearness = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.come(), {
+      rootMargin: NEAR,
+    });
+    this.nearness.observe(box);
+  }
+
+  come() {
+    this.nearness.disconnect();
+    this.isNear = true;
+    this.sync();
   }
 
   // Bring the chart in step with its box.
   sync() {
+    if (!this.isNear) return;
     const src = this.box.dataset.chartSrc;
     if (src !== this.src) this.load(src);
     else if (!this.box.hasAttribute(`data-${this.state}`)) {
@@ -161,6 +174,7 @@ class Chart {
   dispose() {
     this.request?.abort();
     this.sizes.disconnect();
+    this.nearness.disconnect();
     this.clear();
   }
 }
