@@ -14,6 +14,7 @@ from api.access import public
 from runtally.settings import CHECKOUT
 
 STATIC = CHECKOUT / "static"
+_ROOT = str(STATIC)
 # Their paths carry their versions; css files name fonts among them by these very paths.
 VENDORED = "vendor/"
 FOREVER = "public, max-age=31536000, immutable"
@@ -31,8 +32,8 @@ def register(app: Quart) -> None:
 
 def asset_url(path: str) -> str:
     """The URL of a file below `static/`, with the hash of its content where the path has no version."""
-    version = None if path.startswith(VENDORED) else _digest(STATIC / path)
-    return url_for("assets.show", path=path, v=version)
+    version = None if path.startswith(VENDORED) else _digest_of(f"{_ROOT}/{path}", _changed_ns(f"{_ROOT}/{path}"))
+    return _url(request.root_path, path, version)
 
 
 @blueprint.get("/static/<path:path>")
@@ -87,9 +88,19 @@ def _digest(path: Path) -> str | None:
     """The start of the content's hash, computed once for each state of the file; None for what is no file of ours."""
     if not path.resolve().is_relative_to(STATIC) or not path.is_file():
         return None
-    return _digest_of(path, path.stat().st_mtime_ns)
+    return _digest_of(str(path), _changed_ns(str(path)))
+
+
+def _changed_ns(path: str) -> int:
+    return Path(path).stat().st_mtime_ns
 
 
 @cache
-def _digest_of(path: Path, _changed_ns: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+def _digest_of(path: str, _changed_ns: int) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+
+
+# A page names two dozen of them.
+@cache
+def _url(_root_path: str, path: str, version: str | None) -> str:
+    return url_for("assets.show", path=path, v=version)

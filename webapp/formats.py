@@ -169,7 +169,8 @@ def month(at: datetime) -> str:
 
 def clock(at: datetime) -> str:
     """06:00."""
-    return f"{at.astimezone(UTC):%H:%M}"
+    at = at.astimezone(UTC)
+    return f"{at.hour:02}:{at.minute:02}"
 
 
 def moment(at: datetime) -> str:

@@ -5,7 +5,9 @@ Money becomes a float here, to be drawn, and only here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from runtally.metrics.window import Window
 from webapp import formats
@@ -123,8 +125,14 @@ def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
 
 def titles(window: Window) -> tuple[str, ...]:
     """What each bucket is called; mostly the last is not over."""
-    names = [formats.bucket(start, window.interval) for start in window.buckets]
-    return tuple(names) if window.is_over else (*names[:-1], f"{names[-1]}, so far")
+    names = _names(tuple(window.buckets), window.interval)
+    return names if window.is_over else (*names[:-1], f"{names[-1]}, so far")
+
+
+# The charts of a page have the same ones, and so has the page when it is asked for again.
+@lru_cache(maxsize=64)
+def _names(starts: tuple[datetime, ...], interval: timedelta) -> tuple[str, ...]:
+    return tuple(formats.bucket(start, interval) for start in starts)
 
 
 def rows_of(titles: Sequence[str]) -> tuple[str, ...]:

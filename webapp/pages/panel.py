@@ -140,12 +140,17 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         unpriced_models=report.unpriced_models,
         unpriced_url=url_for("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
-        beside=tuple(figure(metric) for metric in BESIDE if metric is not view.metric)[:MAX_BESIDE],
+        beside=tuple(map(figure, _beside(view))),
         lists=_lists(report, view),
         chips=chips_of(view),
         narrower=narrower_of(view, report.metrics.window),
         drivers=drivers_of(report, view),
     )
+
+
+def _beside(view: View) -> list[Metric]:
+    """Over all projects the table of them has that place."""
+    return [] if view.project_id is None else [one for one in BESIDE if one is not view.metric][:MAX_BESIDE]
 
 
 def overview_name(of_project: str | None) -> str:
