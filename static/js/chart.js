@@ -120,6 +120,7 @@ class Chart {
       renderer: "svg",
     });
     view.tooltip((_, event, __, value) => (value ? showTooltip(words, value.i, event) : hideTooltip()));
+    await breath();
     await view.runAsync();
     if (signal.aborted) {
       view.finalize();

@@ -39,8 +39,18 @@ document.addEventListener("keydown", (event) => {
   else ACTIONS[event.key]?.();
 });
 
+// What lies over the page goes away by Escape, back to what it came from, and by a click beside it.
+document.addEventListener("keydown", (event) => {
+  const open = event.key === "Escape" && event.target.closest(".custom-range[open]");
+  if (!open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});
+
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-show-keys]")) showKeys();
+  const open = document.querySelector(".custom-range[open]");
+  if (open && !open.contains(event.target)) open.open = false;
 });
 
 // Back brings the server's page, in which the button is hidden.
