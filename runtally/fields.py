@@ -96,6 +96,7 @@ WRONG = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 _MAX_EXPONENT = 300
 # Longer than any number that a float or a decimal amount prints as.
 _LITERAL = re.compile(rb"-?[0-9][0-9.eE+-]{0,63}")
+_SCALARS = frozenset({str, int, float, bool, Decimal, type(None)})
 _metadata_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -156,7 +157,12 @@ def _constraint(expected: Any) -> str:  # noqa: ANN401  # As above.
 
 def nests_too_deep(metadata: Mapping[str, Any]) -> bool:
     """To be asked first: all other functions here and the content rule walk the whole depth."""
-    return _levels(metadata, MAX_METADATA_LEVELS + 1) > MAX_METADATA_LEVELS
+    return not is_flat(metadata) and _levels(metadata, MAX_METADATA_LEVELS + 1) > MAX_METADATA_LEVELS
+
+
+def is_flat(metadata: Mapping[str, Any]) -> bool:
+    """Whether no value is an object, an array, or anything else that may hold others."""
+    return _SCALARS.issuperset(map(type, metadata.values()))
 
 
 def metadata_faults(metadata: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
+from runtally.fields import is_flat
 from runtally.settings import PrivacyMode
 
 _SEPARATORS = dict.fromkeys(map(ord, "_-. "))
@@ -34,10 +35,10 @@ _NUMERAL = re.compile(r"\d{1,20}(?:\.\d{1,20})?")
 # Clients use few keys, and short ones; a flood of others costs time, not memory.
 _REMEMBERED_KEYS = 4096
 _REMEMBERED_CHARS = 128
+_REMEMBERED_TOGETHER = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Scrubbed:
+class Scrubbed(NamedTuple):
     """Metadata without content, and whether anything was dropped."""
 
     metadata: dict[str, Any]
@@ -66,10 +67,19 @@ class ContentRule:
 
     def scrub(self, metadata: Mapping[str, Any]) -> Scrubbed:
         """The metadata without the values whose keys name content. Nesting must have been limited before."""
-        if not self.content_keys:
+        if not self.content_keys or self._is_plain(metadata):
             return Scrubbed(dict(metadata), dropped=False)
         dropped: list[None] = []
         return Scrubbed(self._kept_of(metadata, dropped, counted=False), bool(dropped))
+
+    def _is_plain(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether no key names content, as it is with most metadata: known by keys that hardly ever change."""
+        keys = tuple(metadata)
+        return (
+            is_flat(metadata)
+            and sum(map(len, keys)) <= _REMEMBERED_TOGETHER
+            and _name_no_content(self.content_keys, keys)
+        )
 
     def _kept_of(self, item: Mapping[str, Any], dropped: list[None], *, counted: bool) -> dict[str, Any]:
         clean = {}
@@ -110,6 +120,11 @@ def _meaning_of(content_keys: frozenset[str], key: str) -> _Meaning:
 
 
 _remembered = lru_cache(maxsize=_REMEMBERED_KEYS)(_meaning_of)
+
+
+@lru_cache(maxsize=_REMEMBERED_KEYS // 4)
+def _name_no_content(content_keys: frozenset[str], keys: tuple[str, ...]) -> bool:
+    return not any(_meaning(content_keys, key).content for key in keys)
 
 
 def _is_content_path(content_keys: frozenset[str], segments: list[str]) -> bool:

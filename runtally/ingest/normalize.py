@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from runtally.errors import Detail, InvalidPayload
 from runtally.fields import MAX_COUNT, MAX_METADATA_LEVELS, MAX_NAME, metadata_faults, nests_too_deep, read_number
@@ -26,8 +26,7 @@ from runtally.privacy import ContentRule
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class NormalRun:
+class NormalRun(NamedTuple):
     """A run without its cost, and what was dropped of it."""
 
     run: StoredRun
@@ -47,6 +46,8 @@ class _Check:
 
     def amount(self, path: str, raw: msgspec.Raw | UnsetType) -> Decimal | None:
         """US dollars, to pico-dollars."""
+        if raw is UNSET:
+            return None
         value = read_number(raw)
         if isinstance(value, Decimal) and 0 <= value <= MAX_USD:
             return to_usd(value)
@@ -56,6 +57,8 @@ class _Check:
 
     def count(self, path: str, raw: msgspec.Raw | UnsetType) -> int | None:
         """A legacy number, rounded half up."""
+        if raw is UNSET:
+            return None
         value = read_number(raw)
         if isinstance(value, Decimal) and 0 <= value <= MAX_COUNT:
             return int(value.quantize(Decimal(1), ROUND_HALF_UP))
@@ -67,7 +70,7 @@ class _Check:
 def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) -> NormalRun:
     """The run as it will be stored. Raises `InvalidPayload` with every field that breaks a constraint."""
     check = _Check()
-    warnings = list(_dropped_content(sent, rule, check))
+    warnings = [] if _has_no_content(sent) else list(_dropped_content(sent, rule, check))
     metadata, trace_id, upstream_usd = _metadata(sent, rule, check, warnings)
     reported_usd = check.amount("costUSD", sent.cost_usd)
     legacy_usd = check.amount("cost", sent.cost)
@@ -106,6 +109,10 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     if check.details:
         raise InvalidPayload(details=tuple(check.details))
     return NormalRun(run, upstream_usd, tuple(warnings))
+
+
+def _has_no_content(sent: WireRun) -> bool:
+    return sent.prompt is UNSET and sent.completion is UNSET and sent.prompt_preview is None
 
 
 def _dropped_content(sent: WireRun, rule: ContentRule, check: _Check) -> Iterator[str]:
