@@ -1,7 +1,7 @@
 """What is well with an installation, what is not, and what to do about it. Nothing is changed."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,6 +11,7 @@ from runtally.clock import Clock
 from runtally.db.database import Connection
 from runtally.db.queries import select_server
 from runtally.db.schema import is_current
+from runtally.pricing.match import Offer, PriceIndex
 from runtally.pricing.queries import select_offers
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import Settings
@@ -21,6 +22,7 @@ CLOCK_TOLERANCE = timedelta(seconds=2)
 # A relay that runs gets to a run within seconds, unless very many came at once.
 LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
+SHOWN = 10
 LITTLE_SPACE = 2 * GIB
 NO_SPACE = GIB // 10
 
@@ -74,7 +76,7 @@ async def examine_database(connection: Connection, clock: Clock) -> list[Finding
             Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
         ]
     findings.append(Finding("migrations", State.OK, "tables are those of this version"))
-    return [*findings, _prices(len(await select_offers(connection))), _relay(await relay_status(connection), after)]
+    return [*findings, _prices(await select_offers(connection)), _relay(await relay_status(connection), after)]
 
 
 def _secret(name: str, *, is_set: bool, without: str) -> Finding:
@@ -97,10 +99,16 @@ def _clock(ahead: timedelta) -> Finding:
     return Finding("clock", State.OK, f"the database's clock is {seconds:+.3f} s from ours")
 
 
-def _prices(entries: int) -> Finding:
-    if not entries:
+def _prices(offers: Sequence[Offer]) -> Finding:
+    if not offers:
         return Finding("prices", State.WARN, "there are none, so costs are unknown; run `runtally prices sync`")
-    return Finding("prices", State.OK, f"{entries:,} price entries")
+    if invalid := PriceIndex(offers).invalid:
+        numbers = ", ".join(map(str, invalid[:SHOWN])) + (" and more" if len(invalid) > SHOWN else "")
+        todo = "run `runtally prices sync`, and correct those that are left: their form says how"
+        return Finding(
+            "prices", State.WARN, f"patterns that cannot be used price nothing, of the entries {numbers}; {todo}"
+        )
+    return Finding("prices", State.OK, f"{len(offers):,} price entries")
 
 
 def _relay(status: RelayStatus, now: datetime) -> Finding:

@@ -31,7 +31,7 @@ def names_and_pattern(match: MatchLogic) -> tuple[tuple[str, ...], str | None]:
     """The exact names, and a regular expression over whole names in lower case; None where the names are all."""
     clauses = list(_alternatives(match))
     names = tuple(dict.fromkeys(clause.equals for clause in clauses if isinstance(clause, ClauseEquals)))
-    sources = [_source(clause) for clause in clauses if not isinstance(clause, ClauseEquals)]
+    sources = [source for clause in clauses if not isinstance(clause, ClauseEquals) for source in _sources(clause)]
     if len(sources) > 1:
         return names, "|".join(f"(?:{source})" for source in dict.fromkeys(sources))
     return names, sources[0] if sources else None
@@ -45,25 +45,34 @@ def _alternatives(match: MatchLogic) -> Iterator[MatchLogic]:
         yield match
 
 
-def _source(clause: MatchLogic) -> str:
+def _sources(clause: MatchLogic) -> Iterator[str]:
+    """Expressions over the whole name, one of which it must match."""
     match clause:
         case ClauseEquals():
-            source = re.escape(clause.equals.lower())
+            yield re.escape(clause.equals.lower())
         case ClauseStartsWith():
-            source = re.escape(clause.starts_with.lower()) + _after(clause.starts_with)
+            yield re.escape(clause.starts_with.lower()) + _after(clause.starts_with)
         case ClauseContains():
-            source = _LEAD + re.escape(clause.contains.lower()) + _after(clause.contains)
+            yield _LEAD + re.escape(clause.contains.lower()) + _after(clause.contains)
         case ClauseEndsWith():
-            source = _LEAD + re.escape(clause.ends_with.lower())
+            yield _LEAD + re.escape(clause.ends_with.lower())
         case ClauseRegex():
-            source = _whole(clause.regex)
+            yield _whole(clause.regex)
         case ClauseAnd():
-            source = "".join(f"(?=(?:{_source(inner)})$)" for inner in clause.and_) + ".*"
+            conditions = [inner for inner in clause.and_ if not _rules_out(inner)]
+            # No expression that is decided in bounded time says that two things hold; such a model has its exact names.
+            if len(conditions) == 1:
+                yield from _sources(conditions[0])
         case ClauseOr():
-            source = "|".join(f"(?:{_source(inner)})" for inner in clause.or_)
+            for inner in clause.or_:
+                yield from _sources(inner)
         case _:
             assert_never(clause)
-    return source
+
+
+def _rules_out(clause: MatchLogic) -> bool:
+    """Whether it says what a name must not have, such as `-tts`: another product's word, and so none of a revision."""
+    return isinstance(clause, ClauseRegex) and clause.regex.startswith("^(?!")
 
 
 def _after(literal: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from runtally.models.price import Match
 from runtally.pricing.cost import Price
+from runtally.pricing.expressions import demand_expression
 from runtally.pricing.match import Offer, PriceIndex
 from runtally.pricing.providers import canonical
 from runtally.pricing.queries import UsedModel
@@ -29,11 +30,11 @@ class Covered:
     seen: int
 
 
-def covered_by(names: Names, used: Iterable[UsedModel]) -> Covered | None:
-    """As runs find prices; None for a pattern that is no regular expression."""
+def covered_by(names: Names, used: Iterable[UsedModel]) -> Covered:
+    """As runs find prices. Raises `InvalidExpression`."""
+    if names.match is Match.REGEX and names.pattern is not None:
+        demand_expression(names.pattern)
     price = Price(0, names.provider, names.model, 0, None, None, None, None, None, estimated=False)
     index = PriceIndex([Offer(price, names.aliases, names.match, names.pattern)])
-    if index.invalid:
-        return None
     seen = [one for one in used if canonical(one.provider) == canonical(names.provider)]
     return Covered(tuple(one for one in seen if index.find(one.provider, one.model)), len(seen))

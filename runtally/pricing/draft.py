@@ -1,6 +1,5 @@
 """A price as somebody entered it, in a form or in a file: read and checked, field by field. Pure."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from runtally.errors import Detail, InvalidPrice
 from runtally.fields import MAX_COUNT, MAX_NAME, is_project_id
 from runtally.models.price import Match, PriceEntry
 from runtally.money import PRICE_DECIMALS, plain
+from runtally.pricing.expressions import InvalidExpression, demand_expression
 from runtally.pricing.providers import provider_key
 
 AMOUNTS = (
@@ -153,11 +153,11 @@ class _Check:
             return None
         if not text or len(text) > MAX_PATTERN:
             self.fail("pattern", f"Give a pattern of 1 to {MAX_PATTERN} characters.")
-        if match is Match.REGEX:
+        elif match is Match.REGEX:
             try:
-                re.compile(text)
-            except re.error as error:
-                self.fail("pattern", f"This is no regular expression: {error.msg}.")
+                demand_expression(text)
+            except InvalidExpression as error:
+                self.fail("pattern", str(error))
         return text
 
     def project(self) -> str | None:

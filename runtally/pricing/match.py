@@ -4,7 +4,6 @@ A name is looked for among exact names and aliases, then among patterns, the one
 so on for each way to write it. What is not found has no price: never a guess.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,14 +11,16 @@ from datetime import datetime
 
 from runtally.models.price import Match, PriceSource
 from runtally.pricing.cost import Price
-from runtally.pricing.name_pattern import NamePattern
+from runtally.pricing.expressions import Expressions
 from runtally.pricing.names import spellings_of
 from runtally.pricing.providers import provider_key, targets_of
 
 Level = tuple[Price, ...]
 """Prices that answer to a name equally well: tiers and periods, the one to prefer first."""
+Pattern = tuple[Match, str]
+"""A prefix, or a regular expression over the whole name."""
 
-# Longer names are no models; and no regular expression should meet a text without a limit.
+# Longer names are no models; and the time of an expression grows with the text that it meets.
 MAX_NAME_CHARS = 256
 MAX_PATTERN_CHARS = 128
 
@@ -67,19 +68,21 @@ class PriceIndex:
     """All offers by project, provider and name; never changes."""
 
     def __init__(self, offers: Iterable[Offer]) -> None:
-        shelves: dict[tuple[str | None, str], _Shelf] = defaultdict(_Shelf)
-        invalid = []
         # In the order of preference, which the levels inherit.
-        for offer in sorted(offers, key=_preference):
-            try:
-                shelves[offer.project_id, provider_key(offer.price.provider)].add(offer)
-            except re.error:
+        in_order = sorted(offers, key=_preference)
+        self._expressions = Expressions(offer.pattern or "" for offer in in_order if offer.match is Match.REGEX)
+        invalid = []
+        shelves: dict[tuple[str | None, str], _Shelf] = defaultdict(_Shelf)
+        for offer in in_order:
+            if offer.match is Match.REGEX and offer.pattern in self._expressions.invalid:
                 invalid.append(offer.price.id)
+            else:
+                shelves[offer.project_id, provider_key(offer.price.provider)].add(offer)
+        self.invalid = tuple(invalid)
+        """Entries whose pattern is no regular expression; they price nothing."""
         self._shelves = dict(shelves)
         self.projects = frozenset(project_id for project_id, _ in shelves if project_id is not None)
         """Those that have prices of their own."""
-        self.invalid = tuple(invalid)
-        """Entries whose pattern is no regular expression; they price nothing."""
 
     def find(self, provider: str, model: str, project_id: str | None = None) -> tuple[Level, ...]:
         """What answers to the name, best first, each level once: of a project's own prices, or of everybody's."""
@@ -94,7 +97,7 @@ class PriceIndex:
             if shelf is None:
                 continue
             for name, estimated in spellings_of(target.dialect, target.model):
-                for pattern, level in shelf.levels(name):
+                for pattern, level in shelf.levels(name, self._expressions):
                     shown = _as_estimate(level) if estimated or target.borrowed else level
                     yield LookUp(target.provider, name, pattern, target.borrowed, shown)
 
@@ -104,37 +107,33 @@ class _Shelf:
     """The offers of one provider."""
 
     exact: dict[str, list[Price]] = field(default_factory=lambda: defaultdict(list))
-    patterns: dict[NamePattern, list[Price]] = field(default_factory=lambda: defaultdict(list))
-    by_literal: dict[str, list[NamePattern]] = field(default_factory=lambda: defaultdict(list))
-    """The patterns that match only names in which the text occurs."""
+    patterns: dict[Pattern, list[Price]] = field(default_factory=lambda: defaultdict(list))
+    ranks: dict[Pattern, int] = field(default_factory=dict)
+    """Of two patterns that cover as much of a name, the lower one is preferred."""
+    prefixes: set[str] = field(default_factory=set)
+    expressions: set[str] = field(default_factory=set)
 
     def add(self, offer: Offer) -> None:
-        """Raises `re.error` for a pattern that is no regular expression."""
         names = offer.aliases if offer.pattern is not None else (offer.price.model, *offer.aliases)
         if offer.pattern is not None:
-            pattern = NamePattern.of(offer.match, offer.pattern)
-            if pattern not in self.patterns:
-                for literal in pattern.literals:
-                    self.by_literal[literal].append(pattern)
+            pattern = offer.match, offer.pattern
+            self.ranks.setdefault(pattern, len(self.ranks))
             self.patterns[pattern].append(offer.price)
+            (self.expressions if offer.match is Match.REGEX else self.prefixes).add(offer.pattern)
         for name in {name.strip().lower() for name in names}:
             self.exact[name].append(offer.price)
 
-    def levels(self, name: str) -> Iterator[tuple[str | None, Level]]:
+    def levels(self, name: str, expressions: Expressions) -> Iterator[tuple[str | None, Level]]:
         """The prices that answer to the name, each with the pattern by which they do."""
         if name in self.exact:
             yield None, tuple(self.exact[name])
         if len(name) > MAX_PATTERN_CHARS:
             return
-        # A thousand made-up names in one request must not meet a hundred expressions each.
-        possible = {pattern for literal, found in self.by_literal.items() if literal in name for pattern in found}
-        covered = {pattern: length for pattern in possible if (length := pattern.covers(name))}
-        if not covered:
-            return
-        in_order = [pattern for pattern in self.patterns if pattern in covered]
-        # Stable, so that of two that cover as much the preferred one comes first.
-        for pattern in sorted(in_order, key=covered.__getitem__, reverse=True):
-            yield pattern.text, tuple(self.patterns[pattern])
+        covered = {(Match.PREFIX, text): len(text) for text in self.prefixes if name.startswith(text.lower())}
+        for text in expressions.matching(name, among=self.expressions):
+            covered[Match.REGEX, text] = len(name)
+        for pattern in sorted(covered, key=lambda one: (-covered[one], self.ranks[one])):
+            yield pattern[1], tuple(self.patterns[pattern])
 
 
 def _as_estimate(level: Level) -> Level:

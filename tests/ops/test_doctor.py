@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.doctor import State, examine_database, examine_disk
+from runtally.models.price import Match
+from tests.factories import make_price
 from tests.serving import Postgres, free_port
 from webapp.cli import main
 
@@ -62,6 +64,17 @@ def test_a_database_without_prices_is_a_warning(empty_database_url: str) -> None
         "prices": "warn",
         "relay": "ok",
     }
+
+
+async def test_a_pattern_that_cannot_be_used_is_a_warning(empty_database_url: str) -> None:
+    async with Database(empty_database_url) as database:
+        async with database.session() as session:
+            session.add(make_price(match=Match.REGEX, pattern="(?!gpt-4o-audio)gpt-4o.*"))
+        async with database.connection() as connection:
+            findings = {one.check: one for one in await examine_database(connection, system_clock)}
+
+    assert findings["prices"].state is State.WARN
+    assert "price nothing, of the entries 1; run `runtally prices sync`" in findings["prices"].message
 
 
 def test_a_database_that_is_down_is_a_finding_like_any_other() -> None:

@@ -276,10 +276,12 @@ async def test_the_form_says_which_models_in_use_a_price_fits(reader: Browser, p
 
     covered = text_of(await part_of(reader, f"/admin/prices/covered?{query}large-.*"))
     broken = text_of(await part_of(reader, f"/admin/prices/covered?{query}large-("))
+    ahead = text_of(await part_of(reader, f"/admin/prices/covered?{query}(%3F!tiny).*"))
     exact = text_of(await part_of(reader, f"/admin/prices/covered?provider={provider}&model=TINY"))
     form = text_of(await html_of(reader, f"/admin/prices/new?provider={provider}&model=huge"))
 
     assert f"Fits 2 of the 3 models of {provider} used in the last 90 days: large-2 2 runs large-1 1 run" in covered
-    assert "This is no regular expression." in broken
+    assert "This is no regular expression: missing )." in broken
+    assert "cannot look ahead or behind" in ahead
     assert "Fits 1 of the 3 models" in exact
     assert "Fits 0 of the 3 models" in form

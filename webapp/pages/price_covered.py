@@ -1,5 +1,6 @@
 """Which models in use a price would fit: below its form, anew while it is typed."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,6 +13,7 @@ from runtally.models.price import Match
 from runtally.pricing import registry
 from runtally.pricing.covered import Names, covered_by
 from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN
+from runtally.pricing.expressions import InvalidExpression
 from runtally.pricing.queries import select_used_models
 from webapp import formats
 from webapp.rendering import Page, render
@@ -54,9 +56,11 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
         return CoveredModels("Which models in use it fits stands here once it has a provider and a model.")
     async with services().database.connection() as connection:
         used = await select_used_models(connection, services().clock() - registry.USED_WITHIN)
-    found = covered_by(names, used)
-    if found is None:
-        return CoveredModels("This is no regular expression.")
+    try:
+        # Thousands of models against a new pattern; requests must not wait for that.
+        found = await asyncio.to_thread(covered_by, names, used)
+    except InvalidExpression as error:
+        return CoveredModels(str(error))
     if not found.seen:
         return CoveredModels(f"No model of {names.provider} was used in the last 90 days.")
     seen = "1 model" if found.seen == 1 else f"{found.seen:,} models"

@@ -128,6 +128,28 @@ def test_an_admins_price_comes_before_the_catalogues() -> None:
     assert found(offers, "acme", "large") == (1, False)
 
 
+def test_of_patterns_that_cover_the_whole_name_an_admins_comes_first_in_each_provider() -> None:
+    patterns = [(Match.REGEX, "large.*"), (Match.PREFIX, "large-1"), (Match.REGEX, "l.*1")]
+    offers = [
+        make_offer(
+            provider,
+            "any",
+            number=number,
+            match=match,
+            pattern=pattern,
+            source=PriceSource.ADMIN if number == preferred else PriceSource.CATALOGUE,
+        )
+        for preferred, provider in enumerate(("acme", "globex", "initech"))
+        for number, (match, pattern) in enumerate(patterns)
+    ]
+
+    assert [found(offers, provider, "large-1") for provider in ("acme", "globex", "initech")] == [
+        (0, False),
+        (1, False),
+        (2, False),
+    ]
+
+
 def test_the_later_start_and_then_the_newer_entry_is_preferred() -> None:
     offers = [
         make_offer("acme", "large", number=1, effective_from=NOW - DAY),
