@@ -20,6 +20,7 @@ from runtally.jobs.loop import running
 from runtally.jobs.registry import (
     courier_job,
     fold_job,
+    forget_alerts_job,
     prices_job,
     prune_job,
     relay_job,
@@ -111,7 +112,7 @@ async def _alerting(settings: Settings, database: Database, clock: Clock) -> Asy
     async with Webhooks(allow_private=settings.alerts_allow_private_addresses) as webhooks:
         watch = Watch(database, clock, settings.public_url)
         courier = Courier(database, webhooks, Mailer.of(settings), clock)
-        async with running([watch_job(watch), courier_job(courier)]):
+        async with running([watch_job(watch), courier_job(courier), forget_alerts_job(database, clock)]):
             yield
 
 

@@ -52,6 +52,26 @@ UPDATE alert_deliveries AS tried
    AND tried.target_id = told.target_id
 """
 
+# One statement, so that there is no delivery without its alert. What another process is at is left to it.
+DELETE_OLD = """
+WITH old AS MATERIALIZED (
+       SELECT project_id, id
+         FROM alerts
+        WHERE created_at < $1
+        LIMIT $2
+   FOR UPDATE SKIP LOCKED
+), untold AS (
+  DELETE FROM alert_deliveries AS delivery
+        USING old
+        WHERE delivery.project_id = old.project_id
+          AND delivery.alert_id = old.id
+)
+DELETE FROM alerts
+      USING old
+      WHERE alerts.project_id = old.project_id
+        AND alerts.id = old.id
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -94,3 +114,9 @@ async def claim(connection: Connection, now: datetime, until: datetime, limit: i
 
 async def update_deliveries(connection: Connection, settled: Sequence[Settled]) -> None:
     await connection.execute(UPDATE_DELIVERIES, *(list(column) for column in zip(*settled, strict=True)))
+
+
+async def delete_old(connection: Connection, before: datetime, limit: int) -> int:
+    """Alerts that were decided before then, with their deliveries; how many alerts."""
+    tag = await connection.execute(DELETE_OLD, before, limit)
+    return int(tag.removeprefix("DELETE "))

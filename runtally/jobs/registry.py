@@ -3,6 +3,7 @@
 import asyncio
 
 from runtally.budgets.courier import Courier
+from runtally.budgets.forgetting import FORGOTTEN_AT_ONCE, forget_alerts
 from runtally.budgets.watch import Watch
 from runtally.clock import Clock
 from runtally.db.database import Database
@@ -21,7 +22,7 @@ from runtally.rollups import upkeep
 RELAY_SECONDS = 1.0
 # The longer, the more are folded at once, and the more are read that are not.
 FOLD_SECONDS = 1.0
-# Short buckets are kept for days; an hour more or less is nothing.
+# Short buckets are kept for days, alerts for months; an hour more or less is nothing.
 PRUNE_SECONDS = 3600.0
 # A changed price counts about this long after; also after an outage, which must not make the pause much longer.
 PRICES_SECONDS = 1.0
@@ -53,6 +54,13 @@ def prune_job(database: Database, clock: Clock) -> Job:
         return await upkeep.prune(database, clock()) >= upkeep.PRUNED_AT_ONCE
 
     return Job("prune", work, PRUNE_SECONDS, max_pause_seconds=PRUNE_SECONDS)
+
+
+def forget_alerts_job(database: Database, clock: Clock) -> Job:
+    async def work(_stop: asyncio.Event) -> bool:
+        return await forget_alerts(database, clock()) >= FORGOTTEN_AT_ONCE
+
+    return Job("forget alerts", work, PRUNE_SECONDS, max_pause_seconds=PRUNE_SECONDS)
 
 
 def prices_job(prices: LivePrices) -> Job:

@@ -14,7 +14,15 @@ from runtally.db.database import Database
 from runtally.db.migrate import upgrade
 from runtally.db.schema import MAIN
 from runtally.jobs.loop import Job, repeat
-from runtally.jobs.registry import courier_job, prices_job, prune_job, sweep_job, unpriced_job, watch_job
+from runtally.jobs.registry import (
+    courier_job,
+    forget_alerts_job,
+    prices_job,
+    prune_job,
+    sweep_job,
+    unpriced_job,
+    watch_job,
+)
 from runtally.pricing.book import LivePrices
 from runtally.pricing.unpriced import UnpricedRuns
 from tests.factories import make_price
@@ -66,6 +74,7 @@ async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_u
         prune_job(unmigrated, system_clock),
         watch_job(watch),
         courier_job(courier),
+        forget_alerts_job(unmigrated, system_clock),
     ]
 
     for job in jobs[1:]:
