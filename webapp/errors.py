@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 from quart import Response, request, url_for
 from werkzeug.exceptions import HTTPException
@@ -11,6 +10,7 @@ from api.current import actor, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
 from runtally.audit import ActorKind
 from runtally.errors import Forbidden, RuntallyError, StoreUnavailable
+from webapp.links import path_in
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import SignInRequired
 
@@ -94,9 +94,7 @@ def _to_sign_in() -> Response:
     """The sign-in page, from where one gets back; htmx is told to leave the page rather than swap the form into it."""
     if not wants_part():
         return see_other(url_for("sign_in.sign_in", next=request.full_path.rstrip("?")))
-    page = urlsplit(request.headers.get("HX-Current-URL", ""))
-    here = f"{page.path}?{page.query}" if page.query else page.path
-    headers = {"HX-Redirect": url_for("sign_in.sign_in", next=here)}
+    headers = {"HX-Redirect": url_for("sign_in.sign_in", next=path_in(request.headers.get("HX-Current-URL", "")))}
     return Response(status=401, headers=headers)
 
 

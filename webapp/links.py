@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from quart import url_for
 from werkzeug.routing import BaseConverter, ValidationError
@@ -227,10 +227,30 @@ def project_chosen(query: Mapping[str, str]) -> str | None:
 
 def safe_path(target: str | None) -> str:
     """The target if it is a page of this site, else the overview: a link may not lead from here to elsewhere."""
-    if not target or not target.startswith("/") or target.startswith(("//", "/\\")) or not target.isprintable():
+    if not target or not target.startswith("/") or target.startswith("//") or not target.isprintable():
         return url_for("overview.overview")
-    parts = urlsplit(target)
-    return target if not parts.scheme and not parts.netloc else url_for("overview.overview")
+    # A browser reads a backslash as a slash, and what it makes of segments of dots is nobody's page.
+    segments = _parsed(target).path.split("/")
+    is_page = len(segments) > 1 and "\\" not in target and not {".", ".."} & set(segments)
+    return target if is_page else url_for("overview.overview")
+
+
+def path_in(url: str) -> str:
+    """The path and query of a URL that somebody sent; empty if it is none."""
+    parts = _parsed(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def host_of(url: str) -> str:
+    """Host and port of a URL that somebody sent; empty if it is none."""
+    return _parsed(url).netloc
+
+
+def _parsed(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def choice(choices: type[Choice], text: str | None, otherwise: Choice) -> Choice:

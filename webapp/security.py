@@ -1,7 +1,5 @@
 """What guards the pages: response headers, forms from other sites, and the rules for who may open what."""
 
-from urllib.parse import urlsplit
-
 from quart import Response, g, request
 
 from api.access import AccessRule, access
@@ -12,7 +10,7 @@ from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import Actor
 from runtally.errors import Forbidden, NotFound, RuntallyError
 from webapp import sessions
-from webapp.links import project_asked_for
+from webapp.links import host_of, project_asked_for
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -54,7 +52,10 @@ async def refuse_foreign_forms() -> None:
         return
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
-    foreign = site not in {"same-origin", "none"} if site else bool(origin) and urlsplit(origin).netloc != request.host
+    if site is not None:
+        foreign = site not in {"same-origin", "none"}
+    else:
+        foreign = origin is not None and host_of(origin) != request.host
     if foreign:
         raise Forbidden("This form came from another site; open the page here and send it again.")
 

@@ -19,7 +19,8 @@ from runtally.models.user import Invitation, Membership, Role, User
 
 MAX_NAME = 128
 MAX_EMAIL = 254
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+# What parts addresses of each other in a mail, and what is no character, is in nobody's.
+_EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f,;:<>()\[\]\"\\]+@[^@\s\x00-\x1f\x7f,;:<>()\[\]\"\\]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ import httpx
 MAX_URL = 2048
 # IPv4 behind a translator: which address it leads to stands in its last four bytes.
 _TRANSLATED = IPv6Network("64:ff9b::/96")
+# Azure's machines ask the host they run on for secrets there, although it is of no private network.
+_OF_A_CLOUD = frozenset({IPv4Address("168.63.129.16")})
 
 
 class NotAllowed(Exception):
@@ -51,9 +53,9 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if address in _TRANSLATED:
             inner = IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None and not _is_public(inner):
+        if address.is_site_local or (inner is not None and not _is_public(inner)):
             return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    return address not in _OF_A_CLOUD and address.is_global and not address.is_multicast and not address.is_reserved
 
 
 async def resolved(host: str, port: int, *, allow_private: bool) -> str:

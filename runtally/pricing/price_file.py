@@ -18,6 +18,7 @@ from runtally.errors import Detail, InvalidPrice, NotFound
 from runtally.models.price import PriceEntry
 from runtally.pricing import entries
 from runtally.pricing.draft import FIELDS, Draft, read_draft
+from runtally.spreadsheets import guarded, unguarded
 
 HEADER = ("id", *FIELDS)
 MAX_LINES = 10_000
@@ -56,7 +57,7 @@ def text_of(rows: Iterable[Mapping[str, str]]) -> str:
     file = io.StringIO()
     writer = csv.DictWriter(file, HEADER, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: guarded(value) for name, value in row.items()} for row in rows)
     return file.getvalue()
 
 
@@ -69,7 +70,9 @@ def read(text: str) -> tuple[Mapping[str, str], ...]:
         why = f"The first line must name columns out of {', '.join(HEADER)}; provider and model are needed."
         raise InvalidPrice(why, details=(Detail("file", why),))
     try:
-        rows = tuple({name: value for name, value in row.items() if isinstance(value, str)} for row in reader)
+        rows = tuple(
+            {name: unguarded(value) for name, value in row.items() if isinstance(value, str)} for row in reader
+        )
     except csv.Error:
         rows = ()
     if not rows or len(rows) > MAX_LINES:

@@ -20,11 +20,10 @@ from runtally.runs import queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.filters import RunFilter
 from runtally.runs.parquet import parquet
+from runtally.spreadsheets import guarded
 
 CHUNK_RUNS = 2_000
 COLUMNS = StoredRun.__struct_fields__
-# What spreadsheets take for a formula, if it comes first.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _json = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -105,7 +104,7 @@ def _cell(value: object) -> object:
             return msgspec.json.encode(value).decode()
         case bool():
             return str(value).lower()
-        case str() if value.startswith(_FORMULA):
-            return f"'{value}"
+        case str():
+            return guarded(value)
         case _:
             return value

@@ -52,6 +52,14 @@ async def test_htmx_leaves_the_page_when_nobody_is_signed_in_any_more(stranger: 
     assert parse_qs(location.query) == {"next": [f"/projects/{project_id}?metric=runs"]}
 
 
+@pytest.mark.parametrize("url", ["http://[", "javascript:alert(1)", "http://x//evil.example", "//evil.example/x\\y"])
+async def test_htmx_is_sent_to_sign_in_whatever_it_says_where_it_is(stranger: Browser, url: str) -> None:
+    response = await stranger.get("/", headers={**PARTIAL, "HX-Current-URL": url})
+
+    assert response.status_code == 401
+    assert urlsplit(response.headers["HX-Redirect"])[:3] == ("", "", "/sign-in")
+
+
 async def test_a_project_key_opens_its_project(signed_in: SignIn, post: Post, project_id: str) -> None:
     await post()
     member = await signed_in(project_id)
@@ -141,7 +149,18 @@ async def test_signing_in_leads_where_one_wanted_to(closed_app: Quart, database:
         "/\\evil.example",
         "javascript:alert(1)",
         "evil",
+        "///evil.example",
         "/\n/evil.example",
+        "/\t/evil.example",
+        " //evil.example",
+        "\x01//evil.example",
+        "/.//evil.example",
+        "/./\\evil.example",
+        "/x/..//evil.example",
+        "//[",
+        "http://[",
+        "/a\r\nSet-Cookie: a=b",
+        "/\u2028/evil.example",
         "",
     ],
 )
@@ -188,7 +207,18 @@ async def test_signing_out_closes_the_pages_and_what_the_browser_kept(
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/theme"])
-@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://localhost.evil.example"},
+        {"Origin": "http://localhost@evil.example"},
+        {"Origin": "http://["},
+        {"Origin": "null"},
+    ],
+)
 async def test_a_form_of_another_site_is_refused(stranger: Browser, path: str, headers: dict[str, str]) -> None:
     response = await stranger.post(path, form={"key": "rt_any", "theme": "dark"}, headers=headers)
 

@@ -1,5 +1,7 @@
 """Prices as a file, and the catalogue in parts: what is shown beforehand is what is done."""
 
+import csv
+import io
 from datetime import date
 from unittest.mock import AsyncMock
 
@@ -27,10 +29,15 @@ async def dry(database: Database, text: str) -> dict[int, Effect]:
 async def test_what_is_downloaded_changes_nothing_when_it_is_uploaded(own: Database) -> None:
     await added(own, but(aliases=("big", "huge"), effective_from=NOW, note='Say "hi", twice\nor more.', estimated=True))
     await added(own, but(model="small"))
+    await added(own, but(model="@cf/small", aliases=("=1+1", "-2"), note="'=HYPERLINK(1)"))
     async with own.session() as session:
         text = await price_file.write(session)
 
-    assert await dry(own, text) == {2: Effect.NOTHING, 3: Effect.NOTHING}
+    assert await dry(own, text) == {2: Effect.NOTHING, 3: Effect.NOTHING, 4: Effect.NOTHING}
+    # Each cell as a spreadsheet gets it.
+    cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+    assert {"'@cf/small", "'=1+1, -2", "''=HYPERLINK(1)"} < set(cells)
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
 
 
 async def test_a_dry_run_says_what_each_line_does_and_does_nothing(own: Database, own_connection: Connection) -> None:

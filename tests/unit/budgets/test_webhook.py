@@ -76,6 +76,12 @@ PRIVATE = [
     "fe80::1",
     "fe80::1%eth0",
     "fc00::1",
+    "fec0::1",
+    "168.63.129.16",
+    "::ffff:168.63.129.16",
+    "::127.0.0.1",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b:1::7f00:1",
     "ff02::1",
     "::ffff:127.0.0.1",
     "::ffff:10.0.0.1",
@@ -107,6 +113,15 @@ async def test_a_name_is_refused_if_any_of_its_addresses_is_private(monkeypatch:
     assert await resolved("rebound.example", 443, allow_private=True) == "1.1.1.1"
     answers = ["1.1.1.1", "2606:4700::1"]
     assert await resolved("fine.example", 443, allow_private=False) == "1.1.1.1"
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "localhost.", "[::ffff:7f00:1]"])
+async def test_this_machine_is_known_by_any_name(host: str) -> None:
+    url = parse_url(f"http://{host}/")
+    assert url is not None
+
+    with pytest.raises((NotAllowed, OSError)):
+        await resolved(url.host, 80, allow_private=False)
 
 
 def test_pauses_grow_up_to_six_hours() -> None:
