@@ -53,6 +53,7 @@ _FRAMEWORK = {
     404: ("not_found", "There is nothing at this path; the API is described at /docs."),
     405: ("method_not_allowed", "This path takes another method; see the Allow header."),
     408: ("request_timeout", "The body took too long to arrive; send it again."),
+    431: ("head_too_large", "The headers of this request are too large; send fewer or shorter ones."),
 }
 
 log = structlog.get_logger()

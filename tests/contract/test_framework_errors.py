@@ -16,10 +16,15 @@ CANARY = "canary-41aa"
 
 def exchange(server: Server, target: bytes, *, method: bytes = b"GET", head: bytes = b"") -> httpx.Response:
     """A request with a target that no client library would send."""
+    return answer_to(
+        server, method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + b"\r\n"
+    )
+
+
+def answer_to(server: Server, sent: bytes) -> httpx.Response:
+    """What comes back for these bytes, until the server hangs up."""
     with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
-        connection.sendall(
-            method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + b"\r\n"
-        )
+        connection.sendall(sent)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     start, _, body = answer.partition(b"\r\n\r\n")
     status, *lines = start.decode("latin1").split("\r\n")
@@ -120,3 +125,30 @@ async def test_an_aggregate_of_no_is_as_good_as_none(stranger: httpx.AsyncClient
     )
 
     assert response.status_code == 200
+
+
+POST = b"POST /api/ingest HTTP/1.1\r\nHost: localhost\r\n"
+NO_HTTP = {
+    "a greeting of TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a method in two words": b"GE T / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a header without a colon": b"GET / HTTP/1.1\r\nHost: localhost\r\ncanary-41aa\r\n\r\n",
+    "a folded header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n c\r\n\r\n",
+    "NUL in a header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: b\0canary-41aa\r\n\r\n",
+    "two lengths": POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+    "a length that is none": POST + b"Content-Length: 0x4\r\n\r\nabcd",
+    # What could smuggle a request past a proxy.
+    "a length and chunks": POST
+    + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
+def test_what_is_no_http_is_answered_like_any_other_error_and_hung_up_on(server: Server, sent: bytes) -> None:
+    response = answer_to(server, sent)
+
+    assert_error(response, 400, "bad_request", never=[CANARY])
+    assert response.headers["Connection"] == "close"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+    assert int(response.headers["Content-Length"]) == len(response.content)

@@ -1,12 +1,20 @@
 """HTTP as uvicorn speaks it, with an end to what comes before a body, and with head and body of an answer sent together.
 
-Its parser would take headers for ever; and to write the two apart is two system calls and two packets for each run.
+Its parser would take headers for ever; and to write the two apart is two system calls and two packets for each run. What is no
+HTTP gets the answer that any other error gets, although no application ever hears of it.
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTooLarge
+
+from api.errors import refusal
+from api.reply import JSON
+from runtally.ids import uuid7
+from webapp.security import headers_for
 
 # Several times what proxies and browsers send.
 MAX_HEAD_BYTES = 128 * 1024
@@ -14,7 +22,6 @@ MAX_HEAD_BYTES = 128 * 1024
 HEAD_SECONDS = 60.0
 # More of a long answer is not held back, so that what waits for its reader is known.
 MAX_HELD_BYTES = 64 * 1024
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Joined:
@@ -70,7 +77,7 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             if self.cycle is None or self.cycle.response_complete:
-                self.transport.write(_TOO_LARGE)
+                self._refuse(RequestHeaderFieldsTooLarge())
             self.transport.close()
         elif self._head_timer is None:
             self._wait_for_head()
@@ -88,6 +95,26 @@ class Protocol(HttpToolsProtocol):
         if self._is_in_head:
             super().on_header(name, value)
         # What follows a body is nothing that anybody here reads.
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words; ours say what to do.
+        """Answer what is no HTTP, and hang up: nobody knows where a next request would begin."""
+        self._refuse(BadRequest())
+        self.transport.close()
+
+    def _refuse(self, error: HTTPException) -> None:
+        refused = refusal(error)
+        headers = {
+            **{name.decode(): value.decode("latin-1") for name, value in self.server_state.default_headers},
+            "Content-Type": JSON,
+            "Content-Length": str(len(refused.body)),
+            "Connection": "close",
+            "X-Request-Id": uuid7().hex,
+            **headers_for(is_secure=False),
+        }
+        lines = (f"{name.lower()}: {value}\r\n" for name, value in headers.items())
+        status = HTTPStatus(refused.status)
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\n{''.join(lines)}\r\n"
+        self.transport.write(head.encode("latin-1") + refused.body)
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
