@@ -33,5 +33,6 @@ class Form:
 
 
 async def sent_form(id_: str = "") -> Form:
+    """Without NUL, which no text has and Postgres does not keep."""
     sent = await request.form
-    return Form(id_, {name: tuple(sent.getlist(name)) for name in sent})
+    return Form(id_, {name: tuple(text.replace("\0", "") for text in sent.getlist(name)) for name in sent})

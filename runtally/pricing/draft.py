@@ -23,6 +23,8 @@ AMOUNTS = (
     "audio_output_per_million",
     "per_thousand_requests",
 )
+# Outside of these a time may be written to the database as infinity, and cannot be computed with.
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 MAX_AMOUNT = Decimal(10) ** 8
 MAX_PATTERN = 4000
 MAX_ALIASES = 200
@@ -102,11 +104,14 @@ def read_draft(sent: Mapping[str, str]) -> Draft:
 
 
 def read_time(text: str) -> datetime | None:
-    """A day or a time, in UTC where it says no other. Raises `ValueError`."""
+    """A day or a time since 1970, in UTC where it says no other. Raises `ValueError`."""
     if not text.strip():
         return None
     at = datetime.fromisoformat(text.strip())
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if not _FIRST <= at <= _LAST:
+        raise ValueError
+    return at
 
 
 class _Check:

@@ -32,8 +32,8 @@ _OFFER = """
          audio_input_per_million,
          audio_output_per_million,
          per_thousand_requests,
-         effective_from,
-         effective_to,
+         nullif(effective_from, '-infinity') AS effective_from,
+         nullif(effective_to, 'infinity') AS effective_to,
          estimated,
          source
     FROM price_entries

@@ -42,11 +42,7 @@ CHANGES = [name for name, (method, rule) in ROUTES.items() if method != "GET" an
 async def ask(browser: Browser, app: Quart, name: str, project_id: str) -> int:
     """The status of a request to this route, with nothing in its form."""
     method, rule = ROUTES[name]
-    values = {argument: _value(rule, argument) for argument in rule.arguments} | {"project_id": project_id}
-    if rule.endpoint == "runs.export_runs":
-        values["name"] = "csv"
-    adapter = app.url_map.bind("localhost")
-    path = adapter.build(rule.endpoint, {key: values[key] for key in rule.arguments}, method=method)
+    path = path_to(app, name, project_id)
     if "project_id" not in rule.arguments:
         # What names no project in its path is asked for this one.
         path = f"{path}?{urlencode({'project': project_id, 'a': f'{project_id}/any', 'b': f'{project_id}/other'})}"
@@ -56,6 +52,15 @@ async def ask(browser: Browser, app: Quart, name: str, project_id: str) -> int:
         # A page that moved says nothing by itself; the one that it leads to does.
         response = await browser.get(target)
     return int(response.status_code)
+
+
+def path_to(app: Quart, name: str, project_id: str) -> str:
+    method, rule = ROUTES[name]
+    values = {argument: _value(rule, argument) for argument in rule.arguments} | {"project_id": project_id}
+    if rule.endpoint == "runs.export_runs":
+        values["name"] = "csv"
+    adapter = app.url_map.bind("localhost")
+    return str(adapter.build(rule.endpoint, {key: values[key] for key in rule.arguments}, method=method))
 
 
 def _value(rule: Rule, argument: str) -> str:

@@ -188,9 +188,7 @@ def _scope(form: Form) -> Scope:
         except (ValueError, OverflowError):
             why = "Give a day such as 2026-12-01, in UTC, or nothing."
             raise InvalidPrice(why, details=(Detail(name, why),)) from None
-    project_id, provider, model = (
-        form.value(name).replace("\0", "").strip() or None for name in ("project", "provider", "model")
-    )
+    project_id, provider, model = (form.value(name).strip() or None for name in ("project", "provider", "model"))
     return Scope(project_id, provider, model, times["since"], times["until"])
 
 

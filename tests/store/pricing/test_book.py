@@ -103,6 +103,14 @@ async def test_an_outage_leaves_the_last_good_book(prices: LivePrices) -> None:
         assert _input_pico(away) == 3_000_000
 
 
+async def test_a_price_since_for_ever_is_one_without_a_start(own: Database, prices: LivePrices) -> None:
+    await _execute(own, "UPDATE price_entries SET effective_from = '-infinity', updated_at = now()")
+
+    await prices.refresh()
+
+    assert _input_pico(prices) == 3_000_000
+
+
 async def test_a_broken_pattern_leaves_the_other_prices_alone(own: Database, prices: LivePrices) -> None:
     await _add(own, model="bad", match=Match.REGEX, pattern="(", created_at=LONG_AGO)
 
