@@ -14,7 +14,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
-from webapp import assets, bodies, caching, hosts, security, sessions, tracing
+from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing
 from webapp.express.lane import ExpressLane
 
 
@@ -34,6 +34,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     app.before_request(hosts.refuse_foreign_names)
     app.before_request(security.refuse_foreign_forms)
     app.before_request(enforce_access)
+    app.before_request(form.refuse_large_forms)
     limits.register(app)
 
     api.register(app)

@@ -2,10 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from quart import request
 
-from runtally.errors import RuntallyError
+from api import serves
+from runtally.errors import BodyTooLarge, RuntallyError
+
+# All boxes of the longest list of prices, and more. A file is sent in parts, which have no such limit.
+MAX_FORM_BYTES = 256 * 1024
+MAX_FIELDS = 4000
+_FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "application/x-url-encoded"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +43,14 @@ async def sent_form(id_: str = "") -> Form:
     """Without NUL, which no text has and Postgres does not keep."""
     sent = await request.form
     return Form(id_, {name: tuple(text.replace("\0", "") for text in sent.getlist(name)) for name in sent})
+
+
+async def refuse_large_forms() -> None:
+    """Refuse forms that would keep everybody waiting while they are taken apart: anybody may send one. Raises `BodyTooLarge`."""
+    if request.mimetype not in _FORM_TYPES or serves(request.path):
+        return
+    if (request.content_length or 0) <= MAX_FORM_BYTES:
+        sent = cast(bytes, await request.get_data())
+        if len(sent) <= MAX_FORM_BYTES and sent.count(b"&") < MAX_FIELDS:
+            return
+    raise BodyTooLarge("This form is too large; send less at once.")

@@ -4,11 +4,15 @@ import re
 from pathlib import Path
 from urllib.parse import quote_plus
 
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
 from runtally.pricing.draft import FIELDS
 from tests.factories import make_run
 from tests.pages.test_roles import ROUTES, path_to
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
+from webapp.form import MAX_FIELDS, MAX_FORM_BYTES
 
 PAGES = Path(__file__).parents[2] / "webapp" / "pages"
 NAMES = sorted(
@@ -37,3 +41,17 @@ async def test_no_form_breaks_a_page(empty_database_url: str) -> None:
 
         for path in ("/", "/runs", "/projects/p", "/projects/p/settings", "/admin/prices", "/admin/prices/repricing"):
             assert (await client.get(path)).status_code == 200, path
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/join", "/theme"])
+async def test_no_form_keeps_others_waiting_by_its_size(stranger: Browser, path: str) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    fits = b"&".join(b"a%d=" % number for number in range(MAX_FIELDS))
+    too_many, too_long = fits + b"&theme=dark", b"next=" + b"%41" * (MAX_FORM_BYTES // 3)
+
+    taken = await stranger.post(path, data=fits, headers=headers)
+    refused = [await stranger.post(path, data=data, headers=headers) for data in (too_many, too_long)]
+
+    assert taken.status_code != 413
+    assert [response.status_code for response in refused] == [413, 413]
+    assert "This form is too large" in await refused[0].get_data(as_text=True)
