@@ -15,6 +15,7 @@ from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
 from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing
+from webapp.charts import specs
 from webapp.express.lane import ExpressLane
 
 
@@ -35,6 +36,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     app.before_request(security.refuse_foreign_forms)
     app.before_request(enforce_access)
     app.before_request(form.refuse_large_forms)
+    app.before_request(_prepare_charts)
     limits.register(app)
 
     api.register(app)
@@ -63,6 +65,11 @@ def _keep_services(app: Quart, settings: Settings) -> None:
         async with Services.opened(settings, database_url) as services:
             app.extensions[EXTENSION] = services
             yield
+
+
+async def _prepare_charts() -> None:
+    if not api.serves(request.path):
+        await specs.prepare()
 
 
 async def _respond_to_error(error: Exception) -> Response:
