@@ -37,7 +37,8 @@ demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 	@exec $(BIN)/runtally demo
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
+	@# Bytecode is kept, whatever the environment says: else each process compiles all tests and libraries anew.
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults

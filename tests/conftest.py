@@ -21,12 +21,11 @@ from runtally.db.embedded import database_url as embedded_url
 from runtally.db.migrate import upgrade
 from runtally.settings import Settings
 from tests.factories import insert_test_prices
-from tests.serving import Postgres, Server, running_server, settings_for
+from tests.serving import TEMPLATE, Postgres, Server, client_of, running_server, settings_for
 from webapp.app import create_app
 
 pytest_plugins = ["tests.browser_fixtures"]
 
-TEMPLATE = "template_of_the_tests"
 # Speed is measured in benchmarks, not in tests, which run on machines that do other things too.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -64,7 +63,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def database_url(postgres: Postgres) -> str:
     """The database that most tests share: each keeps to its own project."""
-    return postgres.create("shared", TEMPLATE)
+    return postgres.create_seeded("shared")
 
 
 @pytest.fixture
@@ -104,7 +103,7 @@ def server(database: Database, database_url: str) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def dev_server(postgres: Postgres) -> Iterator[Server]:
     """The service in dev mode, over a database of its own."""
-    with running_server(postgres.create("dev", TEMPLATE), SERVICE_DEV_MODE="1") as server:
+    with running_server(postgres.create_seeded("dev"), SERVICE_DEV_MODE="1") as server:
         yield server
 
 
@@ -112,14 +111,14 @@ def dev_server(postgres: Postgres) -> Iterator[Server]:
 async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
     """An SDK with the ingest key."""
     headers = {"Authorization": f"Bearer {server.ingest_key}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=30) as client:
+    async with client_of(server.url, headers) as client:
         yield client
 
 
 @pytest.fixture
 async def stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
     """Someone without any key."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with client_of(server.url) as client:
         yield client
 
 

@@ -1,13 +1,11 @@
 """Queues with runs in them, relays of this process, and the command line as processes of their own."""
 
-import asyncio
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import datetime, timedelta
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from runtally.db.database import Database
@@ -15,6 +13,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.reporting.push import Pusher
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
+from tests.commands import Finished, run_beside, started
 from tests.documents import NOW, SYNC_SECRET, make_stored_run
 from tests.serving import settings_for
 
@@ -80,25 +79,11 @@ def environment(database_url: str, **settings: str) -> dict[str, str]:
     }
 
 
-@contextmanager
-def process(database_url: str, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+def process(database_url: str, *arguments: str, **settings: str) -> AbstractContextManager[ForkServerProcess]:
     """The command line as a process; killed at the end if it still runs."""
-    runtally = Path(sys.executable).with_name("runtally")
-    with subprocess.Popen(  # noqa: S603  # Our own command.
-        [runtally, *arguments],
-        env=environment(database_url, **settings),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
+    return started(*arguments, environment=environment(database_url, **settings))
 
 
-async def command(database_url: str, *arguments: str, **settings: str) -> tuple[int, str]:
-    """The exit code and what was printed."""
-    with process(database_url, *arguments, **settings) as running:
-        printed, _ = await asyncio.to_thread(running.communicate, timeout=SECONDS)
-        return running.returncode, printed
+async def runtally(database_url: str, *arguments: str, **settings: str) -> Finished:
+    """A command to its end."""
+    return await run_beside(*arguments, environment=environment(database_url, **settings))

@@ -3,14 +3,14 @@
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import asyncpg
@@ -19,10 +19,17 @@ from sqlalchemy.engine import make_url
 
 from runtally.db.migrate import upgrade
 from runtally.db.schema import History
+from runtally.pricing.catalogue import seed_if_empty
 from runtally.settings import Settings
+from tests.commands import started
 
+TEMPLATE = "template_with_tables"
 INGEST_KEY = "ingest-key-of-the-tests"
 START_SECONDS = 60.0
+PATIENCE_SECONDS = 30.0
+POLL_SECONDS = 0.01
+# Reading the system's certificates takes longer than most requests, and nobody here speaks HTTPS.
+_tls = httpx.create_ssl_context()
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,18 @@ class Postgres:
         """A new database, a copy of the template, and its URL."""
         self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.named(name)
+
+    def create_seeded(self, name: str) -> str:
+        """A new database with the price catalogue, which a server would take two seconds to load into an empty one."""
+        return self.create(name, self._seeded)
+
+    @cached_property
+    def _seeded(self) -> str:
+        name = "template_with_prices"
+        url = self.create(name, TEMPLATE)
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(seed_if_empty, url).result()
+        return name
 
     def drop(self, name: str) -> None:
         self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
@@ -99,33 +118,32 @@ def running_server(
     What it logs goes to the file `log`, or to where the tests' own output goes.
     """
     port = free_port()
-    stderr = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if log else None
-    process = subprocess.Popen(  # noqa: S603  # Our own command.
-        [Path(sys.executable).with_name("runtally"), "serve", "--port", str(port), "--workers", str(workers)],
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ.get("HOME", "/"),
-            "DATABASE_URL": database_url,
-            "DATA_DIR": str(Path(tempfile.gettempdir()) / "runtally-no-data"),
-            "INGEST_API_KEY": INGEST_KEY,
-            "SECRET_KEY": "secret-key-of-the-tests",
-            "SVC_RATE_LIMIT_PER_MINUTE": "100000",
-            "WRONG_KEY_LIMIT_PER_MINUTE": "100000",
-            "LOG_LEVEL": "WARNING",
-            **environment,
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-    )
-    if stderr is not None:
-        os.close(stderr)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_live(url, process)
-        yield Server(url, INGEST_KEY, database_url)
-    finally:
-        process.terminate()
-        process.wait(START_SECONDS)
+    flags = ["--port", str(port), "--workers", str(workers)]
+    settings = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/"),
+        "DATABASE_URL": database_url,
+        "DATA_DIR": str(Path(tempfile.gettempdir()) / "runtally-no-data"),
+        "INGEST_API_KEY": INGEST_KEY,
+        "SECRET_KEY": "secret-key-of-the-tests",
+        "SVC_RATE_LIMIT_PER_MINUTE": "100000",
+        "WRONG_KEY_LIMIT_PER_MINUTE": "100000",
+        "LOG_LEVEL": "WARNING",
+        **environment,
+    }
+    with started("serve", *flags, environment=settings, stdout=Path(os.devnull), stderr=log) as process:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait_until_live(url, process)
+            yield Server(url, INGEST_KEY, database_url)
+        finally:
+            process.terminate()
+            process.join(START_SECONDS)
+
+
+def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """Somebody who asks what is below a URL."""
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_SECONDS, verify=_tls)
 
 
 def free_port() -> int:
@@ -134,11 +152,16 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_until_live(url: str, process: subprocess.Popen[bytes]) -> None:
+def is_live(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/api/health/live", timeout=1, verify=_tls).is_success
+    return False
+
+
+def wait_until_live(url: str, process: ForkServerProcess) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"the server ended with {process.returncode}"
-        with suppress(httpx.TransportError):
-            if httpx.get(f"{url}/api/health/live", timeout=1).is_success:
-                return
-    raise TimeoutError(url)
+    while not is_live(url):
+        assert process.is_alive(), f"the server ended with {process.exitcode}"
+        assert time.monotonic() < deadline, f"{url} does not answer"
+        # Who asks without a pause takes from the server what it starts with.
+        time.sleep(POLL_SECONDS)

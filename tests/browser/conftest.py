@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from runtally.clock import system_clock
-from tests.conftest import TEMPLATE
 from tests.factories import make_run
 from tests.serving import Postgres, Server, running_server
 
@@ -65,16 +64,16 @@ def story(dev_server: Server) -> Server:
 
 
 @pytest.fixture
-def empty_server(empty_database_url: str) -> Iterator[Server]:
+def empty_server(postgres: Postgres) -> Iterator[Server]:
     """A server that never got a run; the test may send the first."""
-    with running_server(empty_database_url, SERVICE_DEV_MODE="1") as server:
+    with running_server(postgres.create_seeded("empty"), SERVICE_DEV_MODE="1") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def never_used_server(postgres: Postgres) -> Iterator[Server]:
     """A server that never gets a run."""
-    with running_server(postgres.create("never_used", TEMPLATE), SERVICE_DEV_MODE="1") as server:
+    with running_server(postgres.create_seeded("never_used"), SERVICE_DEV_MODE="1") as server:
         yield server
 
 

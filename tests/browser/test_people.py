@@ -15,7 +15,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import post
 from tests.browser.test_accessibility import OPTIONS
 from tests.browser_fixtures import Complaints
-from tests.conftest import TEMPLATE
 from tests.factories import make_run
 from tests.serving import Postgres, Server, running_server
 
@@ -25,7 +24,7 @@ PASSWORD = "correct horse battery"
 @pytest.fixture(scope="module")
 def server(postgres: Postgres) -> Iterator[Server]:
     """The service as people find it: they must sign in."""
-    with running_server(postgres.create("people", TEMPLATE)) as server:
+    with running_server(postgres.create_seeded("people")) as server:
         yield server
 
 

@@ -18,7 +18,7 @@ from runtally.experiments.rule import Rule, Window
 from runtally.experiments.verdict import Thresholds
 from tests.assertions import assert_error
 from tests.factories import make_run
-from tests.serving import Server
+from tests.serving import Server, client_of
 
 SVG = "image/svg+xml"
 # As browsers send it for <img>, and for a page.
@@ -58,7 +58,7 @@ class Trial:
 @pytest.fixture
 async def reader(server: Server) -> AsyncIterator[httpx.AsyncClient]:
     """Whoever looks at a README: no key, and no opinion on the format."""
-    async with httpx.AsyncClient(base_url=f"{server.url}/api/badge/experiment/", headers={"Accept": "*/*"}) as client:
+    async with client_of(f"{server.url}/api/badge/experiment/", {"Accept": "*/*"}) as client:
         yield client
 
 

@@ -8,29 +8,15 @@ from pathlib import Path
 
 from runtally.client.demo.projects import PROJECTS
 from runtally.db.database import Database
+from tests.commands import Finished, run_beside
 from tests.serving import Server, free_port
 
+ENVIRONMENT = {"DATA_DIR": "/nonexistent"}
 IDS = [project.id for project in PROJECTS]
 
 
-async def start(server_url: str, key: str, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("runtally"),
-        "demo",
-        *arguments,
-        "--url",
-        server_url,
-        env={"DATA_DIR": "/nonexistent", "INGEST_API_KEY": key, "PATH": str(Path(sys.executable).parent)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-async def run_demo(server: Server, *arguments: str) -> str:
-    process = await start(server.url, server.ingest_key, *arguments)
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+async def demo(url: str, key: str, *arguments: str) -> Finished:
+    return await run_beside("demo", *arguments, "--url", url, environment={**ENVIRONMENT, "INGEST_API_KEY": key})
 
 
 async def stored(database: Database, prefix: str) -> dict[str, int]:
@@ -48,9 +34,9 @@ async def test_all_of_it_arrives_and_a_second_time_adds_only_what_has_happened_s
     server: Server, database: Database
 ) -> None:
     # A seed of its own: other tests may post the usual demo to the same projects.
-    first = await run_demo(server, "--days", "2", "--seed", "4711")
+    first = (await demo(server.url, server.ingest_key, "--days", "2", "--seed", "4711")).out
     after_first = await stored(database, "demo-4711-")
-    second = await run_demo(server, "--days", "2", "--seed", "4711")
+    second = (await demo(server.url, server.ingest_key, "--days", "2", "--seed", "4711")).out
 
     added = re.search(r"([\d,]+) runs added and 0 there already", first)
     assert added
@@ -66,7 +52,13 @@ async def test_all_of_it_arrives_and_a_second_time_adds_only_what_has_happened_s
 async def test_live_traffic_goes_on_until_it_is_stopped(server: Server, database: Database) -> None:
     before = await stored(database, "demo-live-")
 
-    process = await start(server.url, server.ingest_key, "--days", "1", "--seed", "4712", "--live")
+    process = await asyncio.create_subprocess_exec(
+        *(Path(sys.executable).with_name("runtally"), "demo", "--url", server.url),
+        *("--days", "1", "--seed", "4712", "--live"),
+        env={**ENVIRONMENT, "INGEST_API_KEY": server.ingest_key},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     assert process.stdout
     while b"Ctrl-C stops it" not in await process.stdout.readline():
         assert process.returncode is None
@@ -82,17 +74,15 @@ async def test_live_traffic_goes_on_until_it_is_stopped(server: Server, database
 
 
 async def test_without_a_server_it_says_how_to_start_one() -> None:
-    process = await start(f"http://127.0.0.1:{free_port()}", "some-key")
-    _, err = await process.communicate()
+    finished = await demo(f"http://127.0.0.1:{free_port()}", "some-key")
 
-    assert process.returncode == 1
-    assert b"make run" in err
-    assert b"some-key" not in err
+    assert finished.code == 1
+    assert "make run" in finished.err
+    assert "some-key" not in finished.err
 
 
 async def test_without_a_key_it_says_where_to_get_one() -> None:
-    process = await start(f"http://127.0.0.1:{free_port()}", "")
-    _, err = await process.communicate()
+    finished = await demo(f"http://127.0.0.1:{free_port()}", "")
 
-    assert process.returncode == 2
-    assert b"INGEST_API_KEY" in err
+    assert finished.code == 2
+    assert "INGEST_API_KEY" in finished.err

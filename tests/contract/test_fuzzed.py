@@ -19,7 +19,6 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.reporting.document import SIGNATURE_HEADER, sign
-from tests.conftest import TEMPLATE
 from tests.serving import INGEST_KEY, Postgres, Server, running_server, settings_for
 from webapp.app import create_app
 
@@ -61,7 +60,7 @@ schema = schemathesis.openapi.from_dict(
 @pytest.fixture(scope="module")
 def fuzzed_server(postgres: Postgres) -> Iterator[Server]:
     """The service over a database of its own: what is sent to it is of no use to any other test."""
-    url = postgres.create("fuzzed", TEMPLATE)
+    url = postgres.create_seeded("fuzzed")
     with running_server(url, SERVICE_SYNC_SIGN=SYNC_SECRET, RELAY="off") as server:
         yield server
 

@@ -1,10 +1,8 @@
 """`runtally import` against a real server: what it stores is what the file says, and no second time."""
 
-import asyncio
 import csv
 import gzip
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from runtally.db.database import Database
 from runtally.settings import CHECKOUT
+from tests.commands import Finished, run_beside
 from tests.serving import Server
 
 AIDER = CHECKOUT.parent / "shared" / "data" / "aider.csv.gz"
@@ -27,15 +26,6 @@ USAGE = "provider,model,prompt_tokens,prompt\nacme,acme-large,1,secret words\nac
 
 
 @dataclass(frozen=True)
-class Finished:
-    """How a command ended, and what it said."""
-
-    code: int | None
-    out: str
-    err: str
-
-
-@dataclass(frozen=True)
 class Sums:
     """What an import must not change."""
 
@@ -46,22 +36,8 @@ class Sums:
 
 
 async def runtally(server: Server, *arguments: str | Path, key: str | None = None) -> Finished:
-    environment = {
-        "DATA_DIR": "/nonexistent",
-        "INGEST_API_KEY": server.ingest_key if key is None else key,
-        "PATH": str(Path(sys.executable).parent),
-    }
-    process = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("runtally"),
-        *map(str, arguments),
-        "--url",
-        server.url,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    return Finished(process.returncode, out.decode(), err.decode())
+    environment = {"DATA_DIR": "/nonexistent", "INGEST_API_KEY": server.ingest_key if key is None else key}
+    return await run_beside(*map(str, arguments), "--url", server.url, environment=environment)
 
 
 async def stored_sums(database: Database, project_id: str) -> Sums:

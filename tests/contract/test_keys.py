@@ -1,12 +1,8 @@
 """Keys, sentence by sentence: issued on the command line, shown once, scoped, expiring, rotated, revoked."""
 
 import hmac
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +16,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.assertions import assert_error
+from tests.commands import run
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
@@ -32,18 +29,12 @@ CommandLine = Callable[..., str]
 def runtally(database_url: str, database: Database) -> CommandLine:
     """The command line as a process of its own; answers what it printed."""
 
-    def run(*arguments: str) -> str:
-        result = subprocess.run(  # noqa: S603  # Our own command.
-            [Path(sys.executable).with_name("runtally"), *arguments],
-            env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "DATABASE_URL": database_url},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-        return result.stdout.strip()
+    def printed(*arguments: str) -> str:
+        finished = run(*arguments, environment={"DATABASE_URL": database_url})
+        assert finished.code == 0, finished.err
+        return finished.out.strip()
 
-    return run
+    return printed
 
 
 @pytest.fixture

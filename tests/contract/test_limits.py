@@ -18,7 +18,7 @@ from runtally.settings import Settings
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.limits import running_redis
-from tests.serving import INGEST_KEY, Server, free_port, running_server, settings_for
+from tests.serving import INGEST_KEY, Server, client_of, free_port, running_server, settings_for
 from webapp.app import create_app
 
 # So small that no slot becomes free while a test on a busy machine uses them up.
@@ -42,7 +42,7 @@ def limited_server(database: Database, database_url: str) -> Iterator[Server]:
 @pytest.fixture
 async def limited(limited_server: Server) -> AsyncIterator[httpx.AsyncClient]:
     """One connection, and so one of the workers."""
-    async with httpx.AsyncClient(base_url=limited_server.url, timeout=30) as client:
+    async with client_of(limited_server.url) as client:
         yield client
 
 
@@ -61,7 +61,7 @@ async def post_from_many(server: Server, number: int, headers: dict[str, str], p
     """At the same time, each over a connection of its own, so that both workers get some."""
 
     async def one() -> httpx.Response:
-        async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=30) as client:
+        async with client_of(server.url, headers) as client:
             return await client.post("/api/ingest", json=make_run(projectId=project_id))
 
     return await asyncio.gather(*(one() for _ in range(number)))

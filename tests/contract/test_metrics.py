@@ -16,7 +16,8 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from tests.assertions import assert_error
 from tests.factories import make_run
-from tests.serving import Server, running_server
+from tests.serving import INGEST_KEY, Server, client_of, settings_for
+from webapp.app import create_app
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -217,19 +218,16 @@ async def test_an_admin_key_reads_any_project(client: httpx.AsyncClient, project
 
 
 async def test_aggregate_adds_all_projects_up(empty_database_url: str) -> None:
-    async with Database(empty_database_url) as own:
-        async with own.session() as session:
-            key = issue(session, system_clock(), OPERATOR, project_id=None, scopes=[Scope.ADMIN]).secret
-        with running_server(empty_database_url) as server:
-            async with httpx.AsyncClient(base_url=server.url) as client:
-                for project in ("one", "two", "two"):
-                    await client.post(
-                        "/api/ingest",
-                        json=make_run(projectId=project, model="unheard-of", costUSD=0.1),
-                        headers=bearer(server.ingest_key),
-                    )
+    async with Database(empty_database_url) as own, own.session() as session:
+        key = issue(session, system_clock(), OPERATOR, project_id=None, scopes=[Scope.ADMIN]).secret
+    app = create_app(settings_for(empty_database_url))
+    transport = httpx.ASGITransport(app)
+    async with app.test_app(), httpx.AsyncClient(transport=transport, base_url="http://runtally") as client:
+        for project in ("one", "two", "two"):
+            run = make_run(projectId=project, model="unheard-of", costUSD=0.1)
+            await client.post("/api/ingest", json=run, headers=bearer(INGEST_KEY))
 
-                body = await read(client, key, aggregate="1")
+        body = await read(client, key, aggregate="1")
 
     assert body["costByModel"] == {"unheard-of": Decimal("0.3")}
     assert sum(point["runs"] for point in body["points"]) == 3
@@ -259,7 +257,7 @@ async def test_no_key_a_wrong_key_and_the_ingest_key_are_refused(
 
 
 async def test_in_dev_mode_everybody_is_admin_but_must_say_which_project(dev_server: Server) -> None:
-    async with httpx.AsyncClient(base_url=dev_server.url) as client:
+    async with client_of(dev_server.url) as client:
         unsaid = await client.get("/api/metrics")
         project = await client.get("/api/metrics", params={"projectId": "any"})
         everything = await client.get("/api/metrics", params={"aggregate": "true"})

@@ -14,7 +14,7 @@ from runtally.db.database import Database
 from runtally.reporting.document import SIGNATURE_HEADER, sign
 from tests.assertions import assert_error
 from tests.documents import SYNC_PATH, SYNC_SECRET, make_document, push
-from tests.serving import Server, running_server, settings_for
+from tests.serving import Server, client_of, running_server, settings_for
 from webapp.app import create_app
 
 OLD_SECRET = "old-secret-of-the-tests"
@@ -32,7 +32,7 @@ def receiving_server(database: Database, database_url: str) -> Iterator[Server]:
 
 @pytest.fixture
 async def relay(receiving_server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=receiving_server.url, timeout=30) as client:
+    async with client_of(receiving_server.url) as client:
         yield client
 
 

@@ -1,14 +1,14 @@
 """The relay as a process, alone and within the service, and the commands around it."""
 
 import asyncio
-import os
-import signal
 import threading
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import pytest
 
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
@@ -17,11 +17,20 @@ from runtally.reporting.read import RelayStatus
 from runtally.reporting.relay import BATCH, LEASE
 from runtally.reporting.verify import Verifier
 from tests.assertions import assert_error
+from tests.commands import Finished
 from tests.documents import NOW, SYNC_SECRET, make_document, make_stored_run, push
 from tests.factories import make_run
 from tests.receiver import Receiver, Reply, refuse
-from tests.relays import SECONDS, SteppedClock, command, drain, park, process, relay_to, status, store
-from tests.serving import Postgres, free_port, running_server
+from tests.relays import SECONDS, SteppedClock, drain, park, process, relay_to, runtally, status, store
+from tests.serving import Postgres, client_of, free_port, running_server
+
+
+@pytest.fixture
+def empty_database_url(postgres: Postgres) -> Iterator[str]:
+    """No runs, but prices: services would load them first."""
+    name = f"relayed_{uuid.uuid4().hex}"
+    yield postgres.create_seeded(name)
+    postgres.drop(name)
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -44,7 +53,7 @@ async def test_a_relay_that_is_killed_loses_nothing(own: Database, empty_databas
     receiver.reply = hang_midway
     with process(empty_database_url, "relay", SERVICE_SYNC_URL=receiver.url) as killed:
         assert await asyncio.to_thread(midway.wait, SECONDS)
-        os.kill(killed.pid, signal.SIGKILL)
+        killed.kill()
     receiver.reply = refuse(200)
 
     after_the_lease = SteppedClock()
@@ -70,7 +79,8 @@ async def test_a_relay_that_is_asked_to_end_leaves_nothing_claimed(
     with process(empty_database_url, "relay", SERVICE_SYNC_URL=receiver.url) as ended:
         assert await asyncio.to_thread(begun.wait, SECONDS)
         ended.terminate()
-        code = await asyncio.to_thread(ended.wait, SECONDS)
+        await asyncio.to_thread(ended.join, SECONDS)
+        code = ended.exitcode
     now = SteppedClock()
     now.now = datetime.now(UTC)
     async with relay_to(receiver.url, own, now) as relay:
@@ -84,10 +94,10 @@ async def test_two_relay_processes_push_every_run(own: Database, empty_database_
     ids = await store(own, 4 * BATCH)
 
     results = await asyncio.gather(
-        *(command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url) for _ in range(2))
+        *(runtally(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url) for _ in range(2))
     )
 
-    assert [code for code, _ in results] == [0, 0]
+    assert [each.code for each in results] == [0, 0]
     assert set(receiver.runs) == set(ids)
     assert await status(own) == RelayStatus(0, 0, None)
 
@@ -97,14 +107,14 @@ async def test_once_pushes_what_is_due_and_says_how_it_went(
 ) -> None:
     await store(own, 3)
 
-    first = await command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url)
+    first = await runtally(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url)
     await store(own, 5)
     receiver.reply = refuse(500)
-    second = await command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url)
+    second = await runtally(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=receiver.url)
 
-    assert first == (0, "3 runs pushed; 0 wait, 0 are parked.\n")
-    assert second[0] == 1
-    assert second[1].startswith("0 runs pushed; 2 wait, 0 are parked.\nError: 2 pushes failed")
+    assert first == Finished(0, "3 runs pushed; 0 wait, 0 are parked.\n", "")
+    assert (second.code, second.out) == (1, "0 runs pushed; 2 wait, 0 are parked.\n")
+    assert second.err.startswith("Error: 2 pushes failed")
 
 
 async def test_parked_runs_are_listed_and_retried_by_command(
@@ -116,21 +126,21 @@ async def test_parked_runs_are_listed_and_retried_by_command(
     async with relay_to(receiver.url, own, clock) as relay:
         await park(relay, clock)
 
-    code, listed = await command(empty_database_url, "relay", "--list-parked")
-    result = await command(empty_database_url, "relay", "--retry-parked")
+    listed = await runtally(empty_database_url, "relay", "--list-parked")
+    retried = await runtally(empty_database_url, "relay", "--retry-parked")
 
-    assert code == 0
-    assert listed.count("HTTP 500") == 2
-    assert listed.endswith("2 runs are parked.\n")
-    assert result == (0, "2 parked runs are queued again.\n")
+    assert listed.code == 0
+    assert listed.out.count("HTTP 500") == 2
+    assert listed.out.endswith("2 runs are parked.\n")
+    assert retried == Finished(0, "2 parked runs are queued again.\n", "")
     assert (await status(own)).waiting == 2
 
 
 async def test_a_relay_without_a_secret_says_so(empty_database_url: str) -> None:
-    code, printed = await command(empty_database_url, "relay", SERVICE_SYNC_SIGN="")
+    refused = await runtally(empty_database_url, "relay", SERVICE_SYNC_SIGN="")
 
-    assert code == 1
-    assert "SERVICE_SYNC_SIGN" in printed
+    assert refused.code == 1
+    assert "SERVICE_SYNC_SIGN" in refused.err
 
 
 async def test_verify_exits_with_1_until_the_tables_are_equal(
@@ -139,26 +149,27 @@ async def test_verify_exits_with_1_until_the_tables_are_equal(
     async with own.connection() as connection:
         await insert_runs(connection, [make_stored_run("p", "lost")], queued=False)
 
-    different = await command(empty_database_url, "reporting", "verify")
-    repaired = await command(empty_database_url, "reporting", "verify", "--repair")
-    waiting = await command(empty_database_url, "reporting", "verify", "--ignore-waiting")
+    different = await runtally(empty_database_url, "reporting", "verify")
+    repaired = await runtally(empty_database_url, "reporting", "verify", "--repair")
+    waiting = await runtally(empty_database_url, "reporting", "verify", "--ignore-waiting")
     with running_server(empty_database_url, SERVICE_SYNC_SIGN=SYNC_SECRET, RELAY="off") as server:
-        await command(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=server.url)
-    equal = await command(empty_database_url, "reporting", "verify")
+        await runtally(empty_database_url, "relay", "--once", SERVICE_SYNC_URL=server.url)
+    equal = await runtally(empty_database_url, "reporting", "verify")
 
-    assert different[0] == 1
-    assert "p 2026-11-20: 1 live runs for 0 USD, 0 reported for 0 USD\n  lost: missing, not queued\n" in different[1]
-    assert repaired[0] == 1
-    assert "1 runs were queued for the relay." in repaired[1]
-    assert waiting[0] == 0
-    assert equal == (
+    assert different.code == 1
+    assert "p 2026-11-20: 1 live runs for 0 USD, 0 reported for 0 USD\n  lost: missing, not queued\n" in different.out
+    assert repaired.code == 1
+    assert "1 runs were queued for the relay." in repaired.out
+    assert waiting.code == 0
+    assert equal == Finished(
         0,
         "1 runs compared, on 1 days of 1 projects.\nThe reporting table has all of them, and they are equal.\n",
+        "",
     )
 
 
 async def ingest(url: str, key: str, count: int) -> None:
-    async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=SECONDS) as client:
+    async with client_of(url, {"Authorization": f"Bearer {key}"}) as client:
         body = {"projectId": "p", "runs": [make_run(metadata={"n": 0.1}) for _ in range(count)]}
         assert (await client.post("/api/ingest", json=body)).status_code == 200
 
@@ -195,18 +206,19 @@ async def test_the_reporting_table_may_live_in_another_database(
 
     async with own.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM reporting_runs") == 0
-    assert (await command(empty_database_url, "reporting", "verify", REPORTING_DATABASE_URL=elsewhere))[0] == 0
+    verified = await runtally(empty_database_url, "reporting", "verify", REPORTING_DATABASE_URL=elsewhere)
+    assert verified.code == 0
 
 
 async def test_migrate_prepares_both_databases(postgres: Postgres) -> None:
     main, elsewhere = postgres.create("migrated_main"), postgres.create("migrated_elsewhere")
 
-    first = await command(main, "migrate", REPORTING_DATABASE_URL=elsewhere)
-    second = await command(main, "migrate", REPORTING_DATABASE_URL=elsewhere)
+    first = await runtally(main, "migrate", REPORTING_DATABASE_URL=elsewhere)
+    second = await runtally(main, "migrate", REPORTING_DATABASE_URL=elsewhere)
 
-    assert (first[0], second[0]) == (0, 0)
-    assert first[1].startswith("Migrated to")
-    assert second[1].startswith("Nothing to do")
+    assert (first.code, second.code) == (0, 0)
+    assert first.out.startswith("Migrated to")
+    assert second.out.startswith("Nothing to do")
     async with Database(elsewhere) as database, database.connection() as connection:
         assert await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", REPORTING.version_table)
         assert await connection.fetchval("SELECT to_regclass('runs') IS NULL")
@@ -220,7 +232,7 @@ async def test_runs_are_taken_and_wait_while_the_reporting_database_is_away(
         empty_database_url, SERVICE_SYNC_SIGN=SYNC_SECRET, REPORTING_DATABASE_URL=away, RELAY="off"
     ) as server:
         await ingest(server.url, server.ingest_key, 3)
-        async with httpx.AsyncClient(base_url=server.url, timeout=SECONDS) as client:
+        async with client_of(server.url) as client:
             health = await client.get("/api/health")
             refused = await push(client, make_document("p"))
 

@@ -11,7 +11,6 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.conftest import TEMPLATE
 from tests.factories import make_run
 from tests.ops.processes import until
 from tests.serving import INGEST_KEY, Postgres, Server, running_server
@@ -59,7 +58,7 @@ def log(log_path: Path) -> Log:
 @pytest.fixture(scope="module")
 def logged(postgres: Postgres, log_path: Path) -> Iterator[Server]:
     """A service that logs everything it ever does, with secrets that must not be in it."""
-    url = postgres.create("logged", TEMPLATE)
+    url = postgres.create_seeded("logged")
     with running_server(
         url,
         log=log_path,

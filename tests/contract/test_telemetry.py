@@ -12,9 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from runtally import __version__
 from runtally.db.database import Database
 from tests.assertions import assert_error
-from tests.conftest import TEMPLATE
 from tests.factories import insert_test_prices, make_run
-from tests.serving import Postgres, Server, free_port, running_server, settings_for
+from tests.serving import Postgres, Server, client_of, free_port, running_server, settings_for
 from webapp.app import create_app
 
 TOKEN = "metrics-token-of-the-tests"
@@ -23,7 +22,7 @@ CANARY = "canary-5d1e"
 
 @pytest.fixture(scope="module")
 async def watched_url(postgres: Postgres) -> str:
-    url = postgres.create("watched", TEMPLATE)
+    url = postgres.create_seeded("watched")
     async with Database(url) as database:
         await insert_test_prices(database)
     return url
@@ -38,7 +37,7 @@ def watched(watched_url: str) -> Iterator[Server]:
 
 async def scrape(server: Server, token: str = TOKEN, **headers: str) -> dict[str, float]:
     """Each sample by its name and labels."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with client_of(server.url) as client:
         response = await client.get("/metrics", headers={"Authorization": f"Bearer {token}", **headers})
     assert response.status_code == 200, response.text
     return {
@@ -53,12 +52,12 @@ async def scrape(server: Server, token: str = TOKEN, **headers: str) -> dict[str
 
 async def ingest(server: Server, *runs: dict[str, Any]) -> httpx.Response:
     headers = {"Authorization": f"Bearer {server.ingest_key}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=30) as client:
+    async with client_of(server.url, headers) as client:
         return await client.post("/api/ingest", json={"projectId": "watched", "runs": runs})
 
 
 async def test_metrics_are_for_holders_of_the_token(watched: Server) -> None:
-    async with httpx.AsyncClient(base_url=watched.url) as stranger:
+    async with client_of(watched.url) as stranger:
         assert_error(await stranger.get("/metrics"), 401, "missing_key")
         wrong = await stranger.get("/metrics", headers={"Authorization": f"Bearer {CANARY}"})
         assert_error(wrong, 401, "invalid_key", never=[CANARY])
@@ -72,7 +71,7 @@ async def test_without_a_token_metrics_are_closed(stranger: httpx.AsyncClient) -
 
 
 async def test_in_dev_mode_metrics_need_no_token(dev_server: Server) -> None:
-    async with httpx.AsyncClient(base_url=dev_server.url) as stranger:
+    async with client_of(dev_server.url) as stranger:
         assert (await stranger.get("/metrics")).status_code == 200
 
 
@@ -95,7 +94,7 @@ async def test_runs_are_counted_by_what_became_of_them(watched: Server) -> None:
 
 
 async def test_requests_are_counted_by_the_pattern_of_their_route(watched: Server) -> None:
-    async with httpx.AsyncClient(base_url=watched.url) as stranger:
+    async with client_of(watched.url) as stranger:
         await stranger.get(f"/api/badge/experiment/{CANARY}?token={CANARY}")
         await stranger.get(f"/{CANARY}")
         await stranger.request(f"M-{CANARY}"[:20], "/api/health")
@@ -126,7 +125,7 @@ async def test_metrics_say_how_the_service_stands(watched: Server) -> None:
 
 
 async def test_openmetrics_is_spoken_to_who_asks_for_it(watched: Server) -> None:
-    async with httpx.AsyncClient(base_url=watched.url) as client:
+    async with client_of(watched.url) as client:
         headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/openmetrics-text; version=1.0.0"}
         response = await client.get("/metrics", headers=headers)
 
@@ -147,7 +146,7 @@ async def test_metrics_are_answered_while_the_database_is_away() -> None:
 
 async def test_several_workers_count_as_one(watched_url: str) -> None:
     with running_server(watched_url, workers=2, METRICS_TOKEN=TOKEN) as server:
-        async with httpx.AsyncClient(base_url=server.url, headers={"Connection": "close"}) as stranger:
+        async with client_of(server.url, {"Connection": "close"}) as stranger:
             await asyncio.gather(*(stranger.get("/api/health/live") for _ in range(40)))
         first, second = await asyncio.gather(scrape(server), scrape(server))
 

@@ -21,6 +21,7 @@ from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.ops.processes import answer_of, go_on, hang, server_pid
 from tests.ops.test_serve import serving
+from tests.serving import client_of
 
 KEY = "k"
 MIB = 1024 * 1024
@@ -57,7 +58,7 @@ class Busy:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:
         headers = {"Authorization": f"Bearer {KEY}"}
-        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30) as client:
+        async with client_of(self.url, headers) as client:
             yield client
 
     async def connected(self, stack: AsyncExitStack, sent: bytes) -> asyncio.StreamReader:

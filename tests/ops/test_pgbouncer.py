@@ -17,7 +17,7 @@ from runtally.reporting.verify import Verifier
 from runtally.rollups import upkeep
 from tests.factories import make_run
 from tests.poolers import running_pgbouncer
-from tests.serving import Postgres, Server, running_server
+from tests.serving import Postgres, Server, client_of, running_server
 
 PAGES = ("/", "/projects/p0", "/runs", "/experiments", "/admin/audit", "/admin/relay", "/admin/prices", "/admin/health")
 # Fewer than workers and requests want at once: each of them gets connections that the others have used.
@@ -58,7 +58,7 @@ async def test_ingest_metrics_pages_files_forms_and_jobs_share_few_connections(
     pooled: Server, postgres: Postgres
 ) -> None:
     headers = {"Authorization": f"Bearer {pooled.ingest_key}"}
-    async with httpx.AsyncClient(base_url=pooled.url, headers=headers, timeout=30) as client:
+    async with client_of(pooled.url, headers) as client:
         await posted(client, 0)
         wanted = chain.from_iterable(
             (

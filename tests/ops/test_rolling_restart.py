@@ -11,6 +11,7 @@ from runtally.settings import Settings
 from tests.factories import make_run
 from tests.ops.processes import answer_of, workers_of
 from tests.ops.test_serve import serving
+from tests.serving import client_of
 
 KEY = "k"
 CLIENTS = 4
@@ -27,7 +28,7 @@ class Client:
 
     async def post_until(self, done: asyncio.Event) -> None:
         headers = {"Authorization": f"Bearer {KEY}"}
-        async with httpx.AsyncClient(base_url=self._url, headers=headers, timeout=20) as client:
+        async with client_of(self._url, headers) as client:
             while not done.is_set():
                 run = make_run(projectId="rolling", runId=f"{self._number}-{len(self.statuses)}")
                 try:

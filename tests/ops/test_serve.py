@@ -6,14 +6,14 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
 from runtally.settings import Settings
 from tests.ops.processes import RUNTALLY, children_of, is_running, kill, run, server_pid, started, until
-from tests.serving import free_port
+from tests.serving import free_port, is_live
 
 
 @contextmanager
@@ -32,12 +32,6 @@ def serving(
             yield process, url
         finally:
             process.terminate()
-
-
-def is_live(url: str) -> bool:
-    with suppress(httpx.TransportError):
-        return httpx.get(f"{url}/api/health/live", timeout=1).is_success
-    return False
 
 
 def test_ctrl_c_ends_everything_in_order(settings: Settings) -> None:
