@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Frame, Page, ViewportSize, expect
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ARGUMENTS = [
@@ -21,10 +22,11 @@ ARGUMENTS = [
 ]
 # What never comes is waited for that long; a busy machine is slow, not wrong.
 PATIENCE_MS = 20_000
+VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 expect.set_options(timeout=PATIENCE_MS)
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
-  reportViolation(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
+  console.error(`violation: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
 """
 
 
@@ -34,6 +36,7 @@ class Complaints:
 
     seen: list[str] = field(default_factory=list)
     expected: tuple[str, ...] = ()
+    begun: bool = False
 
     def expect(self, *parts: str) -> None:
         self.expected += parts
@@ -41,9 +44,26 @@ class Complaints:
     def unexpected(self) -> list[str]:
         return [text for text in self.seen if not any(part in text for part in self.expected)]
 
-    def hear(self, message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
+    @contextmanager
+    def of(self, page: Page) -> Iterator[Page]:
+        """Hears of every error and every violation in this tab, from the first page on that is opened in it."""
+        page.once("framenavigated", self._begin)
+        page.on("console", self._hear)
+        page.on("pageerror", self._catch)
+        yield page
+        page.remove_listener("console", self._hear)
+        page.remove_listener("pageerror", self._catch)
+
+    def _begin(self, _frame: Frame) -> None:
+        self.begun = True
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if self.begun and message.type in {"error", "warning"}:
             self.seen.append(f"{message.type}: {message.text}")
+
+    def _catch(self, error: Error) -> None:
+        if self.begun:
+            self.seen.append(f"uncaught: {error}")
 
 
 @pytest.fixture(scope="session")
@@ -62,14 +82,35 @@ def complaints() -> Iterator[Complaints]:
     assert not complaints.unexpected()
 
 
+@pytest.fixture(scope="session")
+def tab(browser: Browser) -> Iterator[Page]:
+    """One for nearly all tests: what the pages share is fetched and compiled once."""
+    with browser.new_context(viewport=VIEWPORT) as context:
+        yield _open(context)
+
+
 @pytest.fixture
-def page(context: BrowserContext, complaints: Complaints) -> Iterator[Page]:
-    """A tab that tells of every error and every violation."""
+def page(tab: Page, complaints: Complaints) -> Iterator[Page]:
+    """The tab with nothing that the test before set. Its page stays: a blank one would cost a new process."""
+    with complaints.of(tab):
+        yield tab
+        tab.emulate_media(color_scheme="null", reduced_motion="null")
+    tab.unroute_all()
+    tab.context.clear_cookies()
+    tab.context.clear_permissions()
+    if tab.viewport_size != VIEWPORT:
+        tab.set_viewport_size(VIEWPORT)
+
+
+@pytest.fixture
+def first_visit(browser: Browser, complaints: Complaints) -> Iterator[Page]:
+    """A tab of a browser that has never been here, and keeps nothing."""
+    with browser.new_context() as context, complaints.of(_open(context)) as page:
+        yield page
+
+
+def _open(context: BrowserContext) -> Page:
     page = context.new_page()
-    page.expose_function("reportViolation", lambda text: complaints.seen.append(f"violation: {text}"))
     page.add_init_script(REPORT_VIOLATIONS)
-    page.on("console", complaints.hear)
-    page.on("pageerror", lambda error: complaints.seen.append(f"uncaught: {error}"))
     page.set_default_timeout(PATIENCE_MS)
-    yield page
-    page.close()
+    return page

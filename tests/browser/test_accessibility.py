@@ -1,14 +1,13 @@
 """Every page for everybody: axe finds nothing, nothing has to be scrolled sideways, everything can be hit."""
 
-from collections.abc import Iterator
 from typing import Literal
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.conftest import BASELINE, EXPERIMENT, LONG, PROJECT, drawn, path_of
-from tests.browser_fixtures import Complaints
+from tests.browser_fixtures import VIEWPORT, Complaints
 from tests.serving import Server
 from webapp.pages.run_views import Column
 
@@ -18,12 +17,10 @@ OPTIONS: dict[str, object] = {
 }
 PAGES = {
     "overview": "/",
-    "project": f"/projects/{PROJECT}",
-    "errors": f"/projects/{PROJECT}?metric=errors&range=30d",
-    "long": path_of(LONG),
-    "narrowed": f"/projects/{PROJECT}?model=gpt-large&status=success&range=30d",
+    "project": path_of(LONG),
+    "errors of a model": f"/projects/{PROJECT}?metric=errors&model=gpt-large&status=failed&range=30d",
     "time that cannot be shown": f"/projects/{PROJECT}?since=2026-11-02T00:00&until=2026-11-01T00:00",
-    "costs of a long name": f"{path_of(LONG)}/costs",
+    "costs": f"{path_of(LONG)}/costs",
     "what if": f"/projects/{PROJECT}/costs?provider=acme&model=acme-large",
     "overview narrowed": "/?model=gpt-large&sort=-name&q=browser",
     "breakdown": f"/breakdown?project={PROJECT}&sort=runs&names=grouped",
@@ -31,15 +28,16 @@ PAGES = {
     "experiment": f"/experiments/{PROJECT}/{EXPERIMENT}",
     "comparison": f"/experiments/compare?a={PROJECT}/{BASELINE}&b={PROJECT}/{EXPERIMENT}",
     "runs": "/runs",
-    "runs of a filter": f"/runs?project={PROJECT}&status=failed&metadataKey=feature&metadataValue=triage&range=30d",
-    "runs in all columns": "/runs?" + "&".join(f"column={column}" for column in Column),
+    "runs of a filter in all columns": (
+        f"/runs?project={PROJECT}&status=failed&metadataKey=feature&metadataValue=triage&range=30d"
+        + "".join(f"&column={column}" for column in Column)
+    ),
     "runs that cannot be sought": "/runs?minCost=much",
     "run": f"/projects/{PROJECT}/runs/run-0-3",
     "trace": f"{path_of(LONG)}/traces/trace-17",
     "sign in": "/sign-in",
-    "settings": f"/projects/{PROJECT}/settings",
-    "settings of a long name": f"{path_of(LONG)}/settings",
-    "prices": "/admin/prices?past=1",
+    "settings": f"{path_of(LONG)}/settings",
+    "prices": "/admin/prices?past=1&q=gpt-4o-mini",
     "price": "/admin/prices/1",
     "price form": "/admin/prices/1/follow",
     "unpriced models": "/admin/prices/unpriced",
@@ -55,16 +53,16 @@ PAGES = {
     "reference": "/docs",
     "not found": "/none-such",
 }
+NARROWEST: ViewportSize = {"width": 320, "height": 800}
 # What another theme and another width can change; all else is the same document.
 OF_LOOKS = OPTIONS | {
     "runOnly": {"type": "rule", "values": ["color-contrast", "scrollable-region-focusable", "target-size"]}
 }
-LOOKS: tuple[tuple[Literal["light", "dark"], int, dict[str, object]], ...] = (
-    ("light", 1440, OPTIONS),
-    ("dark", 390, OF_LOOKS),
+LOOKS: tuple[tuple[Literal["light", "dark"], ViewportSize, dict[str, object]], ...] = (
+    ("light", VIEWPORT, OPTIONS),
+    ("dark", NARROWEST, OF_LOOKS),
 )
 FIND = "options => axe.run(options).then((found) => found.violations)"
-NARROWEST = 320
 SMALLEST_TARGET = 32
 TOO_SMALL_TO_HIT = """least => [...document.querySelectorAll("a:not(.skip), button, summary, input")]
   .filter((target) => target.checkVisibility({ checkVisibilityCSS: true }))
@@ -76,24 +74,15 @@ TOO_SMALL_TO_HIT = """least => [...document.querySelectorAll("a:not(.skip), butt
 """
 
 
-@pytest.fixture(scope="module")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """One for all: what the pages share is fetched and compiled once."""
-    context = browser.new_context()
-    yield context
-    context.close()
-
-
 def _violations(page: Page) -> list[str]:
     """Light and wide, dark and narrow: colours do not depend on the width."""
-    page.emulate_media(reduced_motion="reduce")
     page.evaluate(AXE_SCRIPT)
     found = []
-    for scheme, width, options in LOOKS:
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 900})
+    for scheme, size, options in LOOKS:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.set_viewport_size(size)
         for violation in page.evaluate(FIND, options):
-            found += [f"{scheme} {width} {violation['id']}: {node['html']}" for node in violation["nodes"]]
+            found += [f"{scheme} {size['width']} {violation['id']}: {node['html']}" for node in violation["nodes"]]
     return found
 
 
@@ -108,8 +97,7 @@ def test_everybody_can_use_it(page: Page, story: Server, name: str, complaints: 
 
     assert _violations(page) == []
     assert page.evaluate(TOO_SMALL_TO_HIT, SMALLEST_TARGET) == []
-    page.set_viewport_size({"width": NARROWEST, "height": 800})
-    assert page.evaluate("() => document.documentElement.scrollWidth") == NARROWEST
+    assert page.evaluate("() => document.documentElement.scrollWidth") == NARROWEST["width"]
 
 
 def test_axe_finds_nothing_in_an_empty_install(page: Page, never_used_server: Server) -> None:

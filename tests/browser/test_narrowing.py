@@ -78,7 +78,8 @@ def test_a_time_of_ones_own_is_filled_in(project_page: Page) -> None:
     expect(project_page.get_by_role("heading", name="No runs in this range.")).to_be_visible()
 
 
-def test_live_mode_brings_new_runs_while_somebody_looks(page: Page, dev_server: Server, project_id: str) -> None:
+def test_live_mode_brings_new_runs_while_somebody_looks(first_visit: Page, dev_server: Server, project_id: str) -> None:
+    page = first_visit
     post(dev_server, project_id, make_run())
     # The page's own clock, so that nobody waits for it.
     page.clock.install()

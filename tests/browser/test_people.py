@@ -1,20 +1,18 @@
 """People and keys, as they walk: from a link to an account, to a key that works, to a colleague who sees one project."""
 
 import json
-import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import post
 from tests.browser.test_accessibility import OPTIONS
 from tests.browser_fixtures import Complaints
+from tests.commands import run
 from tests.factories import make_run
 from tests.serving import Postgres, Server, running_server
 
@@ -30,16 +28,10 @@ def server(postgres: Postgres) -> Iterator[Server]:
 
 def link_for(server: Server, email: str) -> str:
     """What `runtally users create` prints for a new admin."""
-    program = str(Path(sys.executable).with_name("runtally"))
-    environment = {"PATH": os.environ["PATH"], "DATABASE_URL": server.database_url}
-    printed = subprocess.run(  # noqa: S603  # Our own command.
-        [program, "users", "create", email, "--role", "admin", "--url", server.url],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    return printed.stdout.strip()
+    command = ("users", "create", email, "--role", "admin", "--url", server.url)
+    finished = run(*command, environment={"DATABASE_URL": server.database_url})
+    assert finished.code == 0, finished.err
+    return finished.out.strip()
 
 
 def join(page: Page, link: str, name: str) -> None:
@@ -80,7 +72,7 @@ def test_an_admin_makes_a_key_and_its_command_works_as_pasted(page: Page, server
 
 
 def test_a_colleague_comes_in_by_a_link_and_is_refused_what_is_not_theirs(
-    page: Page, browser: Browser, server: Server, project_id: str, complaints: Complaints
+    page: Page, first_visit: Page, server: Server, project_id: str, complaints: Complaints
 ) -> None:
     post(server, project_id, make_run())
     post(server, f"{project_id}-other", make_run())
@@ -92,15 +84,15 @@ def test_a_colleague_comes_in_by_a_link_and_is_refused_what_is_not_theirs(
     link = page.locator("#new-link-url").inner_text()
     assert_accessible(page)
 
-    with browser.new_context() as context:
-        colleague = context.new_page()
-        join(colleague, link, "Bob")
-        expect(colleague.get_by_role("heading", name="Your project")).to_be_visible()
-        expect(colleague.get_by_role("link", name="Admin")).to_have_count(0)
-        colleague.goto(f"{server.url}/projects/{project_id}")
-        expect(colleague.get_by_role("heading", name=project_id)).to_be_visible()
-        expect(colleague.get_by_role("link", name="Settings")).to_have_count(0)
-        colleague.goto(f"{server.url}/projects/{project_id}-other")
-        expect(colleague.get_by_role("heading", name="We can't find that page")).to_be_visible()
-        colleague.goto(f"{server.url}/admin/users")
-        expect(colleague.get_by_role("heading", name="You can't see this")).to_be_visible()
+    complaints.expect("403", "404")
+    colleague = first_visit
+    join(colleague, link, "Bob")
+    expect(colleague.get_by_role("heading", name="Your project")).to_be_visible()
+    expect(colleague.get_by_role("link", name="Admin")).to_have_count(0)
+    colleague.goto(f"{server.url}/projects/{project_id}")
+    expect(colleague.get_by_role("heading", name=project_id)).to_be_visible()
+    expect(colleague.get_by_role("link", name="Settings")).to_have_count(0)
+    colleague.goto(f"{server.url}/projects/{project_id}-other")
+    expect(colleague.get_by_role("heading", name="We can't find that page")).to_be_visible()
+    colleague.goto(f"{server.url}/admin/users")
+    expect(colleague.get_by_role("heading", name="You can't see this")).to_be_visible()

@@ -192,12 +192,12 @@ def test_without_javascript_links_and_tables_do(browser: Browser, story: Server)
     expect(page).to_have_url(re.compile(r"range=30d&metric=tokens"))
 
 
-def test_a_first_visit_costs_little(page: Page, story: Server) -> None:
+def test_a_first_visit_costs_little(first_visit: Page, story: Server) -> None:
     sizes: list[int] = []
-    page.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
+    first_visit.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
 
-    page.goto(f"{story.url}/projects/{PROJECT}")
-    drawn(page)
+    first_visit.goto(f"{story.url}/projects/{PROJECT}")
+    drawn(first_visit)
 
     assert sum(sizes) < 330_000, f"{sum(sizes)} bytes"
     assert httpx.get(f"{story.url}/projects/{PROJECT}").status_code == 200

@@ -221,7 +221,7 @@ async def test_aggregate_adds_all_projects_up(empty_database_url: str) -> None:
     async with Database(empty_database_url) as own, own.session() as session:
         key = issue(session, system_clock(), OPERATOR, project_id=None, scopes=[Scope.ADMIN]).secret
     app = create_app(settings_for(empty_database_url))
-    transport = httpx.ASGITransport(app)
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # Quart is more exact about what it is told.
     async with app.test_app(), httpx.AsyncClient(transport=transport, base_url="http://runtally") as client:
         for project in ("one", "two", "two"):
             run = make_run(projectId=project, model="unheard-of", costUSD=0.1)
