@@ -4,6 +4,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from runtally.access.keys import issue
+from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.price import Match, PriceEntry, PriceSource
 
@@ -60,3 +64,9 @@ async def insert_test_prices(database: Database) -> None:
             make_price(model="acme-old", effective_from=datetime(2026, 1, 1, tzinfo=UTC), input_per_million=Decimal(1))
         )
         session.add(make_price(provider="openrouter", model="acme/routed", input_per_million=Decimal(2)))
+
+
+async def make_key(database: Database, project_id: str | None, *scopes: Scope, **options: Any) -> str:  # noqa: ANN401  # Those of `issue`.
+    """The secret of a new key."""
+    async with database.session() as session:
+        return issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=scopes, **options).secret

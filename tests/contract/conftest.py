@@ -1,11 +1,15 @@
-"""What tests of the relay share."""
+"""What tests of the relay share, and those of badges."""
 
+import uuid
 from collections.abc import AsyncIterator, Iterator
 
+import httpx
 import pytest
 
 from runtally.db.database import Database
 from tests.receiver import Receiver, running_receiver
+from tests.serving import Server, client_of
+from tests.trials import Trial
 
 
 @pytest.fixture
@@ -19,3 +23,15 @@ async def own(empty_database_url: str) -> AsyncIterator[Database]:
 def receiver() -> Iterator[Receiver]:
     with running_receiver() as receiver:
         yield receiver
+
+
+@pytest.fixture
+async def reader(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """Whoever looks at a README: no key, and no opinion on the format."""
+    async with client_of(f"{server.url}/api/badge/experiment/", {"Accept": "*/*"}) as client:
+        yield client
+
+
+@pytest.fixture
+def trial(client: httpx.AsyncClient, database: Database, project_id: str, reader: httpx.AsyncClient) -> Trial:
+    return Trial(client, database, project_id, f"experiment-{uuid.uuid4().hex[:12]}", reader)

@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 
 from runtally.settings import Settings
-from tests.ops.processes import RUNTALLY, children_of, is_running, kill, run, server_pid, started, until
+from tests import commands
+from tests.ops.processes import RUNTALLY, children_of, environment, is_running, kill, run, server_pid, started, until
 from tests.serving import free_port, is_live
 
 
@@ -104,19 +105,22 @@ def test_beside_it_the_line_that_it_prints_works_when_pasted_and_so_do_commands(
 
 def test_a_taken_port_is_said_before_anything_starts(data_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        refused = run([RUNTALLY, "serve", "--port", str(taken.getsockname()[1])], data_dir)
+        port = str(taken.getsockname()[1])
+        refused = commands.run("serve", "--port", port, environment=environment(data_dir))
 
-    assert refused.returncode == 1
-    assert "another program listens there" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert refused.code == 1
+    assert "another program listens there" in refused.err
+    assert "Traceback" not in refused.err
     assert not list(data_dir.iterdir())
 
 
 def test_dev_mode_is_refused_where_others_can_reach_it(data_dir: Path) -> None:
-    refused = run([RUNTALLY, "serve", "--host", "0.0.0.0"], data_dir, SERVICE_DEV_MODE="1")  # noqa: S104  # Refused.
+    dev_mode = environment(data_dir, SERVICE_DEV_MODE="1")
 
-    assert refused.returncode == 1
-    assert "SERVICE_DEV_MODE_ALLOW_REMOTE=1" in refused.stderr
+    refused = commands.run("serve", "--host", "0.0.0.0", environment=dev_mode)  # noqa: S104  # Refused.
+
+    assert refused.code == 1
+    assert "SERVICE_DEV_MODE_ALLOW_REMOTE=1" in refused.err
 
 
 def test_without_a_database_it_serves_503_and_says_so(data_dir: Path) -> None:

@@ -1,11 +1,12 @@
 """The application without dev mode, and people who look at its pages."""
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
@@ -76,9 +77,16 @@ def signed_in(closed_app: Quart, database: Database) -> SignIn:
     return browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """A good hash takes its time, and no page depends on that; `tests/store/access` makes good ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        yield
+
+
+@pytest.fixture(scope="module")
 async def password_hash() -> str:
-    """Made once: a good hash takes its time."""
     return await passwords.hashed(PASSWORD)
 
 

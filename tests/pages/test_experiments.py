@@ -10,20 +10,12 @@ from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.scopes import Scope
 from tests.factories import make_run
-from tests.pages.conftest import Post, SignIn, ago
+from tests.pages.conftest import Post, SignIn
+from tests.pages.experiments import runs_of
 from tests.pages.looking import Outline, html_of, part_of, text_of
 from webapp.pages.experiments import key_of
 
 ODD = "a/../b ~1 [x](y)?#%&\"'<i>ü"
-
-
-def run_of(experiment_id: str, **fields: object) -> dict[str, object]:
-    """A run whose cost is as it is said, because its provider's are trusted."""
-    return make_run(**{"experimentId": experiment_id, "provider": "openrouter", "costUSD": 0.5} | fields)
-
-
-def runs_of(experiment_id: str, count: int = 1, **fields: object) -> list[dict[str, object]]:
-    return [run_of(experiment_id, **fields) for _ in range(count)]
 
 
 @pytest.fixture
@@ -198,41 +190,6 @@ async def test_a_badge_is_made_private_gets_another_token_and_is_made_public(
     for url, status in ((first, 404), (second, 200)):
         assert (await reader.get(url.removeprefix("http://localhost"))).status_code == status, url
     assert "token" not in await changed("public")
-
-
-async def test_two_experiments_stand_side_by_side(reader: Browser, post: Post, project_id: str) -> None:
-    await post(
-        *(run_of("old", costUSD=0.02 + 0.001 * (number % 5), latencyMs=900) for number in range(60)),
-        *(run_of("new", costUSD=0.01 + 0.001 * (number % 5), latencyMs=900) for number in range(60)),
-    )
-    url = f"/experiments/compare?a={key_of(project_id, 'old')}&b={key_of(project_id, 'new')}"
-
-    html = await html_of(reader, url)
-
-    text = text_of(html)
-    assert "The difference is real new costs 4" in text
-    assert "less per run than old." in text
-    assert "Error rate No difference is shown" in text
-    boxes = [box for box in Outline(html).all("div") if box.get("class") == "chart-plot"]
-    assert len(boxes) == 3
-    response = await reader.get(boxes[0]["data-chart-src"] or "")
-    assert len(json.loads(await response.get_data())["spec"]["datasets"]["rows"]) == 2
-
-
-async def test_a_comparison_is_over_the_range_that_is_chosen(reader: Browser, post: Post, project_id: str) -> None:
-    await post(*runs_of("old", 2), *runs_of("old", 3, timestamp=ago(days=3)), *runs_of("new"))
-    url = f"/experiments/compare?a={key_of(project_id, 'old')}&b={key_of(project_id, 'new')}"
-
-    assert "5 runs" in text_of(await html_of(reader, url))
-    assert "2 runs" in text_of(await html_of(reader, f"{url}&range=24h"))
-
-
-@pytest.mark.parametrize("query", ["", "?a=x&b=y", "?a=%00/x&b=a/b", "?range=1y"])
-async def test_without_two_experiments_it_asks_for_them(reader: Browser, query: str) -> None:
-    text = text_of(await html_of(reader, f"/experiments/compare{query}"))
-
-    assert "Choose two different experiments." in text
-    assert (await reader.get(f"/experiments/compare/error_rate.json{query}")).status_code == 404
 
 
 async def test_a_page_and_its_part_are_the_same(reader: Browser, post: Post, project_id: str, page: str) -> None:

@@ -4,71 +4,20 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
 from runtally.audit import OPERATOR
 from runtally.budgets import targets, webhook
-from runtally.budgets.courier import LEASE, MAX_ATTEMPTS, MAX_PAUSE, Courier
-from runtally.budgets.mail import Mailer
-from runtally.budgets.message import About
-from runtally.budgets.targets import Rules, Wanted
-from runtally.budgets.webhook import Webhooks
-from runtally.clock import system_clock
+from runtally.budgets.courier import LEASE, MAX_ATTEMPTS, MAX_PAUSE
 from runtally.db.database import Database
-from runtally.errors import InvalidAlertTarget, InvalidUser
-from runtally.models.alert import AlertDelivery, AlertTarget, TargetKind
-from runtally.models.project import Project
-from runtally.settings import Settings
-from tests.mailbox import CERTIFICATE, PASSWORD, USER, running_mailbox
+from runtally.models.alert import TargetKind
+from tests.mailbox import CERTIFICATE
 from tests.receiver import refuse, running_receiver
 from tests.relays import SteppedClock
-from tests.serving import settings_for
-
-ABOUT = About("p", "P & Co\nof names", "https://runtally.example/projects/p")
-RULES = Rules(has_mail=True, allow_private=True)
-
-
-@pytest.fixture
-async def project(own: Database) -> Database:
-    """The database, with a project in it."""
-    async with own.session() as session:
-        session.add(Project(id="p", name="P", created_at=system_clock()))
-    return own
-
-
-async def add(database: Database, clock: SteppedClock, kind: TargetKind, address: str) -> AlertTarget:
-    """A target with a test on its way to it."""
-    async with database.session() as session:
-        wanted = Wanted(kind, address, of_unusual_cost=True)
-        target = await targets.add(session, OPERATOR, "p", wanted, RULES, clock.now)
-        await session.flush()
-        await targets.send_test(session, OPERATOR, target, ABOUT, clock.now)
-    return target
-
-
-@asynccontextmanager
-async def courier(
-    database: Database, clock: SteppedClock, mailer: Mailer | None = None, *, allow_private: bool = True
-) -> AsyncIterator[Courier]:
-    async with Webhooks(allow_private=allow_private) as webhooks:
-        yield Courier(database, webhooks, mailer, clock)
-
-
-def mailer_of(settings: Settings) -> Mailer:
-    mailer = Mailer.of(settings)
-    assert mailer is not None
-    return mailer
-
-
-async def delivery(database: Database) -> AlertDelivery:
-    async with database.session() as session:
-        [(found, _, _)] = await targets.log_of(session, "p")
-    return found
+from tests.store.budgets.deliveries import ABOUT, add, courier, delivery
 
 
 async def test_a_webhook_is_signed_and_a_refused_one_comes_again_with_the_same_id_and_body(
@@ -225,96 +174,3 @@ async def test_a_target_is_tested_once_a_minute(project: Database, clock: Steppe
     clock.advance(timedelta(minutes=1))
     assert await test()
     assert not await test()
-
-
-async def test_mail_is_encrypted_signed_in_and_has_one_id_for_all_tries(
-    project: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_mailbox() as mailbox:
-        settings = settings_for(
-            "postgresql://h/d",
-            smtp_host="localhost",
-            smtp_port=mailbox.port,
-            smtp_from="runtally@example.com",
-            smtp_user=USER,
-            smtp_password=PASSWORD,
-        )
-        untrusted = await mailer_of(settings).send("ada@example.com", "id", "title", "text", clock.now)
-        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-        mailbox.refusal = "451 later"
-        await add(project, clock, TargetKind.EMAIL, "Ada@Example.com")
-        async with courier(project, clock, Mailer.of(settings)) as one:
-            await one.work()
-            assert (await delivery(project)).answer == "the mail server refused: 451"
-            mailbox.refusal = None
-            clock.advance(timedelta(seconds=30))
-            await one.work()
-        wrong = mailer_of(settings.model_copy(update={"smtp_user": "nobody"}))
-        refused = await wrong.send("ada@example.com", "id", "title", "text", clock.now)
-
-    [mail] = mailbox.mails
-    done = await delivery(project)
-    assert (mail["From"], mail["To"]) == ("runtally@example.com", "ada@example.com")
-    assert mail["Subject"] == "Test of the alerts of P & Co of names"
-    assert mail["Message-ID"] == f"<msg_{done.alert_id.hex}@example.com>"
-    assert "https://runtally.example/projects/p" in mail.get_content()
-    assert (done.answer, done.attempts) == ("taken by the mail server", 2)
-    assert refused.answer == "the mail server refused the sign-in: 535"
-    assert untrusted.answer == "no secure connection to the mail server"
-
-
-async def test_a_mail_server_that_is_away_or_not_set_is_said(project: Database, clock: SteppedClock) -> None:
-    settings = settings_for("postgresql://h/d", smtp_host="127.0.0.1", smtp_port=1, smtp_from="a@example.com")
-    assert (
-        await mailer_of(settings).send("b@example.com", "id", "t", "x", clock.now)
-    ).answer == "cannot reach the mail server"
-    assert Mailer.of(settings_for("postgresql://h/d", smtp_host="127.0.0.1")) is None
-
-    await add(project, clock, TargetKind.EMAIL, "ada@example.com")
-    async with courier(project, clock) as one:
-        await one.work()
-
-    assert str((await delivery(project)).answer).startswith("this server sends no mail")
-
-
-@pytest.mark.parametrize(
-    ("kind", "address", "rules"),
-    [
-        (TargetKind.WEBHOOK, "ftp://example.com", RULES),
-        (TargetKind.WEBHOOK, "http://127.0.0.1:1/", Rules(has_mail=True, allow_private=False)),
-        (TargetKind.WEBHOOK, "http://[::ffff:10.0.0.1]/", Rules(has_mail=True, allow_private=False)),
-        (TargetKind.EMAIL, "not an address", RULES),
-        (TargetKind.EMAIL, "ada@example.com\nBcc: b@example.com", RULES),
-        (TargetKind.EMAIL, "root,ada@example.com", RULES),
-        (TargetKind.EMAIL, "<ada@example.com>", RULES),
-        (TargetKind.EMAIL, "ada\0@example.com", RULES),
-        (TargetKind.EMAIL, "ada@example.com", Rules(has_mail=False, allow_private=False)),
-    ],
-)
-async def test_who_cannot_be_told_is_refused(
-    project: Database, clock: SteppedClock, kind: TargetKind, address: str, rules: Rules
-) -> None:
-    with pytest.raises((InvalidAlertTarget, InvalidUser)):
-        async with project.session() as session:
-            await targets.add(session, OPERATOR, "p", Wanted(kind, address, of_unusual_cost=True), rules, clock.now)
-
-
-async def test_the_audit_log_has_neither_secret_nor_path_of_a_webhook(project: Database, clock: SteppedClock) -> None:
-    target = await add(project, clock, TargetKind.WEBHOOK, "https://hooks.example/services/T0/secret-path")
-    with pytest.raises(InvalidAlertTarget):
-        await add(project, clock, TargetKind.WEBHOOK, target.address)
-    async with project.session() as session:
-        await targets.remove(session, OPERATOR, await targets.found(session, "p", target.id))
-
-    async with project.connection() as connection:
-        entries = [dict(row) for row in await connection.fetch("SELECT * FROM audit_entries ORDER BY id")]
-        left = await connection.fetchval("SELECT count(*) FROM alert_deliveries")
-    assert [entry["action"] for entry in entries] == [
-        "alert_target.added",
-        "alert_target.tested",
-        "alert_target.removed",
-    ]
-    assert {entry["target"] for entry in entries} == {"https://hooks.example"}
-    assert "secret-path" not in json.dumps(entries, default=str)
-    assert str(target.secret) not in json.dumps(entries, default=str)
-    assert left == 0

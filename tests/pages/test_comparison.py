@@ -1,0 +1,46 @@
+"""Two experiments side by side."""
+
+import json
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from tests.pages.conftest import Post, ago
+from tests.pages.experiments import run_of, runs_of
+from tests.pages.looking import Outline, html_of, text_of
+from webapp.pages.experiments import key_of
+
+
+async def test_two_experiments_stand_side_by_side(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        *(run_of("old", costUSD=0.02 + 0.001 * (number % 5), latencyMs=900) for number in range(60)),
+        *(run_of("new", costUSD=0.01 + 0.001 * (number % 5), latencyMs=900) for number in range(60)),
+    )
+    url = f"/experiments/compare?a={key_of(project_id, 'old')}&b={key_of(project_id, 'new')}"
+
+    html = await html_of(reader, url)
+
+    text = text_of(html)
+    assert "The difference is real new costs 4" in text
+    assert "less per run than old." in text
+    assert "Error rate No difference is shown" in text
+    boxes = [box for box in Outline(html).all("div") if box.get("class") == "chart-plot"]
+    assert len(boxes) == 3
+    response = await reader.get(boxes[0]["data-chart-src"] or "")
+    assert len(json.loads(await response.get_data())["spec"]["datasets"]["rows"]) == 2
+
+
+async def test_a_comparison_is_over_the_range_that_is_chosen(reader: Browser, post: Post, project_id: str) -> None:
+    await post(*runs_of("old", 2), *runs_of("old", 3, timestamp=ago(days=3)), *runs_of("new"))
+    url = f"/experiments/compare?a={key_of(project_id, 'old')}&b={key_of(project_id, 'new')}"
+
+    assert "5 runs" in text_of(await html_of(reader, url))
+    assert "2 runs" in text_of(await html_of(reader, f"{url}&range=24h"))
+
+
+@pytest.mark.parametrize("query", ["", "?a=x&b=y", "?a=%00/x&b=a/b", "?range=1y"])
+async def test_without_two_experiments_it_asks_for_them(reader: Browser, query: str) -> None:
+    text = text_of(await html_of(reader, f"/experiments/compare{query}"))
+
+    assert "Choose two different experiments." in text
+    assert (await reader.get(f"/experiments/compare/error_rate.json{query}")).status_code == 404
