@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from quart import Quart
 
+from runtally import log
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
@@ -39,6 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.parent and not item.nodeid.endswith(item.name):
             item._id = item.parent.id.child(item.name)  # noqa: SLF001  # pytest offers no other way.
     items.sort(key=lambda item: "tests/browser/" in item.nodeid)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unchanged_logs() -> Iterator[None]:
+    """Commands that run in this process leave its logs alone: a logger keeps what it found at its first use, for good."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "set_up", lambda *_: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from runtally.ingest.queries import insert_runs
 from tests.documents import make_stored_run
 from tests.factories import make_run
 from tests.replicas import Replica, running_replica
-from tests.serving import INGEST_KEY, Postgres, free_port, settings_for
+from tests.serving import INGEST_KEY, TEMPLATE, Postgres, free_port, settings_for
 from webapp.app import create_app
 
 READ_BY_OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%rollup_totals%' AND pid <> pg_backend_pid()"
@@ -20,7 +20,7 @@ IS_REPLICA = "SELECT pg_is_in_recovery()"
 
 @pytest.fixture(scope="module")
 def main_url(postgres: Postgres) -> str:
-    return postgres.create("replicated", "template_of_the_tests")
+    return postgres.create("replicated", TEMPLATE)
 
 
 @pytest.fixture(scope="module")
