@@ -36,8 +36,8 @@ run: $(VENV)/.synced ## Serve on http://127.0.0.1:8000, with a Postgres of its o
 demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 	@exec $(BIN)/runtally demo
 
+# Bytecode is kept, whatever the environment says: without it each process compiles all tests and libraries anew.
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	@# Bytecode is kept, whatever the environment says: else each process compiles all tests and libraries anew.
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,12 +35,16 @@ hypothesis.settings.load_profile("untimed")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order."""
+    """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order.
+
+    Of these the file with most tests is first: begun last, it would go on alone.
+    """
+    of_file = Counter(item.path for item in items)
     for item in items:
         # Schemathesis gives all operations one id, of which pytest-xdist would run a single test.
         if item.parent and not item.nodeid.endswith(item.name):
             item._id = item.parent.id.child(item.name)  # noqa: SLF001  # pytest offers no other way.
-    items.sort(key=lambda item: "tests/browser/" in item.nodeid)
+    items.sort(key=lambda item: 1 / of_file[item.path] if "tests/browser/" in item.nodeid else 0)
 
 
 @pytest.fixture(scope="session", autouse=True)
