@@ -19,7 +19,9 @@ from webapp.cli import COMMANDS, main
 SECONDS = 60.0
 
 _forked = multiprocessing.get_context("forkserver")
-_forked.set_forkserver_preload([*(module.partition(":")[0] for module in COMMANDS.values()), "webapp.cli.worker"])
+_forked.set_forkserver_preload(
+    [*(module.partition(":")[0] for module in COMMANDS.values()), "webapp.cli.worker", "webapp.charts.vega"]
+)
 
 
 @dataclass(frozen=True)
