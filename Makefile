@@ -38,7 +38,7 @@ demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 
 # Bytecode is kept, whatever the environment says: without it each process compiles all tests and libraries anew.
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 4 --dist loadfile --no-loadscope-reorder)
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from runtally.access.projects import erase
 from runtally.audit import ANYONE
+from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics.read import read_metrics
@@ -24,8 +25,8 @@ from runtally.pricing.cost import Cost
 from runtally.pricing.recost_queries import Recost, Walk, select_computed, update_costs
 from runtally.rollups import upkeep
 
-# Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
 TABLES = ("rollups", "rollup_totals", "latency_sketches", "latency_deltas")
+# Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
 NOW = datetime.now(UTC)
 
 moments = st.timedeltas(timedelta(days=-40), timedelta(hours=23)).map(lambda offset: NOW + offset)
@@ -56,8 +57,8 @@ async def own(empty_database_url: str) -> AsyncIterator[Database]:
 
 
 async def differences(database: Database) -> dict[str, str]:
-    """Where the rollups differ from the runs, by project."""
-    return {str(scope): str(found) async for scope, found in upkeep.verify(database, NOW) if found}
+    """Where the rollups differ from the runs, by project; what is erased is by the clock of the database."""
+    return {str(scope): str(found) async for scope, found in upkeep.verify(database, system_clock()) if found}
 
 
 async def insert(database: Database, sent: list[StoredRun]) -> None:
