@@ -107,6 +107,8 @@ class OpenIdProvider:
     def __init__(self, settings: OpenIdSettings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._settings = settings
         self._transport = transport
+        # Once, at the start: to read the system's certificates keeps everybody waiting for 35 ms.
+        self._certificates = httpx.create_ssl_context()
         self._lock = asyncio.Lock()
         self._metadata: tuple[_Metadata, float] | None = None
         self._keys: tuple[Mapping[str, Any], float] | None = None
@@ -210,7 +212,7 @@ class OpenIdProvider:
         return Person(claims.iss, claims.sub, email, (claims.name or "").strip() or email.partition("@")[0])
 
     def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, transport=self._transport)
+        return httpx.AsyncClient(timeout=TIMEOUT_SECONDS, transport=self._transport, verify=self._certificates)
 
     async def _discovered(self) -> _Metadata:
         """Raises `ProviderUnavailable`, also for a document that is another issuer's."""
