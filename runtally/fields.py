@@ -23,6 +23,8 @@ MAX_PROJECT_ID = 128
 MAX_PREVIEW = 160
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_LEVELS = 5
+# Before content is dropped; to decide on a key that nobody sent before takes some microseconds.
+MAX_METADATA_KEYS = 10_000
 
 EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(hours=24)
@@ -160,6 +162,11 @@ def nests_too_deep(metadata: Mapping[str, Any]) -> bool:
     return not is_flat(metadata) and _levels(metadata, MAX_METADATA_LEVELS + 1) > MAX_METADATA_LEVELS
 
 
+def has_too_many_keys(metadata: Mapping[str, Any]) -> bool:
+    """To be asked before the content rule, which decides on each of them."""
+    return (len(metadata) if is_flat(metadata) else _keys(metadata)) > MAX_METADATA_KEYS
+
+
 def is_flat(metadata: Mapping[str, Any]) -> bool:
     """Whether no value is an object, an array, or anything else that may hold others."""
     return _SCALARS.issuperset(map(type, metadata.values()))
@@ -183,6 +190,12 @@ def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any J
             if isinstance(item, dict | list):
                 deepest = max(deepest, _levels(item, limit - 1))
     return deepest + 1
+
+
+def _keys(value: Any) -> int:  # noqa: ANN401  # Metadata is any JSON value.
+    if isinstance(value, dict):
+        return len(value) + sum(map(_keys, value.values()))
+    return sum(map(_keys, value)) if isinstance(value, list) else 0
 
 
 def _holds_nul(value: Any) -> bool:  # noqa: ANN401  # Metadata is any JSON value.

@@ -13,7 +13,16 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from runtally.errors import Detail, InvalidPayload
-from runtally.fields import MAX_COUNT, MAX_METADATA_LEVELS, MAX_NAME, metadata_faults, nests_too_deep, read_number
+from runtally.fields import (
+    MAX_COUNT,
+    MAX_METADATA_KEYS,
+    MAX_METADATA_LEVELS,
+    MAX_NAME,
+    has_too_many_keys,
+    metadata_faults,
+    nests_too_deep,
+    read_number,
+)
 from runtally.ids import uuid7
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
@@ -135,6 +144,9 @@ def _metadata(
         return None, sent.trace_id or None, None
     if nests_too_deep(sent.metadata):
         check.fail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels")
+        return None, None, None
+    if has_too_many_keys(sent.metadata):
+        check.fail("metadata", f"must have at most {MAX_METADATA_KEYS:,} keys")
         return None, None, None
     scrubbed = rule.scrub(sent.metadata)
     if scrubbed.dropped:

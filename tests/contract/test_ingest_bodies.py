@@ -25,6 +25,21 @@ async def test_json_nested_without_end_is_refused(client: httpx.AsyncClient, pro
     assert_error(response, 400, "invalid_json")
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_metadata_with_too_many_keys_is_refused(
+    client: httpx.AsyncClient, project_id: str, *, is_nested: bool
+) -> None:
+    # Content, of which the size alone would not tell: it is dropped before that is looked at.
+    many = {f"prompt_{number}": "" for number in range(10_001)}
+
+    response = await client.post(
+        "/api/ingest", json=make_run(projectId=project_id, metadata={"spans": [many]} if is_nested else many)
+    )
+
+    assert_error(response, 422, "invalid_payload", paths=["metadata"])
+    assert "must have at most 10,000 keys" in response.text
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 async def test_another_content_type_is_refused(client: httpx.AsyncClient, content_type: str) -> None:
     response = await client.post("/api/ingest", content=b"{}", headers={"Content-Type": content_type})
