@@ -1,11 +1,18 @@
-"""What Runtally brings along may be passed on: each distribution that it needs to run has a licence that says so."""
+"""What Runtally brings along may be passed on: each distribution that it needs to run has a licence that says so.
 
+`UPDATE_LICENCES=1 make test ARGS=tests/structure/test_licences.py` lists those that are not in `docs/licences.md` yet.
+"""
+
+import os
 import re
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 import pytest
 
+from runtally.settings import CHECKOUT
+
+LIST = CHECKOUT / "docs" / "licences.md"
 PERMISSIVE = (
     "MIT",
     "BSD",
@@ -54,3 +61,18 @@ def test_it_may_be_passed_on(name: str, one: Distribution) -> None:
 
     assert any(word in licence for word in PERMISSIVE), f"{name}: {licence or 'no licence told'}"
     assert "GPL" not in licence
+
+
+@pytest.mark.parametrize(("name", "one"), [pytest.param(*pair, id=pair[0]) for pair in distributions()])
+def test_it_is_listed(name: str, one: Distribution) -> None:
+    """Other systems and versions of Python need others, so the list may have more."""
+    licence = KNOWN.get(name) or licence_of(one)
+    row = f"| [{name}](https://pypi.org/project/{name}/) | {next(word for word in PERMISSIVE if word in licence)} |"
+    text = LIST.read_text()
+    if os.environ.get("UPDATE_LICENCES") == "1" and row not in text:
+        head, _, rows = text.partition("|---|---|\n")
+        listed = sorted([*rows.splitlines(), row])
+        LIST.write_text(f"{head}|---|---|\n" + "".join(f"{line}\n" for line in listed))
+        return
+
+    assert row in text
