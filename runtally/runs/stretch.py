@@ -17,6 +17,8 @@ from runtally.runs.values import Presence
 
 # So many runs of a model are read and sorted as fast as a walk.
 FEW_RUNS = 2_000
+# However dense they are, a walk gets on.
+LEAST = timedelta(seconds=1)
 _COARSEST = GRAINS[-1].length
 
 
@@ -68,9 +70,17 @@ async def _end(  # noqa: PLR0913  # Each says something else about the walk.
     found = await rollup_queries.select_buckets(connection, grain.minutes, at, direction, only_failed=only_failed)
     met = 0
     for bucket, runs in found:
+        if at == _far_side(bucket, grain.length, direction):
+            # Been through to its end.
+            continue
+        if met + runs >= steps:
+            # Under load a bucket has hundreds of thousands: as much of its time as has so many of them, if they come evenly.
+            lasted = min(now - bucket, grain.length) if now > bucket else grain.length
+            part = max(lasted * (steps - met) / runs, LEAST)
+            if direction is Direction.OLDER:
+                return max(bucket, min(at, bucket + lasted) - part)
+            return min(bucket + grain.length, max(at, bucket) + part)
         met += runs
-        if met >= steps:
-            return _far_side(bucket, grain.length, direction)
     if len(found) == MAX_BUCKETS:
         return _far_side(found[-1][0], grain.length, direction)
     # Shorter buckets are not kept for ever: where they end, longer ones go on.
