@@ -168,20 +168,22 @@ async def test_the_callers_own_deadline_stays_its_own(database: Database) -> Non
             await connection.execute(SLEEP)
 
 
-async def test_a_snapshot_sees_one_moment_and_changes_nothing(database: Database, project_id: str) -> None:
+async def test_a_snapshot_sees_one_moment_and_changes_nothing(database_url: str, project_id: str) -> None:
     count = "SELECT count(*) FROM projects WHERE id = $1"
     insert = "INSERT INTO projects (id, name, created_at) VALUES ($1, $1, now())"
-    async with database.snapshot() as connection:
-        before = await connection.fetchval(count, project_id)
-        async with database.connection() as other:
-            await other.execute(insert, project_id)
+    # Of its own, whatever the tests before have done to the connections that all share.
+    async with Database(database_url) as database:
+        async with database.snapshot() as connection:
+            before = await connection.fetchval(count, project_id)
+            async with database.connection() as other:
+                await other.execute(insert, project_id)
 
-        assert await connection.fetchval(count, project_id) == before == 0
-        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
-            await connection.execute(insert, f"{project_id}-2")
+            assert await connection.fetchval(count, project_id) == before == 0
+            with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+                await connection.execute(insert, f"{project_id}-2")
 
-    async with database.snapshot() as connection:
-        assert await connection.fetchval(count, project_id) == 1
+        async with database.snapshot() as connection:
+            assert await connection.fetchval(count, project_id) == 1
 
 
 async def test_a_connection_is_given_back_without_a_word_to_the_server(database: Database) -> None:
