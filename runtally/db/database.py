@@ -94,6 +94,7 @@ class Database:
         self._dsn = Dsn.parse(database_url)
         self._options = self._dsn.options(statement_seconds)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._left_halfway: set[int] = set()
         self._engine: AsyncEngine = create_async_engine(
             self._dsn.url,
             pool_size=2,
@@ -127,6 +128,9 @@ class Database:
                         # A server that went away without a word leaves them all like that. None is tried again, so that not
                         # each of them costs somebody as long.
                         await pool.expire_connections()
+                        raise
+                    except BaseException:
+                        self._left_halfway.add(connection.get_server_pid())
                         raise
 
     @asynccontextmanager
@@ -179,13 +183,25 @@ class Database:
                 min_size=0,
                 max_size=POOL_SIZE,
                 init=_set_up,
-                reset=_keep_as_it_is,
+                reset=self._given_back,
                 **self._options,
             )
             CONNECTIONS_LIMIT.inc(POOL_SIZE)
         # Awaiting an initialised pool is free; concurrent first requests share one initialisation.
         await self._pool
         return self._pool
+
+    async def _given_back(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """No statement is needed to undo what was set: nothing of ours outlives its transaction.
+
+        The pool itself ends a transaction that was left open. Of another one it knows nothing: after something was raised
+        between preparing a statement and running it, as by a wrong argument, the server waits for the rest inside a
+        transaction. Any statement ends that.
+        """
+        pid = connection.get_server_pid()
+        if pid in self._left_halfway:
+            self._left_halfway.remove(pid)
+            await connection.execute("SELECT 1")
 
 
 @asynccontextmanager
@@ -196,13 +212,6 @@ async def reporting_database(url: str | None, live: Database) -> AsyncIterator[D
         return
     async with Database(url) as reporting:
         yield reporting
-
-
-async def _keep_as_it_is(_: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """A connection that is given back needs no statement to undo what was set: nothing of ours outlives its transaction.
-
-    The pool itself ends a transaction that was left open.
-    """
 
 
 async def _set_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

@@ -26,9 +26,9 @@ SLEEP = "SELECT pg_sleep(0.5)"
 Run = Callable[[Database, str], Awaitable[object]]
 
 
-async def by_connection(database: Database, sql: str) -> object:
+async def by_connection(database: Database, sql: str, *arguments: object) -> object:
     async with database.connection() as connection:
-        return await connection.execute(sql)
+        return await connection.execute(sql, *arguments)
 
 
 async def by_session(database: Database, sql: str) -> object:
@@ -134,8 +134,7 @@ async def test_sessions_that_are_all_taken_are_out_of_reach(database_url: str, m
 
 async def test_a_wrong_argument_is_a_bug(database: Database) -> None:
     with pytest.raises(asyncpg.DataError):
-        async with database.connection() as connection:
-            await connection.fetchval("SELECT $1::int", "not a number")
+        await by_connection(database, "SELECT $1::int", "not a number")
 
 
 async def test_two_statements_at_once_are_a_bug(database: Database) -> None:
@@ -168,22 +167,20 @@ async def test_the_callers_own_deadline_stays_its_own(database: Database) -> Non
             await connection.execute(SLEEP)
 
 
-async def test_a_snapshot_sees_one_moment_and_changes_nothing(database_url: str, project_id: str) -> None:
+async def test_a_snapshot_sees_one_moment_and_changes_nothing(database: Database, project_id: str) -> None:
     count = "SELECT count(*) FROM projects WHERE id = $1"
     insert = "INSERT INTO projects (id, name, created_at) VALUES ($1, $1, now())"
-    # Of its own, whatever the tests before have done to the connections that all share.
-    async with Database(database_url) as database:
-        async with database.snapshot() as connection:
-            before = await connection.fetchval(count, project_id)
-            async with database.connection() as other:
-                await other.execute(insert, project_id)
+    async with database.snapshot() as connection:
+        before = await connection.fetchval(count, project_id)
+        async with database.connection() as other:
+            await other.execute(insert, project_id)
 
-            assert await connection.fetchval(count, project_id) == before == 0
-            with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
-                await connection.execute(insert, f"{project_id}-2")
+        assert await connection.fetchval(count, project_id) == before == 0
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await connection.execute(insert, f"{project_id}-2")
 
-        async with database.snapshot() as connection:
-            assert await connection.fetchval(count, project_id) == 1
+    async with database.snapshot() as connection:
+        assert await connection.fetchval(count, project_id) == 1
 
 
 async def test_a_connection_is_given_back_without_a_word_to_the_server(database: Database) -> None:
@@ -191,6 +188,19 @@ async def test_a_connection_is_given_back_without_a_word_to_the_server(database:
         pid = await connection.fetchval("SELECT pg_backend_pid()")
 
     assert await last_words(database, pid) == ("SELECT pg_backend_pid()", "idle")
+
+
+async def test_a_statement_that_was_prepared_and_not_run_holds_nothing_afterwards(database: Database) -> None:
+    async with database.connection() as connection:
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
+
+    # The one that was given back last.
+    with pytest.raises(asyncpg.DataError):
+        await by_connection(database, "SELECT count(*) FROM projects WHERE archived_at > $1", "not a time")
+
+    assert await last_words(database, pid) == ("SELECT 1", "idle")
+    async with database.snapshot() as connection:
+        assert await connection.fetchval("SELECT pg_backend_pid()") == pid
 
 
 async def test_a_transaction_left_open_ends_when_its_connection_is_given_back(database: Database) -> None:
