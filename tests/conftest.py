@@ -40,10 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Of these the file with most tests is first: begun last, it would go on alone.
     """
     of_file = Counter(item.path for item in items)
-    for item in items:
-        # Schemathesis gives all operations one id, of which pytest-xdist would run a single test.
-        if item.parent and not item.nodeid.endswith(item.name):
-            item._id = item.parent.id.child(item.name)  # noqa: SLF001  # pytest offers no other way.
     items.sort(key=lambda item: 1 / of_file[item.path] if "tests/browser/" in item.nodeid else 0)
 
 

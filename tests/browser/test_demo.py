@@ -8,7 +8,7 @@ from tests.serving import Server
 
 
 def test_the_demo_is_loaded_and_drawn(page: Page, dev_server: Server) -> None:
-    loaded = run("demo", "--url", dev_server.url, "--key", dev_server.ingest_key, environment={})
+    loaded = run("demo", "--url", dev_server.url, "--key", dev_server.ingest_key, "--days", "7", environment={})
     assert loaded.code == 0, loaded.err
 
     page.goto(dev_server.url)

@@ -10,6 +10,7 @@ import schemathesis
 from hypothesis import strategies as st
 from schemathesis import AuthContext, Case, HookContext
 from schemathesis.config import SchemathesisConfig
+from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from api.openapi import document, routes_of
@@ -38,24 +39,6 @@ schemathesis.openapi.format(
     ),
 )
 
-schema = schemathesis.openapi.from_dict(
-    document(routes_of(create_app(SETTINGS)), SETTINGS),
-    config=SchemathesisConfig.from_dict(
-        {
-            "seed": 1,
-            "output": {"sanitization": {"enabled": False}},
-            "generation": {
-                "max-examples": 30,
-                "deterministic": True,
-                "database": "none",
-                "no-shrink": True,
-                "allow-x00": False,
-            },
-            "auth": {"openapi": {"ingestKey": {"bearer": INGEST_KEY}, "ingestKeyHeader": {"api_key": INGEST_KEY}}},
-        }
-    ),
-)
-
 
 @pytest.fixture(scope="module")
 def fuzzed_server(postgres: Postgres) -> Iterator[Server]:
@@ -77,7 +60,7 @@ class ProjectKey:
         case.headers["Authorization"] = f"Bearer {data}"
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 async def project_key(fuzzed_server: Server) -> None:
     async with Database(fuzzed_server.database_url) as database, database.session() as session:
         ProjectKey.secret = issue(
@@ -99,11 +82,6 @@ class Signature:
         case.headers[SIGNATURE_HEADER] = data
 
 
-schema.auth(ProjectKey).apply_to(path="/api/metrics")
-schema.auth(Signature, refresh_interval=None).apply_to(path="/api/internal/pg-sync")
-
-
-@schema.hook
 def map_body(context: HookContext, body: Any) -> Any:  # noqa: ANN401  # Any JSON value.
     """Whole numbers without a fraction, as nearly all clients write them: to a schema 72.0 is an integer, here it is not."""
     if isinstance(body, dict):
@@ -113,7 +91,39 @@ def map_body(context: HookContext, body: Any) -> Any:  # noqa: ANN401  # Any JSO
     return int(body) if isinstance(body, float) and body.is_integer() else body
 
 
-@schema.parametrize()
+@pytest.fixture(scope="module")
+def described(project_key: None) -> BaseSchema:
+    """What the service promises. A fixture, since cases are made with the tests, for seconds, and not each process has these."""
+    schema = schemathesis.openapi.from_dict(
+        document(routes_of(create_app(SETTINGS)), SETTINGS),
+        config=SchemathesisConfig.from_dict(
+            {
+                "seed": 1,
+                "output": {"sanitization": {"enabled": False}},
+                "generation": {
+                    "max-examples": 30,
+                    "deterministic": True,
+                    "database": "none",
+                    "no-shrink": True,
+                    "allow-x00": False,
+                },
+                "auth": {"openapi": {"ingestKey": {"bearer": INGEST_KEY}, "ingestKeyHeader": {"api_key": INGEST_KEY}}},
+            }
+        ),
+    )
+    schema.auth(ProjectKey).apply_to(path="/api/metrics")
+    schema.auth(Signature, refresh_interval=None).apply_to(path="/api/internal/pg-sync")
+    schema.hook(map_body)
+    return schema
+
+
+@pytest.fixture(autouse=True)
+def known_to_schemathesis(request: pytest.FixtureRequest) -> None:
+    """It asks for a test's id by a name that pytest has given up."""
+    request.node._nodeid = request.node.nodeid  # noqa: SLF001
+
+
+@schemathesis.pytest.from_fixture("described").parametrize()
 def test_the_service_does_what_its_document_says(case: Case[Any], fuzzed_server: Server) -> None:
     # A schema can't say that one parameter lets the body be partly wrong.
     skips_bad_runs = case.query.get("onError") == "skip"

@@ -34,9 +34,9 @@ def runs(month: list[Batch]) -> list[OutgoingRun]:
     return sorted((run for batch in month for run in batch.runs), key=occurred_at)
 
 
-@pytest.fixture(scope="module", params=[1, 2, 6])
+@pytest.fixture(scope="module", params=[1, 6])
 def any_month(request: pytest.FixtureRequest) -> list[Batch]:
-    """The month as it is on a Sunday, a Monday and a Friday: incidents keep to workdays, and weekends are thin."""
+    """The month as it is on a Sunday and a Friday: incidents keep to workdays, and weekends are thin."""
     days: int = request.param
     return history(NOW + timedelta(days=days), 30, 1)
 
@@ -76,11 +76,11 @@ def test_a_demo_later_that_day_adds_only_what_has_happened_since() -> None:
     assert earlier < later
 
 
-def test_a_demo_the_next_day_repeats_the_ids_of_the_days_before(month: list[Batch]) -> None:
-    tomorrow = ids(history(NOW + timedelta(days=1), 31, 1))
+def test_a_demo_the_next_day_repeats_the_ids_of_the_days_before() -> None:
+    today, tomorrow = ids(history(NOW, 7, 1)), ids(history(NOW + timedelta(days=1), 8, 1))
 
     # The story moves with the day, and a slower call may just have missed the earlier demo's end.
-    assert len(ids(month) - tomorrow) < 5
+    assert len(today - tomorrow) < 5
 
 
 def test_it_has_the_size_and_the_projects_that_it_promises(month: list[Batch], runs: list[OutgoingRun]) -> None:
