@@ -1,6 +1,7 @@
 """Who is told of a project's alerts, and what was sent, on its settings page."""
 
 import re
+import uuid
 
 from quart.typing import TestClientProtocol as Browser
 
@@ -66,3 +67,24 @@ async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
 
     assert sent.status_code == 303
     assert f"Test of the alerts of {project_id}" in text_of(await html_of(reader, url))
+
+
+async def test_who_is_told_of_one_project_cannot_be_reached_through_another(
+    invite: Invite, post: Post, reader: Browser, project_id: str
+) -> None:
+    other_id = f"{project_id}-of-others"
+    await post()
+    await post(to=other_id)
+    member, _ = await invite(Role.MEMBER, project_id)
+    others = f"/projects/{other_id}/settings"
+    await reader.post(f"{others}/alerts/webhook", form={"address": "https://example.com/others"})
+    [target_id] = TARGET.findall(await html_of(reader, others))
+
+    for action in ("test", "remove", f"{uuid.uuid4()}/retry"):
+        answers = [
+            (await member.post(f"/projects/{project}/settings/alerts/{target_id}/{action}")).status_code
+            for project in (project_id, other_id)
+        ]
+        assert answers == [404, 404], action
+
+    assert "https://example.com/others" in text_of(await html_of(reader, others))
