@@ -1,7 +1,7 @@
 """What is well with an installation, what is not, and what to do about it. Nothing is changed."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,8 +11,7 @@ from runtally.clock import Clock
 from runtally.db.database import Connection
 from runtally.db.queries import select_server
 from runtally.db.schema import is_current
-from runtally.pricing.match import Offer, PriceIndex
-from runtally.pricing.queries import select_offers
+from runtally.pricing.book import PriceBook, load_book
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import Settings
 
@@ -63,8 +62,8 @@ def examine_disk(data_dir: Path) -> Finding:
     return Finding("disk", state, f"{free / GIB:.1f} GiB free for {data_dir}{todo}")
 
 
-async def examine_database(connection: Connection, clock: Clock) -> list[Finding]:
-    """Raises `StoreUnavailable` when the database goes away meanwhile."""
+async def examine_database(connection: Connection, clock: Clock, book: PriceBook | None = None) -> list[Finding]:
+    """With the price book that a process has already. Raises `StoreUnavailable` when the database goes away meanwhile."""
     before = clock()
     server = await select_server(connection)
     after = clock()
@@ -76,7 +75,7 @@ async def examine_database(connection: Connection, clock: Clock) -> list[Finding
             Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
         ]
     findings.append(Finding("migrations", State.OK, "tables are those of this version"))
-    return [*findings, _prices(await select_offers(connection)), _relay(await relay_status(connection), after)]
+    return [*findings, _prices(book or await load_book(connection)), _relay(await relay_status(connection), after)]
 
 
 def _secret(name: str, *, is_set: bool, without: str) -> Finding:
@@ -99,16 +98,16 @@ def _clock(ahead: timedelta) -> Finding:
     return Finding("clock", State.OK, f"the database's clock is {seconds:+.3f} s from ours")
 
 
-def _prices(offers: Sequence[Offer]) -> Finding:
-    if not offers:
+def _prices(book: PriceBook) -> Finding:
+    if not book.entries:
         return Finding("prices", State.WARN, "there are none, so costs are unknown; run `runtally prices sync`")
-    if invalid := PriceIndex(offers).invalid:
+    if invalid := book.invalid:
         numbers = ", ".join(map(str, invalid[:SHOWN])) + (" and more" if len(invalid) > SHOWN else "")
         todo = "run `runtally prices sync`, and correct those that are left: their form says how"
         return Finding(
             "prices", State.WARN, f"patterns that cannot be used price nothing, of the entries {numbers}; {todo}"
         )
-    return Finding("prices", State.OK, f"{len(offers):,} price entries")
+    return Finding("prices", State.OK, f"{book.entries:,} price entries")
 
 
 def _relay(status: RelayStatus, now: datetime) -> Finding:

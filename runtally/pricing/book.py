@@ -25,6 +25,8 @@ class PriceBook:
 
     def __init__(self, offers: Iterable[Offer] = (), version: str = "", discounts: Iterable[Discount] = ()) -> None:
         self.version = version
+        offers = tuple(offers)
+        self.entries = len(offers)
         index = PriceIndex(offers)
         self.invalid = index.invalid
         self._index = index

@@ -23,8 +23,8 @@ from runtally.runs.trace import Trace, trace_of
 from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk
 
 PAGE_RUNS = 50
-# About as many as are read in 30 ms, and counted in 15.
-WALK_STEPS = 20_000
+# About as many as are read in 15 ms, and counted in as many.
+WALK_STEPS = 10_000
 COUNT_STEPS = 10_000
 # Runs that are not side by side in the table are each on a page of their own.
 SCATTERED_STEPS = 5_000

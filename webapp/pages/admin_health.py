@@ -46,7 +46,8 @@ async def health() -> ResponseReturnValue:
     """What `runtally doctor` would say of this server."""
     settings = services().settings
     async with services().database.connection() as connection:
-        findings = [*examine_settings(settings), *await examine_database(connection, services().clock)]
+        found = await examine_database(connection, services().clock, services().prices.book)
+    findings = [*examine_settings(settings), *found]
     if settings.data_dir.is_dir():
         findings.append(examine_disk(settings.data_dir))
     by_state = sorted(findings, key=lambda finding: ORDER.index(finding.state))
