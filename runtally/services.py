@@ -33,6 +33,7 @@ from runtally.jobs.registry import (
     watch_job,
 )
 from runtally.limits.limiter import Limiter
+from runtally.metrics.project_sums import PastSums
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing import Repricer
 from runtally.pricing.unpriced import UnpricedRuns
@@ -53,6 +54,7 @@ class Services:
     reading: Reader
     """For what may be a little late: metrics, pages without forms, files."""
 
+    past_sums: PastSums
     prices: LivePrices
     ingest: Ingest
     reporting: ReportingSync
@@ -100,10 +102,20 @@ class Services:
                 *([replica_job(reading)] if reading.has_replica else []),
             ]
             async with running(jobs if redis_url else [*jobs, sweep_job(database)]):
-                ingest = Ingest(writer, prices, retention, settings, clock)
-                sync = ReportingSync(reporting, settings, clock)
-                verdicts = SharedVerdicts(database, clock)
-                yield cls(settings, database, reading, prices, ingest, sync, limiter, verdicts, openid, clock, clock())
+                yield cls(
+                    settings=settings,
+                    database=database,
+                    reading=reading,
+                    past_sums=PastSums(),
+                    prices=prices,
+                    ingest=Ingest(writer, prices, retention, settings, clock),
+                    reporting=ReportingSync(reporting, settings, clock),
+                    limiter=limiter,
+                    verdicts=SharedVerdicts(database, clock),
+                    openid=openid,
+                    clock=clock,
+                    opened_at=clock(),
+                )
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Every URL of the pages that carries state, and how that state is read back from one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,6 +23,8 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 MINUTES = "%Y-%m-%dT%H:%M"
 """A time in a query and in a form's field, in UTC."""
+
+_SOME_PROJECT = "some-project"
 
 
 class Metric(StrEnum):
@@ -95,6 +97,15 @@ class View:
         listed = {"sort": self.sort, "q": self.search} if self.project_id is None else {}
         found |= {name: value for name, value in listed.items() if value is not None}
         return found | ({"live": "1"} if self.is_live else {})
+
+    def project_urls(self) -> Callable[[str], str]:
+        """Of the overview: the same of the project with an id; of many, because Quart takes its time for each."""
+        before, _, after = self.but(project_id=_SOME_PROJECT).url.partition(_SOME_PROJECT)
+        return lambda project_id: f"{before}{path_of(project_id)}{after}"
+
+    def page_url(self, number: int) -> str:
+        """Of the overview: the same with another page of its projects; whatever else is chosen leads to the first."""
+        return url_for("overview.overview", **self.query, page=number if number > 1 else None)
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
         """Where the browser gets what it draws."""

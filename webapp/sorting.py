@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 Column = TypeVar("Column", bound=StrEnum)
@@ -40,9 +41,9 @@ class Sorting(Generic[Column]):
     ) -> list[Item]:
         """The items in this order; `names` are the columns that start with A. What has no value comes last either way."""
         key, is_descending = keys[self.column], (self.column in names) is self.is_reversed
-        every = list(items)
-        known = sorted((item for item in every if key(item) is not None), key=key, reverse=is_descending)
-        return known + [item for item in every if key(item) is None]
+        every = [(key(item), item) for item in items]
+        known = sorted((one for one in every if one[0] is not None), key=itemgetter(0), reverse=is_descending)
+        return [item for _, item in known] + [item for value, item in every if value is None]
 
 
 @dataclass(frozen=True, slots=True)

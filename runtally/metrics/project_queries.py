@@ -1,96 +1,168 @@
-"""SQL of each project beside the others."""
+"""SQL of each project beside the others. With ids, of these alone; with None in their place, of all."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
 
 from runtally.db.database import Connection
 from runtally.metrics.only import Only
-from runtally.metrics.parts import (
-    NUMBER,
-    REST,
-    STORED,
-    TALLIED,
-    TALLIED_COLUMNS,
-    TALLY,
-    parameters,
-    parts,
-    tally,
-)
-from runtally.metrics.report import KnownProject, ProjectTally, Spending
-from runtally.metrics.window import Cover, Window
+from runtally.metrics.parts import seconds
+from runtally.metrics.report import KnownProject, ListedProject, Sums
+from runtally.metrics.window import Part, Window
 from runtally.models.rollup import EVERYTHING, GRAINS, TOTAL_GRAINS, RollupScope
 from runtally.rollups.rolling import sums
 
-# Project by project, because that is how the rows lie: joined with all of them at once, the whole table would be read.
-SELECT_TALLIES = f"""
-  SELECT projects.id AS project_id,
+_OF_IDS = "($1::text[] IS NULL OR projects.id = ANY ($1))"
+_SUMMED = """sum(runs)::bigint AS runs,
+                     sum(errors + timeouts)::bigint AS failed,
+                     sum(unpriced)::bigint AS unpriced,
+                     sum(cost_usd) AS cost_usd"""
+# Where only some runs count: their model, and their provider.
+_OF_MODELS = "({model}::text IS NULL OR model = {model}) AND ({provider}::text IS NULL OR provider = {provider})"
+
+
+def sums_sql(parts: int, *, of_models: bool) -> str:
+    """Project by project, because that is how the rows lie: joined with all of them at once, the whole table would be read.
+
+    Parameters: ids; grain, start and end of each part; with some models alone, these.
+    """
+    return f"""
+  SELECT projects.id,
+         held.*
+    FROM projects
+         CROSS JOIN LATERAL (
+              SELECT {_SUMMED}
+                FROM ({_stored("runs, errors, timeouts, unpriced, cost_usd", 2, parts, of_models=of_models)}) AS stored) AS held
+   WHERE {_OF_IDS}
+     AND held.runs > 0
+"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+
+
+def _stored(columns: str, first: int, parts: int, *, of_models: bool) -> str:
+    """Each part by itself: joined with a list of them, Postgres does not see how few rows of a model are in one."""
+    table = "rollups" if of_models else "rollup_totals"
+    after = first + 3 * parts
+    more = f" AND {_OF_MODELS.format(model=f'${after}', provider=f'${after + 1}')}" if of_models else ""
+    return "\n                      UNION ALL ".join(
+        f"""SELECT {columns}
+                        FROM {table}
+                       WHERE project_id = projects.id
+                         AND grain = ${number}::smallint
+                         AND bucket >= ${number + 1}::timestamptz
+                         AND bucket < ${number + 2}::timestamptz{more}"""  # noqa: S608
+        for number in range(first, after, 3)
+    )
+
+
+SELECT_SUMS_OF_RUNS = f"""
+  SELECT project_id,
+         runs,
+         errors + timeouts AS failed,
+         unpriced,
+         cost_usd
+    FROM (SELECT project_id,
+                 {sums(only=("runs", "errors", "timeouts", "unpriced", "cost_usd"))}
+            FROM projects
+                 JOIN runs ON runs.project_id = projects.id
+           WHERE {_OF_IDS}
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND {_OF_MODELS.format(model="$4", provider="$5")}
+        GROUP BY 1) AS found
+"""  # noqa: S608
+
+
+def costs_sql(parts: int, *, of_models: bool) -> str:
+    """Parameters: ids; start and end of what only the runs tell; the window's start, and the seconds of its buckets; as above."""
+    after = 6 + 3 * parts
+    more = f" AND {_OF_MODELS.format(model=f'${after}', provider=f'${after + 1}')}" if of_models else ""
+    number = "floor(date_part('epoch', {moment} - $4::timestamptz) / $5::int)::int AS number"
+    stored = _stored(f"{number.format(moment='bucket')}, cost_usd", 6, parts, of_models=of_models)
+    return f"""
+  SELECT projects.id,
          held.*
     FROM projects
          CROSS JOIN LATERAL (
               SELECT array_agg(number) AS numbers,
-                     array_agg(cost_usd::float8) AS costs,
-                     {TALLY}
-                FROM (SELECT {NUMBER.format(moment="bucket")} AS number, {TALLIED_COLUMNS}
-                        FROM {STORED.format(table="rollup_totals", project="projects.id", parts=parts(2))}
-                   UNION ALL
-                      SELECT {NUMBER.format(moment="occurred_at")}, {sums(only=TALLIED)}
+                     array_agg(cost_usd::float8) AS costs
+                FROM (SELECT {number.format(moment="occurred_at")}, coalesce(cost_usd, 0) AS cost_usd
                         FROM runs
-                       WHERE $5::timestamptz < $6::timestamptz
+                       WHERE $2::timestamptz < $3::timestamptz
                          AND project_id = projects.id
-                         AND occurred_at >= $5
-                         AND occurred_at < $6
-                    GROUP BY 1) AS buckets) AS held
-   WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)
-     AND held.runs > 0
-"""  # noqa: S608  # Names and expressions of the declaration, here and below.
-
-# Two parameters more: the only model, and the only provider. These are in no order of the table, so it is read at once.
-_OF_MODELS = "($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR provider = $10)"
-SELECT_TALLIES_OF_MODELS = f"""
-  SELECT project_id,
-         array_agg(number) AS numbers,
-         array_agg(cost_usd::float8) AS costs,
-         {TALLY}
-    FROM (SELECT project_id, number, {", ".join(f"sum({name}) AS {name}" for name in TALLIED)}
-            FROM (SELECT projects.id AS project_id, {NUMBER.format(moment="bucket")} AS number, {TALLIED_COLUMNS}
-                    FROM projects
-                         CROSS JOIN {STORED.format(table="rollups", project="projects.id", parts=parts(2))}
-                   WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)
-                     AND {_OF_MODELS}
-               UNION ALL
-                  SELECT project_id, {NUMBER.format(moment="occurred_at")}, {sums(only=TALLIED)}
-                    FROM {REST.format(since="$5")}
-                     AND {_OF_MODELS}
-                GROUP BY 1, 2) AS cells
-        GROUP BY 1, 2) AS buckets
-GROUP BY 1
+                         AND occurred_at >= $2
+                         AND occurred_at < $3{more}
+                   UNION ALL {stored}) AS buckets) AS held
+   WHERE {_OF_IDS}
+     AND held.numbers IS NOT NULL
 """  # noqa: S608
 
-# What projects cost in three windows that end with a stored bucket. Parameters: the scope; the stored buckets that cover the
-# windows, as arrays of these' numbers, grains, starts and ends.
-_PARTS = """unnest($2::smallint[], $3::smallint[], $4::timestamptz[], $5::timestamptz[])
-                     AS parts (number, grain, since, until)
-                JOIN {table}
-                  ON {table}.project_id = projects.id
-                 AND {table}.grain = parts.grain
-                 AND {table}.bucket >= parts.since
-                 AND {table}.bucket < parts.until"""
-_OF_WINDOWS = ", ".join(f"coalesce(sum(cost_usd) FILTER (WHERE number = {number}), 0)" for number in range(3))
-SELECT_SPENDING = f"""
-  SELECT projects.id AS project_id,
-         held.*
-    FROM projects
-         CROSS JOIN LATERAL (
-              SELECT {_OF_WINDOWS}
-                FROM {_PARTS.format(table="rollup_totals")}) AS held
-   WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)
+
+# Whatever is done to a run changes the row of its day for all projects together, and every change of a row has a number of
+# its own: while those of some days stay the same, so do the sums of each project.
+SELECT_DAYS = f"""
+SELECT bucket,
+       xmin::text AS version
+  FROM rollup_totals
+ WHERE project_id = '{EVERYTHING}'
+   AND grain = {TOTAL_GRAINS[-1].minutes}
+   AND bucket > $1::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
+   AND bucket < $2
+ORDER BY bucket
+"""  # noqa: S608  # Constants of the declaration, here and below.
+SELECT_LAST_BUCKET = f"""
+SELECT max(bucket)
+  FROM rollup_totals
+ WHERE project_id = '{EVERYTHING}'
+   AND grain = {GRAINS[0].minutes}
 """  # noqa: S608
-SELECT_SPENDING_OF_MODELS = f"""
-  SELECT projects.id AS project_id,
-         {_OF_WINDOWS}
+
+SELECT_LISTED = f"""
+  SELECT id,
+         name,
+         archived_at IS NOT NULL AS is_archived
     FROM projects
-         CROSS JOIN {_PARTS.format(table="rollups")}
-   WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)
-     AND ($6::text IS NULL OR model = $6)
-     AND ($7::text IS NULL OR provider = $7)
-GROUP BY 1
+   WHERE {_OF_IDS}
+"""  # noqa: S608
+
+# Runs that were dropped are known by the bucket they were in.
+SELECT_REACHING_BACK = f"""
+SELECT id
+  FROM projects
+ WHERE {_OF_IDS}
+   AND CASE WHEN dropped_before IS NULL
+            THEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < $2)
+            ELSE EXISTS (SELECT
+                           FROM rollups
+                          WHERE project_id = projects.id
+                            AND grain = {GRAINS[-1].minutes}
+                            AND bucket < $2) END
+"""  # noqa: S608
+# Where no bucket of all together is so old, no project is asked.
+SELECT_DO_ANY_REACH_BACK = f"""
+SELECT EXISTS (SELECT
+                 FROM rollup_totals
+                WHERE project_id = '{EVERYTHING}'
+                  AND grain = {GRAINS[-1].minutes}
+                  AND bucket < $2)
+       AND EXISTS ({SELECT_REACHING_BACK.strip()})
+"""  # noqa: S608
+# There is no index over the time alone: each project is looked into, from the last bucket on. Not so for what is recent.
+_LAST_BUCKET = """(SELECT max(bucket)
+            FROM rollup_totals
+           WHERE project_id = $1
+             AND grain = {grain}
+             AND runs > 0)"""
+SELECT_LAST_RUN_AT = f"""
+  SELECT CASE WHEN ends.recent >= $2 THEN ends.recent
+              ELSE coalesce((SELECT max(found.at)
+                               FROM projects
+                                    CROSS JOIN LATERAL (SELECT max(occurred_at) AS at
+                                                          FROM runs
+                                                         WHERE project_id = projects.id
+                                                           AND occurred_at >= ends.last) AS found
+                              WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)), ends.last) END
+    FROM (SELECT {_LAST_BUCKET.format(grain=GRAINS[0].minutes)} AS recent,
+                 {_LAST_BUCKET.format(grain=GRAINS[-1].minutes)} AS last) AS ends
 """  # noqa: S608
 
 # First and last run are one short index look-up each for every project; there is no index over the time alone. Runs that were
@@ -125,31 +197,43 @@ ORDER BY projects.name, projects.id
 """  # noqa: S608
 
 
-async def select_project_tallies(
-    connection: Connection, window: Window, project_id: str | None, only: Only
-) -> dict[str, ProjectTally]:
-    """Of all runs, or of those of a model or a provider; without the projects that have none."""
-    if only:
-        values = parameters(window, project_id, window.stored_parts())
-        rows = await connection.fetch(SELECT_TALLIES_OF_MODELS, *values, only.model, only.provider)
-    else:
-        values = parameters(window, project_id, window.stored_parts(TOTAL_GRAINS))
-        rows = await connection.fetch(SELECT_TALLIES, *values)
-    return {id_: ProjectTally(tally(*sums), _added_up(numbers, costs)) for id_, numbers, costs, *sums in rows}
+Ids: TypeAlias = Sequence[str] | None
 
 
-async def select_spending(
-    connection: Connection, windows: tuple[Window, Window, Window], project_id: str | None, only: Only
-) -> dict[str, Spending]:
-    """The cost of each project in these windows, which all end with a stored bucket."""
-    key = RollupScope(project_id).key
-    if only:
-        parts = _numbered([window.fewest_parts() for window in windows])
-        rows = await connection.fetch(SELECT_SPENDING_OF_MODELS, key, *parts, only.model, only.provider)
-    else:
-        parts = _numbered([window.fewest_parts(TOTAL_GRAINS) for window in windows])
-        rows = await connection.fetch(SELECT_SPENDING, key, *parts)
-    return {id_: Spending(*costs) for id_, *costs in rows}
+async def select_sums(connection: Connection, stored: Sequence[Part], ids: Ids, only: Only) -> dict[str, Sums]:
+    """Over these stored buckets, of all runs or those of a model or a provider; without the projects that have none."""
+    sql = sums_sql(len(stored), of_models=bool(only))
+    rows = await connection.fetch(sql, ids, *_values(stored), *_models(only))
+    return {id_: Sums(*found) for id_, *found in rows}
+
+
+async def select_sums_of_runs(
+    connection: Connection, since: datetime, until: datetime, ids: Ids, only: Only
+) -> dict[str, Sums]:
+    """The same of the time between stored buckets."""
+    rows = await connection.fetch(SELECT_SUMS_OF_RUNS, ids, since, until, only.model, only.provider)
+    return {id_: Sums(*found) for id_, *found in rows}
+
+
+async def select_costs(connection: Connection, window: Window, ids: Ids, only: Only) -> dict[str, dict[int, float]]:
+    """To be drawn: by the bucket's number, where there are runs."""
+    stored, rest_since = window.stored_parts(GRAINS if only else TOTAL_GRAINS)
+    if not stored:
+        # Of no length.
+        stored = (Part(GRAINS[0], window.start, window.start),)
+    sql = costs_sql(len(stored), of_models=bool(only))
+    since = (rest_since, window.until, window.start, seconds(window))
+    rows = await connection.fetch(sql, ids, *since, *_values(stored), *_models(only))
+    return {id_: _added_up(numbers, costs) for id_, numbers, costs in rows}
+
+
+def _values(stored: Sequence[Part]) -> Iterator[object]:
+    for part in stored:
+        yield from (part.grain.minutes, part.since, part.until)
+
+
+def _models(only: Only) -> tuple[str | None, ...]:
+    return (only.model, only.provider) if only else ()
 
 
 def _added_up(numbers: list[int], costs: list[float]) -> dict[int, float]:
@@ -162,16 +246,35 @@ def _added_up(numbers: list[int], costs: list[float]) -> dict[int, float]:
     return added
 
 
-def _numbered(covers: list[Cover]) -> tuple[list[int], ...]:
-    columns = zip(
-        *(
-            (number, part.grain.minutes, part.since, part.until)
-            for number, (parts, _) in enumerate(covers)
-            for part in parts
-        ),
-        strict=True,
-    )
-    return tuple(map(list, columns))
+async def select_days(connection: Connection, since: datetime, until: datetime) -> Mapping[datetime, str]:
+    """A text for each day of this time that has runs, which differs whenever one of them has come, changed or gone."""
+    return dict(map(tuple, await connection.fetch(SELECT_DAYS, since, until)))
+
+
+async def select_last_bucket(connection: Connection) -> datetime | None:
+    """The last of the shortest buckets that has runs of any project."""
+    bucket: datetime | None = await connection.fetchval(SELECT_LAST_BUCKET)
+    return bucket
+
+
+async def select_listed(connection: Connection, ids: Ids) -> tuple[ListedProject, ...]:
+    """In no order."""
+    return tuple(ListedProject(*row) for row in await connection.fetch(SELECT_LISTED, ids))
+
+
+async def select_reaching_back(connection: Connection, before: datetime, ids: Ids) -> frozenset[str]:
+    """Projects with runs before that time."""
+    return frozenset(row[0] for row in await connection.fetch(SELECT_REACHING_BACK, ids, before))
+
+
+async def do_any_reach_back(connection: Connection, before: datetime) -> bool:
+    return bool(await connection.fetchval(SELECT_DO_ANY_REACH_BACK, None, before))
+
+
+async def select_last_run_at(connection: Connection, project_id: str | None, recent: datetime) -> datetime | None:
+    """Of the project, or of all; of runs that were dropped, and where it is since `recent`, when their bucket began."""
+    at: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, RollupScope(project_id).key, recent)
+    return at
 
 
 async def select_projects(connection: Connection, project_id: str | None) -> tuple[KnownProject, ...]:

@@ -37,25 +37,28 @@ SELECT_CELLS = f"""
 GROUP BY 1, 2, 3
 """  # noqa: S608  # Names and expressions of the declaration, here and below.
 
-# Buckets of all models, and models over all buckets: in one statement, so that both are sums over the same runs. Four
-# parameters more: the stored buckets that cover the window for the models, and where the rest of these begins.
+# Buckets of all models, and models over all buckets: in one statement, so that both are sums over the same runs, and what
+# only the runs tell is read once. Three parameters more: the stored buckets that cover the window for the models.
 SELECT_SUMS = f"""
+WITH rest AS MATERIALIZED (
+  SELECT {NUMBER.format(moment="occurred_at")} AS number, provider, model, {sums(only=TALLIED)}
+    FROM {REST.format(since="$5")}
+GROUP BY 1, 2, 3
+)
   SELECT number, NULL AS provider, NULL AS model, {TALLY}
     FROM (SELECT {NUMBER.format(moment="bucket")} AS number, {TALLIED_COLUMNS}
             FROM {STORED.format(table="rollup_totals", project="$1", parts=parts(2))}
        UNION ALL
-          SELECT {NUMBER.format(moment="occurred_at")}, {sums(only=TALLIED)}
-            FROM {REST.format(since="$5")}
-        GROUP BY 1) AS buckets
+          SELECT number, {TALLIED_COLUMNS}
+            FROM rest) AS buckets
 GROUP BY 1
    UNION ALL
   SELECT NULL, provider, model, {TALLY}
     FROM (SELECT provider, model, {TALLIED_COLUMNS}
             FROM {STORED.format(table="rollups", project="$1", parts=parts(9))}
        UNION ALL
-          SELECT provider, model, {sums(only=TALLIED)}
-            FROM {REST.format(since="$12")}
-        GROUP BY 1, 2) AS models
+          SELECT provider, model, {TALLIED_COLUMNS}
+            FROM rest) AS models
 GROUP BY provider, model
 """  # noqa: S608
 
@@ -123,11 +126,12 @@ async def select_sums(
     connection: Connection, window: Window, project_id: str | None
 ) -> tuple[dict[datetime, Tally], dict[tuple[str, str], Tally]]:
     """The runs of each bucket, and those of each provider's model; without those that have none."""
-    rows = await connection.fetch(
-        SELECT_SUMS,
-        *parameters(window, project_id, window.stored_parts(TOTAL_GRAINS)),
-        *arrays(window.fewest_parts()),
-    )
+    cover, of_models = window.stored_parts(TOTAL_GRAINS), window.fewest_parts()
+    if of_models[1] != cover[1]:
+        # Of a window that is older than its buckets are kept as short: both leave the same to the runs.
+        of_models = window.stored_parts()
+    stored = arrays(of_models)[:3]
+    rows = await connection.fetch(SELECT_SUMS, *parameters(window, project_id, cover), *stored)
     start_of = starts(window)
     buckets: dict[datetime, Tally] = {}
     models: dict[tuple[str, str], Tally] = {}

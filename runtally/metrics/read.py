@@ -8,23 +8,11 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.report import (
-    NO_SPENDING,
-    Overview,
-    ProjectReport,
-    ProjectSummary,
-    ProjectTally,
-    Ranking,
-    Report,
-    Span,
-    Spending,
-)
+from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, without
-from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, Tally, ranked
-from runtally.metrics.window import Between, Range, Reach, Window
+from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
+from runtally.metrics.window import Between, Reach, Window
 from runtally.models.run import Status
-
-NO_RUNS = ProjectTally()
 
 
 async def read_metrics(
@@ -65,10 +53,15 @@ async def read_rankings(connection: Connection, project_id: str | None) -> tuple
     return Ranking.of((cost.model, cost) for cost in costs), Ranking.of((cost.provider, cost) for cost in costs)
 
 
-async def read_span(connection: Connection, project_id: str | None, only: Only = EVERY_RUN) -> Span:
-    """Between when there are runs, in this project or, with None, in any; of `only` some, those that are kept."""
+async def is_comparable(connection: Connection, before: Window, project_id: str | None, only: Only = EVERY_RUN) -> bool:
+    """Whether there were runs from the first bucket of that period on: else a comparison with it is not fair.
+
+    Some of a project's runs are compared with the time before only where that has all of them as well.
+    """
+    if project_id is None:
+        return await project_queries.do_any_reach_back(connection, before.comparable_from)
     projects = await project_queries.select_projects(connection, project_id)
-    return projects[0].kept_span if only and projects else Span.of(projects)
+    return any((one.kept_span if only else one.span).reaches_back_to(before) for one in projects)
 
 
 async def readable(connection: Connection, reach: Reach, project_id: str | None) -> Reach:
@@ -89,64 +82,74 @@ async def project_report(
         raise NotFound(
             "There is no such project. A project appears with its first run; check the projectId it is sent."
         )
-    # Some of the runs are compared with the time before only where that has all of them as well.
-    span = projects[0].kept_span if only else Span.of(projects)
-    report = await _report(connection, Window.of(range_, now, range_.chart_interval), project_id, span, only)
-    experiments = await narrowed_queries.select_experiments(connection, report.metrics.window, project_id, only)
-    return ProjectReport(projects[0], replace(report, experiments=ranked(experiments.items())))
-
-
-async def overview(
-    connection: Connection, range_: Reach, now: datetime, project_id: str | None, only: Only = EVERY_RUN
-) -> Overview:
-    """All projects, or of them only the one that a reader may see; of all runs, or of those of a model or a provider."""
+    project = projects[0]
     window = Window.of(range_, now, range_.chart_interval)
-    before = window.previous(now)
-    projects = await project_queries.select_projects(connection, project_id)
-    present = await project_queries.select_project_tallies(connection, window, project_id, only)
-    past = await project_queries.select_project_tallies(connection, before, project_id, only)
-    spending = await _spending(connection, now, project_id, only)
-    summaries = [
-        ProjectSummary(
-            project,
-            total=present.get(project.id, NO_RUNS).tally,
-            previous=past.get(project.id, NO_RUNS).tally if Span.of([project]).reaches_back_to(before) else None,
-            costs=_costs(window, present.get(project.id, NO_RUNS)),
-            spending=spending.get(project.id, NO_SPENDING),
-        )
-        for project in projects
-    ]
-    shown = [summary for summary in summaries if not summary.project.is_archived]
-    hidden = [summary.total for summary in summaries if summary.project.is_archived]
-    return Overview(
-        report=await _report(connection, window, project_id, Span.of(projects), only),
-        projects=tuple(sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs))),
-        archived=sum(hidden, Tally()),
-    )
+    is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
+    report = await _report(connection, window, project_id, only, project.last_run_at, is_fair=is_fair)
+    experiments = await narrowed_queries.select_experiments(connection, window, project_id, only)
+    return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
 
-async def _spending(connection: Connection, now: datetime, project_id: str | None, only: Only) -> dict[str, Spending]:
-    windows = (
-        Window.of(Range.DAY, now, Range.DAY.length),
-        Window.of(Range.WEEK, now, Range.WEEK.chart_interval),
-        Window.of(Range.MONTH, now, Range.MONTH.chart_interval),
-    )
-    return await project_queries.select_spending(connection, windows, project_id, only)
+async def overview(  # noqa: PLR0913  # What is looked at, and by what it is drawn.
+    connection: Connection,
+    range_: Reach,
+    now: datetime,
+    project_id: str | None,
+    only: Only = EVERY_RUN,
+    *,
+    has_lines: bool = True,
+) -> Report:
+    """Of all projects, or the one that a reader may see; of all runs, or those of a model or a provider.
+
+    Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
+    """
+    window = Window.of(range_, now, range_.chart_interval)
+    is_fair = await is_comparable(connection, window.previous(now), project_id)
+    last_run_at = await project_queries.select_last_run_at(connection, project_id, now - STALE_AFTER)
+    return await _report(connection, window, project_id, only, last_run_at, is_fair=is_fair, has_lines=has_lines)
 
 
-async def _report(connection: Connection, window: Window, project_id: str | None, span: Span, only: Only) -> Report:
-    before = window.previous(window.now)
-    fine = await read_metrics(connection, window.in_buckets_of(window.range.interval), project_id, only)
+async def _report(  # noqa: PLR0913  # As above.
+    connection: Connection,
+    window: Window,
+    project_id: str | None,
+    only: Only,
+    last_run_at: datetime | None,
+    *,
+    is_fair: bool,
+    has_lines: bool = True,
+) -> Report:
     bars = await read_cells(connection, window, project_id, only)
+    if has_lines:
+        fine = await read_metrics(connection, window.in_buckets_of(window.range.interval), project_id, only)
+        bars = replace(bars, latency=fine.latency)
+    else:
+        fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only))
     models, providers = await read_rankings(connection, project_id)
     return Report(
-        metrics=replace(bars, latency=fine.latency),
+        metrics=bars,
         fine=fine,
-        previous=await read_metrics(connection, before, project_id, only) if span.reaches_back_to(before) else None,
+        previous=await _read_before(connection, window, project_id, only) if is_fair else None,
         models=models,
         providers=providers,
-        span=span,
+        last_run_at=last_run_at,
     )
+
+
+async def _read_before(connection: Connection, window: Window, project_id: str | None, only: Only) -> Metrics:
+    """Of its buckets no percentiles: these are compared over the whole period alone."""
+    before = window.previous(window.now)
+    sums = await read_sums(connection, before, project_id, only)
+    return replace(sums, latency=await _whole_latency(connection, before, project_id, only))
+
+
+async def _whole_latency(connection: Connection, window: Window, project_id: str | None, only: Only) -> Latency:
+    """To merge hundreds of short buckets takes longer than to read the few long ones."""
+    if only:
+        whole = await _sketches(connection, window, project_id, only)
+    else:
+        whole = await queries.select_sketches(connection, window, project_id, window.fewest_parts())
+    return _latency([part for parts in whole.values() for part in parts])
 
 
 def _latencies(sketches: Mapping[datetime, Sequence[Sketch]]) -> dict[datetime | None, Latency]:
@@ -203,7 +206,3 @@ def _latency(sketches: Sequence[Sketch]) -> Latency:
         return NO_LATENCY
     whole = sketches[0] if len(sketches) == 1 else merged(sketches)
     return Latency(*percentiles(whole, 50, 95))
-
-
-def _costs(window: Window, found: ProjectTally) -> tuple[float, ...]:
-    return tuple(found.costs.get(number, 0.0) for number in range(window.length))

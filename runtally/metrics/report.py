@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 from runtally.metrics.drivers import Change, change_of
-from runtally.metrics.values import NOTHING, ZERO, Metrics, Tally
+from runtally.metrics.values import ZERO, Metrics, Tally
 from runtally.metrics.window import Window
 
 MONTH = timedelta(days=365) / 12
+STALE_AFTER = timedelta(hours=1)
+"""From here on it is worth a word how long ago the last run was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,10 @@ class KnownProject:
     """Older runs are known by their sums alone."""
 
     @property
+    def span(self) -> "Span":
+        return Span(self.first_run_at, self.last_run_at)
+
+    @property
     def kept_span(self) -> "Span":
         """Of the runs that are there one by one."""
         firsts = [at for at in (self.first_run_at, self.dropped_before) if at]
@@ -33,30 +40,14 @@ class KnownProject:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the first to the last run of some projects; None without any."""
+    """From the first to the last run of a project; None without any."""
 
     first_run_at: datetime | None
     last_run_at: datetime | None
 
-    @classmethod
-    def of(cls, projects: Iterable[KnownProject]) -> "Span":
-        projects = tuple(projects)
-        firsts = (one.first_run_at for one in projects if one.first_run_at is not None)
-        lasts = (one.last_run_at for one in projects if one.last_run_at is not None)
-        return cls(min(firsts, default=None), max(lasts, default=None))
-
     def reaches_back_to(self, window: Window) -> bool:
         """Whether there were runs from the window's first bucket on: else a comparison with it is not fair."""
-        return self.first_run_at is not None and self.first_run_at < window.start + window.interval
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectTally:
-    """The runs of one project in a window; what they cost in each bucket is only to be drawn."""
-
-    tally: Tally = NOTHING
-    costs: Mapping[int, float] = field(default_factory=dict)
-    """By the bucket's number, where there are runs."""
+        return self.first_run_at is not None and self.first_run_at < window.comparable_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +98,8 @@ class Report:
     """None where the runs do not reach back so far."""
     models: Ranking
     providers: Ranking
-    span: Span
+    last_run_at: datetime | None
+    """Exact to the quarter of an hour until it is so long ago that it is told."""
     experiments: Mapping[str, Tally] = field(default_factory=dict)
     """Of a project: the runs of each experiment, the most expensive first."""
 
@@ -138,40 +130,37 @@ class ProjectReport:
     report: Report
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What a project cost, whatever range is looked at; the last 7 and 30 days are those of the ranges."""
+class Sums(NamedTuple):
+    """What a project's runs add up to, as far as a row of the overview tells."""
 
-    today_usd: Decimal
-    """Since midnight, UTC."""
-    week_usd: Decimal
-    month_usd: Decimal
+    runs: int = 0
+    failed: int = 0
+    unpriced: int = 0
+    cost_usd: Decimal = ZERO
 
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.runs + other.runs,
+            self.failed + other.failed,
+            self.unpriced + other.unpriced,
+            self.cost_usd + other.cost_usd,
+        )
 
-NO_SPENDING = Spending(ZERO, ZERO, ZERO)
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """A project as one row among others."""
-
-    project: KnownProject
-    total: Tally
-    previous: Tally | None
-    """None where the project's runs do not reach back so far."""
-    costs: tuple[float, ...]
-    """Per bucket, oldest first, to be drawn."""
-    spending: Spending
+    @property
+    def error_rate(self) -> float:
+        """Share of failed runs; 0 without runs."""
+        return self.failed / self.runs if self.runs else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """All projects together, and each of them, the most expensive first."""
+NO_SUMS = Sums()
 
-    report: Report
-    projects: tuple[ProjectSummary, ...]
-    archived: Tally
-    """Of the projects that are hidden: what the sum over the others lacks."""
+
+class ListedProject(NamedTuple):
+    """A project as it is named."""
+
+    id: str
+    name: str
+    is_archived: bool
 
 
 def _ranked(costs_usd: dict[str, Decimal]) -> tuple[str, ...]:

@@ -161,6 +161,11 @@ class Window:
         return self.end - self.range.length
 
     @property
+    def comparable_from(self) -> datetime:
+        """End of the first bucket: what has no runs before is younger than the window."""
+        return self.start + self.interval
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more is to come."""
         return self.until <= self.now

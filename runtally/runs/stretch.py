@@ -17,6 +17,8 @@ from runtally.runs.values import Presence
 
 # So many runs of a model are read and sorted as fast as a walk.
 FEW_RUNS = 2_000
+# So many buckets are enough where there are many runs.
+FEW_BUCKETS = 30
 # However dense they are, a walk gets on.
 LEAST = timedelta(seconds=1)
 _COARSEST = GRAINS[-1].length
@@ -67,7 +69,12 @@ async def _end(  # noqa: PLR0913  # Each says something else about the walk.
 ) -> datetime | None:
     grain = _grain_at(at, now, direction)
     only_failed = sought.status not in {None, Outcome.SUCCESS}
-    found = await rollup_queries.select_buckets(connection, grain.minutes, at, direction, only_failed=only_failed)
+    for limit in (FEW_BUCKETS, MAX_BUCKETS):
+        found = await rollup_queries.select_buckets(
+            connection, grain.minutes, at, direction, limit, only_failed=only_failed
+        )
+        if len(found) < limit or sum(runs for _, runs in found[1:]) >= steps:
+            break
     met = 0
     for bucket, runs in found:
         if at == _far_side(bucket, grain.length, direction):

@@ -1,5 +1,6 @@
 """The overview of all projects."""
 
+import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
@@ -12,6 +13,7 @@ from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
 from webapp import formats
+from webapp.pages import project_rows
 
 
 def _row(html: str, project_id: str) -> str:
@@ -83,6 +85,33 @@ async def test_projects_are_sorted_by_any_column_and_sought_by_name(
     assert outline.by_id("sort-runs")["href"] == f"/?range=30d&sort=-runs&q={project_id}"
     assert outline.by_id("range-7d")["href"] == f"/?sort=runs&q={project_id}"
     assert "No project is called that." in await html_of(reader, "/?q=not-a-project-of-anybody")
+
+
+async def test_projects_that_are_too_many_for_a_page_are_on_the_next(
+    reader: Browser, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_rows, "PAGE_ROWS", 2)
+    for number in range(5):
+        await post(make_run(costUSD=9 - number), to=f"{project_id}-{number}")
+
+    async def page(query: str) -> tuple[list[str], Outline, str]:
+        html = await html_of(reader, f"/?q={project_id}{query}")
+        table = html.partition('id="projects"')[2].partition("</section>")[0]
+        shown = [str(number) for number in range(5) if f'href="/projects/{project_id}-{number}' in table]
+        return shown, Outline(html), text_of(html)
+
+    first, outline, text = await page("&sort=cost")
+    assert (first, "1 to 2 of 5" in text) == (["0", "1"], True)
+    assert outline.by_id("projects-next")["href"] == f"/?sort=cost&q={project_id}&page=2"
+    assert "projects-previous" not in {link.get("id") for link in outline.all("a")}
+    second, outline, text = await page("&page=2")
+    assert (second, "3 to 4 of 5" in text) == (["2", "3"], True)
+    assert outline.by_id("projects-previous")["href"] == f"/?q={project_id}"
+    assert outline.by_id("sort-name")["href"] == f"/?sort=name&q={project_id}"
+    for beyond in ("&page=3", "&page=99"):
+        last, _, text = await page(beyond)
+        assert (last, "5 to 5 of 5" in text) == (["4"], True)
+    assert (await page("&page=x"))[0] == (await page("&page=-1"))[0] == ["0", "1"]
 
 
 async def test_a_model_narrows_the_overview(reader: Browser, post: Post, project_id: str) -> None:

@@ -85,10 +85,17 @@ def narrowed() -> Iterator[tuple[str, str]]:
     yield "experiments: a status", narrow.experiments_sql(Only(status=Status.TIMEOUT))
 
 
+def beside() -> Iterator[tuple[str, str]]:
+    """What the overview asks of each project."""
+    yield "sums of projects: days and what is left of one", projects.sums_sql(2, of_models=False)
+    yield "sums of projects: a model", projects.sums_sql(1, of_models=True)
+    yield "costs of projects: a model", projects.costs_sql(1, of_models=True)
+
+
 STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "explorer": dict(explorer()),
     "ingest": dict(constants(ingest)),
-    "metrics": {**dict(constants(metrics)), **dict(constants(projects)), **dict(narrowed())},
+    "metrics": {**dict(constants(metrics)), **dict(constants(projects)), **dict(beside()), **dict(narrowed())},
     "recosting": dict(constants(recosting)),
     "rollups": {**dict(constants(rollups)), "ERASE_RUNS": erasure_queries.ERASE_RUNS},
 }

@@ -10,7 +10,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import burn_down_of
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics.read import read_cells, read_metrics, read_rankings, read_span, read_sums, readable
+from runtally.metrics.read import is_comparable, read_cells, read_metrics, read_rankings, read_sums, readable
 from webapp.caching import ASK_FIRST, unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
@@ -63,9 +63,8 @@ async def read_chart(connection: Connection, metric: Metric, view: View, now: da
         return series.errors(await read_sums(connection, fine, view.project_id, view.only))
     read = read_cells if metric is Metric.COST else read_sums
     sums = await read(connection, window, view.project_id, view.only)
-    earlier, span = window.previous(now), await read_span(connection, view.project_id, view.only)
-    before = None
-    if span.reaches_back_to(earlier):
+    earlier, before = window.previous(now), None
+    if await is_comparable(connection, earlier, view.project_id, view.only):
         before = await read_sums(connection, earlier, view.project_id, view.only)
     if metric is Metric.COST:
         slots = series.slots_of(*await read_rankings(connection, view.project_id), view.by)

@@ -1,5 +1,6 @@
 """All projects: together, and each of them as a row. Before the first run, how to send one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -10,14 +11,16 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.queries import select_uses
+from runtally.budgets.use import Use
 from runtally.db.database import Connection
 from runtally.metrics import read
+from runtally.metrics.projects import Projects
 from runtally.runs.read import read_newest
 from webapp.caching import unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
-from webapp.links import View
+from webapp.links import Metric, View
 from webapp.pages.panel import Panel, overview_name, panel_of
-from webapp.pages.project_rows import ProjectList, project_list_of
+from webapp.pages.project_rows import Columns, ProjectList, page_of, project_list_of, sought
 from webapp.pages.run_lists import NEWEST, RunList, newest_of
 from webapp.pages.your_projects import has_several_or_none, your_projects
 from webapp.rendering import Page, nothing_new, render
@@ -92,19 +95,34 @@ async def _overview_page(connection: Connection, view: View, now: datetime) -> O
     of_project = actor().project_id
     may_see_runs = may(actor(), Scope.RUNS_READ, of_project)
     view = view.but(range=await read.readable(connection, view.range, of_project))
-    found = await read.overview(connection, view.range, now, of_project, view.only)
-    sought = view.sought.but(project_id=of_project)
-    newest = await read_newest(connection, sought, now, NEWEST) if may_see_runs else ()
-    uses = {use.project_id: use for use in await select_uses(connection, now, of_project)}
-    if found.report.span.last_run_at is None:
+    window, only = view.window(now), view.only
+    has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
+    report = await read.overview(connection, view.range, now, of_project, only, has_lines=has_lines)
+    if report.last_run_at is None:
         return None
+    runs = view.sought.but(project_id=of_project)
+    newest = await read_newest(connection, runs, now, NEWEST) if may_see_runs else ()
+    projects = Projects(connection, window, of_project, only, services().past_sums)
+    uses = {use.project_id: use for use in await select_uses(connection, now, of_project)}
     return OverviewPage(
         heading=overview_name(of_project),
-        panel=panel_of(found.report, view, now, of_project, services().prices.book),
-        list=project_list_of(found, view, uses),
+        panel=panel_of(report, view, now, of_project, services().prices.book),
+        list=await _project_list(projects, view, uses),
         recent=newest_of(newest, now) if newest else None,
         runs_url=view.runs_url(),
     )
+
+
+async def _project_list(projects: Projects, view: View, uses: Mapping[str, Use]) -> ProjectList:
+    listing = await projects.listing()
+    columns = Columns(view, uses, has_budgets=any(one.project.id in uses for one in listing.projects))
+    found = sought(listing.projects, view.search or "")
+    if columns.is_by_change:
+        found = await projects.compared(found)
+    shown, paging = page_of(columns.sorted(found), view, request.args.get("page", 1, int))
+    if not columns.is_by_change:
+        shown = await projects.compared(shown)
+    return project_list_of(listing, columns, await projects.drawn(shown), paging)
 
 
 def _first_run_page() -> FirstRunPage:

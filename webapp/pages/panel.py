@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from quart import url_for
 
 from api.current import actor
 from runtally.access.scopes import Scope, may
-from runtally.metrics.report import Report, UnpricedModel
+from runtally.metrics.report import STALE_AFTER, Report, UnpricedModel
 from runtally.metrics.values import Tally
 from runtally.metrics.window import Between, Range, Reach, Window
 from runtally.models.run import Status
@@ -34,7 +34,6 @@ SPLIT_NAMES = {Split.MODEL: "Model", Split.PROVIDER: "Provider"}
 # The charts below the main one, out of those that are not the main one.
 BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
 MAX_BESIDE = 2
-STALE_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         period=range_name(view.range),
         compared_with=_compared_with(view.range) if report.previous else None,
         now=now,
-        stale=_stale(report.span.last_run_at, now),
+        stale=_stale(report.last_run_at, now),
         ranges=tuple(Choice(one.value, view.but(range=one).url, one is view.range) for one in Range),
         splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
         kpis=kpis,

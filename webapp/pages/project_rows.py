@@ -1,13 +1,14 @@
 """The projects of the overview as rows: what each costs, sorted by any of its columns, and sought by name."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
 from runtally.budgets.use import Use
-from runtally.metrics.report import Overview, ProjectSummary
-from runtally.metrics.values import Tally
+from runtally.metrics.projects import Listing, ProjectSummary
+from runtally.metrics.report import Sums
 from runtally.metrics.window import Range
 from webapp import formats
 from webapp.formats import Change
@@ -15,11 +16,11 @@ from webapp.links import View
 from webapp.pages.budget_line import SHORT, Level, level_of
 from webapp.sorting import SortHeading, Sorting, headings_of
 
-# More are a matter of searching.
-MAX_ROWS = 100
+PAGE_ROWS = 50
 # From here on a rising error rate stands out.
 _LEAST_FAILED = 10
 _RISEN = 2
+_BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
 
 
 class Column(StrEnum):
@@ -53,9 +54,9 @@ _KEYS: Mapping[Column, Callable[[ProjectSummary], object]] = {
     Column.ERRORS: lambda one: one.total.error_rate if one.total.runs else None,
     Column.UNPRICED: lambda one: one.total.unpriced,
     Column.COST: lambda one: one.total.cost_usd,
-    Column.TODAY: lambda one: one.spending.today_usd,
-    Column.WEEK: lambda one: one.spending.week_usd,
-    Column.MONTH: lambda one: one.spending.month_usd,
+    Column.TODAY: lambda one: one.today_usd,
+    Column.WEEK: lambda one: one.week_usd,
+    Column.MONTH: lambda one: one.month_usd,
     Column.CHANGE: _relative,
 }
 
@@ -79,6 +80,14 @@ class BudgetUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Sparkline:
+    """Bars in a box that is 100 high: how wide it is, and their path."""
+
+    width: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A project of the list."""
 
@@ -93,9 +102,18 @@ class Row:
     amounts: tuple[Amount, ...]
     change: Change | None
     summary: str
-    heights: tuple[float, ...]
-    """Cost per bucket, as percent of the highest."""
+    sparkline: Sparkline
+    """Cost per bucket."""
     budget: BudgetUse | None
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Which of the projects that were found these are, and where the others are."""
+
+    text: str
+    previous_url: str | None
+    next_url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,57 +133,113 @@ class ProjectList:
     action: str
     hidden: tuple[tuple[str, str], ...]
     """What else the address says, and the search must send along."""
-    found: int
     known: int
+    paging: Paging | None
+    """None where all that were found are on one page."""
     archived_cost: str | None
 
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns the list has in a view, and by which of them it is sorted."""
+
+    view: View
+    uses: Mapping[str, Use]
+    """Of the projects that have a budget."""
+    has_budgets: bool
+    of_range: Column = field(init=False)
+    titles: Mapping[Column, str] = field(init=False)
+    sorting: Sorting[Column] = field(init=False)
+
+    def __post_init__(self) -> None:
+        range_ = self.view.range
+        of_range = _OF_RANGE.get(range_, Column.COST) if isinstance(range_, Range) else Column.COST
+        own = {Column.COST: "24 hours" if range_ is Range.DAY else "Chosen time"} if of_range is Column.COST else {}
+        titles = {
+            Column.NAME: "Project",
+            Column.RUNS: "Runs",
+            Column.ERRORS: "Error rate",
+            Column.UNPRICED: "No price",
+            **({Column.BUDGET: "Budget used"} if self.has_budgets else {}),
+            **own,
+            **_SPENDING,
+            Column.CHANGE: "Change",
+        }
+        set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
+        set_once(self, "of_range", of_range)
+        set_once(self, "titles", titles)
+        set_once(self, "sorting", Sorting.parse(self.view.sort, titles, of_range))
+
     @property
-    def left_out(self) -> int:
-        return self.found - len(self.rows)
+    def costs(self) -> tuple[Column, ...]:
+        return tuple(one for one in self.titles if one is Column.COST or one in _SPENDING)
+
+    @property
+    def headings(self) -> Mapping[str, SortHeading]:
+        found = headings_of(
+            self.sorting, self.titles, _NAMES, lambda one: self.view.but(sort=one.text(self.of_range)).url
+        )
+        return {heading.id: heading for heading in found}
+
+    @property
+    def is_by_change(self) -> bool:
+        """Whether all projects have to be compared with the time before, not only those that are shown."""
+        return self.sorting.column is Column.CHANGE
+
+    def sorted(self, projects: Sequence[ProjectSummary]) -> Sequence[ProjectSummary]:
+        """Of projects that have the most expensive first."""
+        if self.sorting == Sorting(self.of_range):
+            return projects
+        keys = {**_KEYS, Column.BUDGET: lambda one: _share(self.uses.get(one.project.id))}
+        keys[self.of_range] = _KEYS[Column.COST]
+        return self.sorting.sorted(projects, keys, _NAMES)
 
 
-def project_list_of(found: Overview, view: View, uses: Mapping[str, Use]) -> ProjectList:
-    """The uses are of the projects that have a budget."""
-    has_budgets = any(one.project.id in uses for one in found.projects)
-    of_range = _OF_RANGE.get(view.range, Column.COST) if isinstance(view.range, Range) else Column.COST
-    own = {} if of_range is not Column.COST else {Column.COST: "24 hours" if view.range is Range.DAY else "Chosen time"}
-    titles = {
-        Column.NAME: "Project",
-        Column.RUNS: "Runs",
-        Column.ERRORS: "Error rate",
-        Column.UNPRICED: "No price",
-        **({Column.BUDGET: "Budget used"} if has_budgets else {}),
-        **own,
-        **_SPENDING,
-        Column.CHANGE: "Change",
-    }
-    sorting = Sorting.parse(view.sort, titles, of_range)
-    headings = headings_of(sorting, titles, _NAMES, lambda one: view.but(sort=one.text(of_range)).url)
-    by_id = {heading.id: heading for heading in headings}
-    sought = _sought(found.projects, view.search or "")
-    costs = tuple(column for column in titles if column in own or column in _SPENDING)
-    highest = max((one.total.cost_usd for one in found.projects), default=Decimal(0))
-    keys = {**_KEYS, Column.BUDGET: lambda one: _share(uses.get(one.project.id))}
-    shown = sorting.sorted(sought, keys, _NAMES)[:MAX_ROWS]
-    rest = view.but(search=None)
+def project_list_of(
+    listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], paging: Paging | None
+) -> ProjectList:
+    view, headings = columns.view, columns.headings
+    highest = listing.projects[0].total.cost_usd if listing.projects else Decimal(0)
+    url_of = view.project_urls()
     return ProjectList(
-        name=by_id[Column.NAME],
-        figures=tuple(by_id[one] for one in (Column.RUNS, Column.ERRORS, Column.UNPRICED)),
-        budget=by_id.get(Column.BUDGET),
-        costs=tuple(by_id[one] for one in costs),
-        cost_of_range=of_range.value,
-        change=by_id[Column.CHANGE],
-        rows=tuple(_row(one, view, costs, of_range, highest, uses.get(one.project.id)) for one in shown),
+        name=headings[Column.NAME],
+        figures=tuple(headings[one] for one in (Column.RUNS, Column.ERRORS, Column.UNPRICED)),
+        budget=headings.get(Column.BUDGET),
+        costs=tuple(headings[one] for one in columns.costs),
+        cost_of_range=columns.of_range.value,
+        change=headings[Column.CHANGE],
+        rows=tuple(_row(one, columns, url_of(one.project.id), highest) for one in shown),
         search=view.search or "",
         action=View().url,
-        hidden=tuple(rest.query.items()),
-        found=len(sought),
-        known=len(found.projects),
-        archived_cost=formats.money(found.archived.cost_usd) if found.archived.runs else None,
+        hidden=tuple(view.but(search=None).query.items()),
+        known=len(listing.projects),
+        paging=paging,
+        archived_cost=formats.money(listing.archived.cost_usd) if listing.archived.runs else None,
     )
 
 
-def _sought(projects: Sequence[ProjectSummary], text: str) -> Sequence[ProjectSummary]:
+def page_of(
+    projects: Sequence[ProjectSummary], view: View, wanted: int
+) -> tuple[Sequence[ProjectSummary], Paging | None]:
+    """The projects of the page with this number, or of the last there is."""
+    found, last = len(projects), max(1, math.ceil(len(projects) / PAGE_ROWS))
+    page = min(max(wanted, 1), last)
+    first = (page - 1) * PAGE_ROWS
+    shown = projects[first : first + PAGE_ROWS]
+    if last == 1:
+        return shown, None
+
+    def url(number: int) -> str | None:
+        return view.page_url(number) if 1 <= number <= last else None
+
+    text = f"{formats.count(first + 1)} to {formats.count(first + len(shown))} of {formats.count(found)}"
+    return shown, Paging(text, url(page - 1), url(page + 1))
+
+
+def sought(projects: Sequence[ProjectSummary], text: str) -> Sequence[ProjectSummary]:
+    """Those with this in their name or id."""
+    if not text:
+        return projects
     wanted = text.casefold()
     return [one for one in projects if wanted in one.project.name.casefold() or wanted in one.project.id.casefold()]
 
@@ -182,50 +256,53 @@ def _budget_use(use: Use | None) -> BudgetUse | None:
     return BudgetUse(formats.share(use.spent_usd, use.amount_usd), amount, level, SHORT[level])
 
 
-def _row(  # noqa: PLR0913, PLR0917  # The project, and what the rows have in common.
-    summary: ProjectSummary,
-    view: View,
-    costs: Sequence[Column],
-    of_range: Column,
-    highest_usd: Decimal,
-    use: Use | None,
-) -> Row:
-    budget = _budget_use(use)
+def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decimal) -> Row:
+    budget = _budget_use(columns.uses.get(summary.project.id))
     of_budget = f" · {budget.share} of {budget.amount}" if budget else ""
     total, before = summary.total, summary.previous
-    highest = max(summary.costs)
     error_rate = formats.percent(total.error_rate) if total.runs else formats.NOTHING
     return Row(
         name=summary.project.name,
-        url=view.but(project_id=summary.project.id).url,
+        url=url,
         length=round(float(total.cost_usd / highest_usd) * 100, 2) if highest_usd else 0,
         runs=formats.count(total.runs),
         error_rate=error_rate,
         error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
         unpriced=formats.count(total.unpriced) if total.unpriced else None,
-        amounts=tuple(_amount(summary, column, of_range) for column in costs),
+        amounts=tuple(_amount(summary, column, columns.of_range) for column in columns.costs),
         change=formats.change(total.cost_usd, before.cost_usd) if before else None,
         summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
-        heights=tuple(round(cost / highest * 100, 1) if highest else 0 for cost in summary.costs),
+        sparkline=sparkline_of(summary.costs),
         budget=budget,
     )
 
 
-def _has_risen(now: Tally, before: Tally) -> bool:
+def sparkline_of(values: Sequence[float]) -> Sparkline:
+    """The highest value fills the height; a low one can still be seen."""
+    scale = 100 / (max(values, default=0) or 1)
+    bars = []
+    for number, value in enumerate(values):
+        if value:
+            height = max(round(value * scale, 1), _LOWEST_BAR)
+            bars.append(f"M{number * _BAR_STEP} 100v-{height}h{_BAR_WIDTH}v{height}z")
+    return Sparkline(len(values) * _BAR_STEP, "".join(bars))
+
+
+def _has_risen(now: Sums, before: Sums) -> bool:
     """Twice as many of the runs fail as before, and not for a handful of them."""
     return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
 
 
 def _amount(summary: ProjectSummary, column: Column, of_range: Column) -> Amount:
-    total, spending = summary.total, summary.spending
+    total = summary.total
     if column is of_range:
         return Amount(
             "no price" if total.runs and total.unpriced == total.runs else formats.money(total.cost_usd),
             is_of_range=True,
         )
     cost_usd = {
-        Column.TODAY: spending.today_usd,
-        Column.WEEK: spending.week_usd,
-        Column.MONTH: spending.month_usd,
+        Column.TODAY: summary.today_usd,
+        Column.WEEK: summary.week_usd,
+        Column.MONTH: summary.month_usd,
     }[column]
     return Amount(formats.money(cost_usd), is_of_range=False)

@@ -6,12 +6,15 @@ from decimal import Decimal
 import httpx
 import pytest
 
+from runtally.access.projects import erase
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
-from runtally.metrics.only import Only
-from runtally.metrics.read import overview, project_report, read_metrics, read_span, read_sums
-from runtally.metrics.report import Spending
+from runtally.metrics.only import EVERY_RUN, Only
+from runtally.metrics.project_sums import PastSums
+from runtally.metrics.projects import Listing, Projects, ProjectSummary
+from runtally.metrics.read import is_comparable, overview, project_report, read_metrics, read_sums
 from runtally.metrics.window import Range, Window
 from tests.factories import make_run
 
@@ -37,7 +40,10 @@ async def test_a_report_agrees_with_the_metrics_of_its_window(
     assert report.metrics.latency == metrics.latency
     assert report.metrics.total == report.fine.total
     assert report.metrics.total.runs == 3
-    assert report.previous == await read_metrics(connection, window.previous(now), project_id)
+    before = await read_metrics(connection, window.previous(now), project_id)
+    assert report.previous is not None
+    assert (report.previous.total, report.previous.latency) == (before.total, before.latency)
+    assert [point.tally for point in report.previous.points] == [point.tally for point in before.points]
     assert (await read_sums(connection, window, project_id)).cells == metrics.cells
 
 
@@ -59,23 +65,58 @@ async def test_a_project_that_never_was_is_not_found(connection: Connection, pro
         await project_report(connection, Range.WEEK, system_clock(), project_id)
 
 
+async def _listed(
+    database: Database, past: PastSums | None = None, of_project: str | None = None, only: Only = EVERY_RUN
+) -> tuple[Listing, dict[str, ProjectSummary]]:
+    """All projects in a week, and each with all that is shown of it."""
+    window = Window.of(Range.WEEK, system_clock(), Range.WEEK.chart_interval)
+    async with database.snapshot() as connection:
+        projects = Projects(connection, window, of_project, only, past or PastSums())
+        listing = await projects.listing()
+        every = await projects.drawn(await projects.compared(listing.projects))
+    return listing, {one.project.id: one for one in every}
+
+
 async def test_the_overview_adds_up(client: httpx.AsyncClient, database: Database, project_id: str) -> None:
     await _post(client, project_id, 1, 2, 20)
     await _post(client, f"{project_id}-dear", 1, model="acme-cached", inputTokens=10**6)
 
-    async with database.connection() as connection, connection.transaction(isolation="repeatable_read"):
-        found = await overview(connection, Range.WEEK, system_clock(), None)
+    listing, found = await _listed(database)
+    async with database.snapshot() as connection:
+        report = await overview(connection, Range.WEEK, system_clock(), None)
 
-    total = sum((one.total.cost_usd for one in found.projects), found.archived.cost_usd)
-    assert total == found.report.metrics.total.cost_usd
-    mine = [one for one in found.projects if one.project.id.startswith(project_id)]
-    assert [one.project.id for one in mine] == [f"{project_id}-dear", project_id]
-    assert mine[1].total.runs == 2
-    assert mine[1].previous is not None
-    assert mine[0].previous is None
-    assert mine[1].total.cost_usd == Decimal("0.021")
-    assert sum(mine[1].costs) == pytest.approx(0.021)
-    assert mine[1].spending == Spending(Decimal(0), Decimal("0.021"), Decimal("0.0315"))
+    total = sum((one.total.cost_usd for one in listing.projects), listing.archived.cost_usd)
+    assert total == report.metrics.total.cost_usd
+    mine = [one.project.id for one in listing.projects if one.project.id.startswith(project_id)]
+    assert mine == [f"{project_id}-dear", project_id]
+    one = found[project_id]
+    assert one.total.runs == 2
+    assert one.previous is not None
+    assert found[f"{project_id}-dear"].previous is None
+    assert one.total.cost_usd == Decimal("0.021")
+    assert sum(one.costs) == pytest.approx(0.021)
+    assert (one.today_usd, one.week_usd, one.month_usd) == (Decimal(0), Decimal("0.021"), Decimal("0.0315"))
+
+
+async def test_what_is_remembered_of_past_days_follows_their_runs(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    past = PastSums()
+    await _post(client, project_id, 1, 2, 9)
+    await _listed(database, past)
+
+    known = (await _listed(database, past))[1][project_id]
+    await _post(client, project_id, 2, 9, status="error")
+    late = (await _listed(database, past))[1][project_id]
+    anew = (await _listed(database))[1][project_id]
+    async with database.session() as session:
+        await erase(session, OPERATOR, project_id)
+    erased = (await _listed(database, past))[1].get(project_id)
+
+    assert known.total.runs == 2
+    assert (late.total.runs, late.total.failed) == (3, 1)
+    assert (late.total, late.previous, late.month_usd) == (anew.total, anew.previous, anew.month_usd)
+    assert erased is None or not erased.total.runs
 
 
 async def test_of_one_model_the_overview_adds_up_as_well(
@@ -85,37 +126,52 @@ async def test_of_one_model_the_overview_adds_up_as_well(
     await _post(client, project_id, 0, 2, model="acme-cached", status="error")
     only = Only(model="acme-cached", provider="acme")
 
-    async with database.connection() as connection, connection.transaction(isolation="repeatable_read"):
-        found = await overview(connection, Range.WEEK, system_clock(), None, only)
+    listing, found = await _listed(database, only=only)
+    async with database.snapshot() as connection:
+        report = await overview(connection, Range.WEEK, system_clock(), None, only)
 
-    assert sum(one.total.runs for one in found.projects) + found.archived.runs == found.report.metrics.total.runs
-    [mine] = [one for one in found.projects if one.project.id == project_id]
+    assert sum(one.total.runs for one in listing.projects) + listing.archived.runs == report.metrics.total.runs
+    mine = found[project_id]
     assert (mine.total.runs, mine.total.failed) == (2, 2)
-    assert mine.spending == Spending(Decimal("0.0105"), Decimal("0.021"), Decimal("0.021"))
-    assert found.report.metrics.latency.p95_ms == 0
+    assert (mine.today_usd, mine.week_usd, mine.month_usd) == (Decimal("0.0105"), Decimal("0.021"), Decimal("0.021"))
+    assert sum(mine.costs) == pytest.approx(0.021)
+    assert report.metrics.latency.p95_ms == 0
 
 
 async def test_the_overview_of_one_project_holds_nothing_else(
-    client: httpx.AsyncClient, connection: Connection, project_id: str
+    client: httpx.AsyncClient, database: Database, connection: Connection, project_id: str
 ) -> None:
     await _post(client, project_id, 1)
     await _post(client, f"{project_id}-other", 1)
 
-    found = await overview(connection, Range.WEEK, system_clock(), project_id)
+    report = await overview(connection, Range.WEEK, system_clock(), project_id)
+    listing, _ = await _listed(database, of_project=project_id)
 
-    assert [one.project.id for one in found.projects] == [project_id]
-    assert found.report.metrics.total.runs == 1
+    assert [one.project.id for one in listing.projects] == [project_id]
+    assert report.metrics.total.runs == 1
 
 
-async def test_a_span_is_from_the_first_to_the_last_run(
+async def test_a_clock_that_is_ahead_counts_in_the_windows_that_reach_so_far(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    await _post(client, project_id, 0, -0.9)
+
+    _, found = await _listed(database)
+
+    now = system_clock()
+    ahead = now + timedelta(days=0.9)
+    week = Window.of(Range.WEEK, now, Range.WEEK.chart_interval)
+    assert found[project_id].total.runs == 1 + (ahead < week.until)
+    assert found[project_id].today_usd == Decimal("0.0105") * (1 + (ahead.date() == now.date()))
+
+
+async def test_all_projects_are_compared_where_one_of_them_is_as_old(
     client: httpx.AsyncClient, connection: Connection, project_id: str
 ) -> None:
-    nothing = await read_span(connection, project_id)
-    await _post(client, project_id, 2, 1, 5)
+    await _post(client, project_id, 2)
+    now = system_clock()
+    week, day = (Window.of(one, now, one.chart_interval).previous(now) for one in (Range.WEEK, Range.DAY))
 
-    span = await read_span(connection, project_id)
-
-    assert (nothing.first_run_at, nothing.last_run_at) == (None, None)
-    assert span.first_run_at is not None
-    assert span.last_run_at is not None
-    assert span.last_run_at - span.first_run_at == timedelta(days=4)
+    assert not await is_comparable(connection, week, project_id)
+    assert await is_comparable(connection, day, project_id)
+    assert await is_comparable(connection, day, None)

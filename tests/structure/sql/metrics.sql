@@ -71,6 +71,24 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
 GROUP BY 1, 2, 3
 
 -- SELECT_SUMS
+WITH rest AS MATERIALIZED (
+  SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider, model,
+          sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+    FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+GROUP BY 1, 2, 3
+)
   SELECT number, NULL AS provider, NULL AS model, sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
          sum(unpriced)::bigint AS unpriced,
@@ -88,21 +106,8 @@ GROUP BY 1, 2, 3
           AND rollup_totals.bucket >= parts.since
           AND rollup_totals.bucket < parts.until
        UNION ALL
-          SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int, sum(1) AS runs,
-         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
-         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
-         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
-            FROM projects
-         JOIN runs ON runs.project_id = projects.id
-   WHERE $5::timestamptz < $6::timestamptz
-     AND ($1 = '' OR projects.id = $1)
-     AND runs.occurred_at >= $5
-     AND runs.occurred_at < $6
-        GROUP BY 1) AS buckets
+          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            FROM rest) AS buckets
 GROUP BY 1
    UNION ALL
   SELECT NULL, provider, model, sum(runs)::bigint AS runs,
@@ -122,21 +127,9 @@ GROUP BY 1
           AND rollups.bucket >= parts.since
           AND rollups.bucket < parts.until
        UNION ALL
-          SELECT provider, model, sum(1) AS runs,
-         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
-         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
-         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
-            FROM projects
-         JOIN runs ON runs.project_id = projects.id
-   WHERE $12::timestamptz < $6::timestamptz
-     AND ($1 = '' OR projects.id = $1)
-     AND runs.occurred_at >= $12
-     AND runs.occurred_at < $6
-        GROUP BY 1, 2) AS models
+          SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+                  output_tokens
+            FROM rest) AS models
 GROUP BY provider, model
 
 -- SELECT_SKETCHES
@@ -226,130 +219,97 @@ SELECT max(dropped_before)
   FROM projects
  WHERE ($1::text IS NULL OR id = $1)
 
--- SELECT_TALLIES
-SELECT projects.id AS project_id,
-       held.*
-  FROM projects
-       CROSS JOIN LATERAL (
-            SELECT array_agg(number) AS numbers,
-                   array_agg(cost_usd::float8) AS costs,
-                   sum(runs)::bigint AS runs,
-       sum(errors + timeouts)::bigint AS failed,
-       sum(unpriced)::bigint AS unpriced,
-       sum(cost_usd) AS cost_usd,
-       sum(input_tokens) AS tokens_in,
-       sum(output_tokens) AS tokens_out,
-       sum(timeouts)::bigint AS timeouts,
-       sum(estimated)::bigint AS estimated
-              FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, runs,
-                      errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
-                      FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain,
-                              since, until)
-       JOIN rollup_totals
-         ON rollup_totals.project_id = projects.id
-        AND rollup_totals.grain = parts.grain
-        AND rollup_totals.bucket >= parts.since
-        AND rollup_totals.bucket < parts.until
-                 UNION ALL
-                    SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int, sum(1) AS
-                            runs,
+-- SELECT_SUMS_OF_RUNS
+SELECT project_id,
+       runs,
+       errors + timeouts AS failed,
+       unpriced,
+       cost_usd
+  FROM (SELECT project_id,
+               sum(1) AS runs,
        coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
        coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
        coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-       coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-       coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-       coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-       coalesce(sum(1 * output_tokens), 0) AS output_tokens
-                      FROM runs
-                     WHERE $5::timestamptz < $6::timestamptz
-                       AND project_id = projects.id
-                       AND occurred_at >= $5
-                       AND occurred_at < $6
-                  GROUP BY 1) AS buckets) AS held
- WHERE ($1 = '' OR projects.id = $1)
-   AND held.runs > 0
+       coalesce(sum(1 * cost_usd), 0) AS cost_usd
+          FROM projects
+               JOIN runs ON runs.project_id = projects.id
+         WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
+           AND occurred_at >= $2
+           AND occurred_at < $3
+           AND ($4::text IS NULL OR model = $4) AND ($5::text IS NULL OR provider = $5)
+      GROUP BY 1) AS found
 
--- SELECT_TALLIES_OF_MODELS
-  SELECT project_id,
-         array_agg(number) AS numbers,
-         array_agg(cost_usd::float8) AS costs,
-         sum(runs)::bigint AS runs,
-         sum(errors + timeouts)::bigint AS failed,
-         sum(unpriced)::bigint AS unpriced,
-         sum(cost_usd) AS cost_usd,
-         sum(input_tokens) AS tokens_in,
-         sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
-    FROM (SELECT project_id, number, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
-            sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd,
-            sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens
-            FROM (SELECT projects.id AS project_id, floor(date_part('epoch', bucket - $7::timestamptz) /
-                    $8::int)::int AS number, runs, errors, timeouts, unpriced, estimated, cost_usd,
-                    input_tokens, output_tokens
-                    FROM projects
-                         CROSS JOIN unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts
-                                 (grain, since, until)
-         JOIN rollups
-           ON rollups.project_id = projects.id
-          AND rollups.grain = parts.grain
-          AND rollups.bucket >= parts.since
-          AND rollups.bucket < parts.until
-                   WHERE ($1 = '' OR projects.id = $1)
-                     AND ($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR provider = $10)
-               UNION ALL
-                  SELECT project_id, floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int,
-                          sum(1) AS runs,
-         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
-         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
-         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
-                    FROM projects
-         JOIN runs ON runs.project_id = projects.id
-   WHERE $5::timestamptz < $6::timestamptz
-     AND ($1 = '' OR projects.id = $1)
-     AND runs.occurred_at >= $5
-     AND runs.occurred_at < $6
-                     AND ($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR provider = $10)
-                GROUP BY 1, 2) AS cells
-        GROUP BY 1, 2) AS buckets
-GROUP BY 1
+-- SELECT_DAYS
+SELECT bucket,
+       xmin::text AS version
+  FROM rollup_totals
+ WHERE project_id = ''
+   AND grain = 1440
+   AND bucket > $1::timestamptz - interval '1440 minutes'
+   AND bucket < $2
+ORDER BY bucket
 
--- SELECT_SPENDING
-SELECT projects.id AS project_id,
-       held.*
+-- SELECT_LAST_BUCKET
+SELECT max(bucket)
+  FROM rollup_totals
+ WHERE project_id = ''
+   AND grain = 15
+
+-- SELECT_LISTED
+SELECT id,
+       name,
+       archived_at IS NOT NULL AS is_archived
   FROM projects
-       CROSS JOIN LATERAL (
-            SELECT coalesce(sum(cost_usd) FILTER (WHERE number = 0), 0), coalesce(sum(cost_usd) FILTER (WHERE
-                    number = 1), 0), coalesce(sum(cost_usd) FILTER (WHERE number = 2), 0)
-              FROM unnest($2::smallint[], $3::smallint[], $4::timestamptz[], $5::timestamptz[])
-                   AS parts (number, grain, since, until)
-              JOIN rollup_totals
-                ON rollup_totals.project_id = projects.id
-               AND rollup_totals.grain = parts.grain
-               AND rollup_totals.bucket >= parts.since
-               AND rollup_totals.bucket < parts.until) AS held
- WHERE ($1 = '' OR projects.id = $1)
+ WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
 
--- SELECT_SPENDING_OF_MODELS
-  SELECT projects.id AS project_id,
-         coalesce(sum(cost_usd) FILTER (WHERE number = 0), 0), coalesce(sum(cost_usd) FILTER (WHERE number =
-                 1), 0), coalesce(sum(cost_usd) FILTER (WHERE number = 2), 0)
-    FROM projects
-         CROSS JOIN unnest($2::smallint[], $3::smallint[], $4::timestamptz[], $5::timestamptz[])
-                     AS parts (number, grain, since, until)
-                JOIN rollups
-                  ON rollups.project_id = projects.id
-                 AND rollups.grain = parts.grain
-                 AND rollups.bucket >= parts.since
-                 AND rollups.bucket < parts.until
-   WHERE ($1 = '' OR projects.id = $1)
-     AND ($6::text IS NULL OR model = $6)
-     AND ($7::text IS NULL OR provider = $7)
-GROUP BY 1
+-- SELECT_REACHING_BACK
+SELECT id
+  FROM projects
+ WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
+   AND CASE WHEN dropped_before IS NULL
+            THEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < $2)
+            ELSE EXISTS (SELECT
+                           FROM rollups
+                          WHERE project_id = projects.id
+                            AND grain = 360
+                            AND bucket < $2) END
+
+-- SELECT_DO_ANY_REACH_BACK
+SELECT EXISTS (SELECT
+                 FROM rollup_totals
+                WHERE project_id = ''
+                  AND grain = 360
+                  AND bucket < $2)
+       AND EXISTS (SELECT id
+  FROM projects
+ WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
+   AND CASE WHEN dropped_before IS NULL
+            THEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < $2)
+            ELSE EXISTS (SELECT
+                           FROM rollups
+                          WHERE project_id = projects.id
+                            AND grain = 360
+                            AND bucket < $2) END)
+
+-- SELECT_LAST_RUN_AT
+SELECT CASE WHEN ends.recent >= $2 THEN ends.recent
+            ELSE coalesce((SELECT max(found.at)
+                             FROM projects
+                                  CROSS JOIN LATERAL (SELECT max(occurred_at) AS at
+                                                        FROM runs
+                                                       WHERE project_id = projects.id
+                                                         AND occurred_at >= ends.last) AS found
+                            WHERE ($1 = '' OR projects.id = $1)), ends.last) END
+  FROM (SELECT (SELECT max(bucket)
+          FROM rollup_totals
+         WHERE project_id = $1
+           AND grain = 15
+           AND runs > 0) AS recent,
+               (SELECT max(bucket)
+          FROM rollup_totals
+         WHERE project_id = $1
+           AND grain = 360
+           AND runs > 0) AS last) AS ends
 
 -- SELECT_PROJECTS
   SELECT projects.id,
@@ -382,6 +342,75 @@ GROUP BY 1
                              LIMIT 1) AS last ON TRUE
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
+
+-- sums of projects: days and what is left of one
+SELECT projects.id,
+       held.*
+  FROM projects
+       CROSS JOIN LATERAL (
+            SELECT sum(runs)::bigint AS runs,
+                   sum(errors + timeouts)::bigint AS failed,
+                   sum(unpriced)::bigint AS unpriced,
+                   sum(cost_usd) AS cost_usd
+              FROM (SELECT runs, errors, timeouts, unpriced, cost_usd
+                      FROM rollup_totals
+                     WHERE project_id = projects.id
+                       AND grain = $2::smallint
+                       AND bucket >= $3::timestamptz
+                       AND bucket < $4::timestamptz
+                    UNION ALL SELECT runs, errors, timeouts, unpriced, cost_usd
+                      FROM rollup_totals
+                     WHERE project_id = projects.id
+                       AND grain = $5::smallint
+                       AND bucket >= $6::timestamptz
+                       AND bucket < $7::timestamptz) AS stored) AS held
+ WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
+   AND held.runs > 0
+
+-- sums of projects: a model
+SELECT projects.id,
+       held.*
+  FROM projects
+       CROSS JOIN LATERAL (
+            SELECT sum(runs)::bigint AS runs,
+                   sum(errors + timeouts)::bigint AS failed,
+                   sum(unpriced)::bigint AS unpriced,
+                   sum(cost_usd) AS cost_usd
+              FROM (SELECT runs, errors, timeouts, unpriced, cost_usd
+                      FROM rollups
+                     WHERE project_id = projects.id
+                       AND grain = $2::smallint
+                       AND bucket >= $3::timestamptz
+                       AND bucket < $4::timestamptz AND ($5::text IS NULL OR model = $5) AND ($6::text IS NULL
+                               OR provider = $6)) AS stored) AS held
+ WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
+   AND held.runs > 0
+
+-- costs of projects: a model
+SELECT projects.id,
+       held.*
+  FROM projects
+       CROSS JOIN LATERAL (
+            SELECT array_agg(number) AS numbers,
+                   array_agg(cost_usd::float8) AS costs
+              FROM (SELECT floor(date_part('epoch', occurred_at - $4::timestamptz) / $5::int)::int AS number,
+                      coalesce(cost_usd, 0) AS cost_usd
+                      FROM runs
+                     WHERE $2::timestamptz < $3::timestamptz
+                       AND project_id = projects.id
+                       AND occurred_at >= $2
+                       AND occurred_at < $3 AND ($9::text IS NULL OR model = $9) AND ($10::text IS NULL OR
+                               provider = $10)
+                 UNION ALL SELECT floor(date_part('epoch', bucket - $4::timestamptz) / $5::int)::int AS
+                         number, cost_usd
+                      FROM rollups
+                     WHERE project_id = projects.id
+                       AND grain = $6::smallint
+                       AND bucket >= $7::timestamptz
+                       AND bucket < $8::timestamptz AND ($9::text IS NULL OR model = $9) AND ($10::text IS
+                               NULL OR provider = $10)) AS buckets) AS held
+ WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
+   AND held.numbers IS NOT NULL
 
 -- cells: every filter
   SELECT number, provider, model, sum(runs)::bigint AS runs,

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from runtally.metrics.report import CostOfAllTime, KnownProject, Ranking, Report, Span, UnpricedModel
+from runtally.metrics.report import CostOfAllTime, Ranking, Report, Span, UnpricedModel
 from runtally.metrics.values import Cell, Metrics, Tally
 from runtally.metrics.window import Range, Window
 
@@ -18,18 +18,7 @@ def _cell(hours_before_end: float, model: str = "large", **tally: int | Decimal)
 
 def _report(*cells: Cell) -> Report:
     metrics, no_ranking = Metrics.of_cells(WEEK, cells, {}), Ranking((), ())
-    return Report(metrics, metrics, None, no_ranking, no_ranking, Span(None, None))
-
-
-def test_a_span_is_from_the_first_to_the_last_run_of_all() -> None:
-    def project(first: int | None, last: int | None) -> KnownProject:
-        days = [None if day is None else NOW - timedelta(days=day) for day in (first, last)]
-        return KnownProject("id", "name", is_archived=False, first_run_at=days[0], last_run_at=days[1])
-
-    assert Span.of([project(9, 7), project(None, None), project(8, 2)]) == Span(
-        NOW - timedelta(days=9), NOW - timedelta(days=2)
-    )
-    assert Span.of([]) == Span(None, None)
+    return Report(metrics, metrics, None, no_ranking, no_ranking, None)
 
 
 def test_only_what_has_runs_from_the_start_is_compared() -> None:

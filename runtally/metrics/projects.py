@@ -1,0 +1,122 @@
+"""The projects of the overview: each beside the others, and all that is sorted by or shown of it, as of one moment.
+
+What a thousand projects are sorted by is read of all; what is only shown, of the few that are.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import reduce
+
+from runtally.db.database import Connection
+from runtally.metrics import project_queries
+from runtally.metrics.only import Only
+from runtally.metrics.project_sums import PastSums, ProjectSums, WindowSums
+from runtally.metrics.report import NO_SUMS, ListedProject, Sums
+from runtally.metrics.window import Range, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What projects cost, whatever range is looked at; the last 7 and 30 days are those of the ranges."""
+
+    today: WindowSums
+    """Since midnight, UTC."""
+    week: WindowSums
+    month: WindowSums
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """A project as one row among others."""
+
+    project: ListedProject
+    total: Sums
+    spending: Spending
+    """Of all projects."""
+    previous: Sums | None = None
+    """Once it was compared; None as well where the project's runs do not reach back so far."""
+    costs: tuple[float, ...] = ()
+    """Per bucket, oldest first, to be drawn."""
+
+    @property
+    def today_usd(self) -> Decimal:
+        return self.spending.today.of(self.project.id).cost_usd
+
+    @property
+    def week_usd(self) -> Decimal:
+        return self.spending.week.of(self.project.id).cost_usd
+
+    @property
+    def month_usd(self) -> Decimal:
+        return self.spending.month.of(self.project.id).cost_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All projects in a window."""
+
+    projects: tuple[ProjectSummary, ...]
+    """The most expensive first."""
+    archived: Sums
+    """Of the projects that are hidden: what the sum over the others lacks."""
+
+
+class Projects:
+    """Reads them in a window: all projects, or only the one that a reader may see; of all runs, or those of some models."""
+
+    def __init__(
+        self, connection: Connection, window: Window, of_project: str | None, only: Only, past: PastSums
+    ) -> None:
+        self._connection = connection
+        self._window = window
+        self._of_project = of_project
+        self._only = only
+        self._before = window.previous(window.now)
+        self._sums = ProjectSums(connection, window.now, of_project, only, past)
+
+    async def listing(self) -> Listing:
+        """Each with what it is sorted by, but for the time before."""
+        now = self._window.now
+        month = Window.of(Range.MONTH, now, Range.MONTH.chart_interval)
+        await self._sums.prepare(min(month.start, self._before.start))
+        ids = None if self._of_project is None else [self._of_project]
+        listed = await project_queries.select_listed(self._connection, ids)
+        total = await self._sums.over(self._window)
+        spending = Spending(
+            today=await self._sums.over(Window.of(Range.DAY, now, Range.DAY.length)),
+            week=await self._sums.over(Window.of(Range.WEEK, now, Range.WEEK.chart_interval)),
+            month=await self._sums.over(month),
+        )
+        shown = [ProjectSummary(one, total.of(one.id), spending) for one in listed if not one.is_archived]
+        return Listing(
+            tuple(
+                sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs, one.project.name, one.project.id))
+            ),
+            reduce(Sums.plus, (total.of(one.id) for one in listed if one.is_archived), NO_SUMS),
+        )
+
+    async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
+        """With the period before, where the project is as old."""
+        ids = _ids(summaries)
+        fair = await project_queries.select_reaching_back(self._connection, self._before.comparable_from, ids)
+        sums = await self._sums.over(self._before, ids)
+        return tuple(
+            replace(one, previous=sums.of(one.project.id)) if one.project.id in fair else one for one in summaries
+        )
+
+    async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
+        """With the cost of each bucket."""
+        found = await project_queries.select_costs(self._connection, self._window, _ids(summaries), self._only)
+        numbers = range(self._window.length)
+        nothing: dict[int, float] = {}
+
+        def costs(project_id: str) -> tuple[float, ...]:
+            of_bucket = found.get(project_id, nothing)
+            return tuple(of_bucket.get(number, 0.0) for number in numbers)
+
+        return tuple(replace(one, costs=costs(one.project.id)) for one in summaries)
+
+
+def _ids(summaries: Iterable[ProjectSummary]) -> list[str]:
+    return [one.project.id for one in summaries]
