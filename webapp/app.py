@@ -36,7 +36,6 @@ def create_app(settings: Settings | None = None) -> Quart:
     app.before_request(security.refuse_foreign_forms)
     app.before_request(enforce_access)
     app.before_request(form.refuse_large_forms)
-    app.before_request(_prepare_charts)
     limits.register(app)
 
     api.register(app)
@@ -48,6 +47,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     app.after_request(security.add_headers)
     app.after_request(assets.compress)
     app.after_request(caching.confirm)
+    app.after_request(_prepare_charts)
     app.teardown_request(bodies.forget)
     # How Quart takes any ASGI middleware.
     whole = bodies.BodyRoom(app.asgi_app, settings.max_body_bytes)  # type: ignore[arg-type]
@@ -67,9 +67,11 @@ def _keep_services(app: Quart, settings: Settings) -> None:
             yield
 
 
-async def _prepare_charts() -> None:
+async def _prepare_charts(response: Response) -> Response:
+    """Whoever has a page will want its charts; until here the page had the processor for itself."""
     if not api.serves(request.path):
-        await specs.prepare()
+        specs.begin()
+    return response
 
 
 async def _respond_to_error(error: Exception) -> Response:

@@ -1,12 +1,13 @@
 """Vega-Lite specs, built by Altair once; a request puts in figures only.
 
-Altair is imported by the first page, not by the start: a worker that only takes runs in is spared a sixth of its memory.
+Altair is imported once the first page was answered, not by the start: a worker that only takes runs in is spared a sixth of
+its memory. Pages say what a chart shows; only who draws one waits.
 """
 
 import asyncio
 import json
-import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,9 +22,10 @@ Rows = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A spec without its figures: JSON text up to the parameters, which come last but for the rows."""
+    """A spec without its figures, built when it is first filled."""
 
-    head: str
+    build: Callable[[Any], str]
+    """Given the module that has Altair: JSON text up to the parameters, which come last but for the rows."""
 
     def filled(self, width: float, x: Ticks, y: Ticks, datasets: Mapping[str, Rows]) -> str:
         """The whole spec as JSON; the horizontal axis goes from 0 to the width, which is the number of buckets."""
@@ -37,19 +39,25 @@ class Spec:
         }
         parameters = [{"name": name, "value": value} for name, value in figures.items()]
         # JSON that is served as JSON needs no more escaping than this, whatever a model is called.
-        return f'{self.head}{_json(parameters)[1:]},"datasets":{_json(datasets)}}}'
+        return f'{_head(self)}{_json(parameters)[1:]},"datasets":{_json(datasets)}}}'
+
+
+def begin() -> None:
+    """Imports Altair, once, and meanwhile goes on: it takes as long as hundreds of runs that come."""
+    _importing()
 
 
 async def prepare() -> None:
-    """Imports Altair, once, in a thread: that takes as long as hundreds of runs that come meanwhile."""
-    if _VEGA not in sys.modules:
-        await asyncio.to_thread(import_module, _VEGA)
+    """Before a chart is drawn: until Altair is there."""
+    importing = _importing()
+    if importing.is_alive():
+        await asyncio.to_thread(importing.join)
 
 
 @cache
 def bars() -> Spec:
     """Stacked segments (i, y0, y1, slot, open), a dashed tick (i, y) over each bar for the previous period, and marks (i)."""
-    return Spec(_vega().bars())
+    return Spec(lambda vega: vega.bars())
 
 
 @cache
@@ -59,13 +67,13 @@ def line(slot: str, *, has_limit: bool = False) -> Spec:
     What leads to the bucket that is not over (`tail`, and `open` itself) is paler. A point that has no neighbour to be
     joined with (`alone`) is a dot.
     """
-    return Spec(_vega().line(slot, has_limit=has_limit))
+    return Spec(lambda vega: vega.line(slot, has_limit=has_limit))
 
 
 @cache
 def intervals() -> Spec:
     """A dot (x, slot) on each row (i), on a bar from a to b: an estimate, and where the true figure may be."""
-    return Spec(_vega().intervals())
+    return Spec(lambda vega: vega.intervals())
 
 
 @cache
@@ -74,11 +82,19 @@ def burn_down() -> Spec:
 
     All may go below zero, where another line lies (nothing).
     """
-    return Spec(_vega().burn_down())
+    return Spec(lambda vega: vega.burn_down())
 
 
-def _vega() -> Any:  # noqa: ANN401  # A module.
-    return import_module(_VEGA)
+@cache
+def _head(spec: Spec) -> str:
+    return spec.build(import_module(_VEGA))
+
+
+@cache
+def _importing() -> threading.Thread:
+    thread = threading.Thread(target=import_module, args=(_VEGA,), name="import-altair", daemon=True)
+    thread.start()
+    return thread
 
 
 def _json(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from quart import Blueprint, Response, request
+from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -11,11 +11,12 @@ from runtally.budgets.read import burn_down_of
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics.read import is_comparable, read_cells, read_metrics, read_rankings, read_sums, readable
-from webapp.caching import ASK_FIRST, unchanged
+from webapp.caching import unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
 from webapp.charts.series import Chart
 from webapp.links import Metric, View, project_asked_for
+from webapp.pages.chart_payload import payload_of
 from webapp.pages.price_marks import price_marks
 from webapp.security import signed_in
 
@@ -34,7 +35,7 @@ async def chart(name: str) -> ResponseReturnValue:
     async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, view.project_id))
         drawn = await read_chart(connection, Metric(name), view, now)
-    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+    return await payload_of(drawn)
 
 
 @blueprint.get("/charts/budget.json")
@@ -50,7 +51,7 @@ async def budget_chart() -> ResponseReturnValue:
     if budget is None:
         raise NotFound("This project has no budget.")
     drawn = burn_down(budget)
-    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+    return await payload_of(drawn)
 
 
 async def read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:

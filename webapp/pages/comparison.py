@@ -6,7 +6,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import ClassVar
 
-from quart import Blueprint, Response, request, url_for
+from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -18,10 +18,10 @@ from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Measure
 from runtally.metrics.window import Range
 from webapp import formats, measures
-from webapp.caching import ASK_FIRST
 from webapp.charts import verdicts as charts
 from webapp.charts.series import RANGE_NAMES, Chart
 from webapp.links import choice, unescaped
+from webapp.pages.chart_payload import payload_of
 from webapp.pages.experiment import Figure
 from webapp.pages.experiments import key_of, readable
 from webapp.pages.findings import Finding, finding_of
@@ -140,7 +140,7 @@ async def chart(name: str) -> ResponseReturnValue:
         demand(actor(), Scope.METRICS_READ, project_id)
     comparison = await _read(pair, places)
     found = _chart(Measure(name), comparison, [experiment_id for _, experiment_id in places])
-    return Response(found.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+    return await payload_of(found)
 
 
 def _place(key: str | None) -> tuple[str, str]:

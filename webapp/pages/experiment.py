@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from quart import Blueprint, Response, url_for
+from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -15,13 +15,13 @@ from runtally.experiments.read import Judged, Past, history, verdict_on
 from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Measure, Outcome
 from webapp import formats, measures
-from webapp.caching import ASK_FIRST
 from webapp.charts import verdicts as charts
 from webapp.charts.series import Chart
 from webapp.charts.verdicts import Day
 from webapp.form import Form, sent_form
 from webapp.pages import thresholds
 from webapp.pages.badges import BadgePanel, badge_panel
+from webapp.pages.chart_payload import payload_of
 from webapp.pages.experiments import Cell, cells_of, key_of
 from webapp.pages.picture import picture_of
 from webapp.rendering import Page, render, see_other
@@ -118,7 +118,7 @@ async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> Re
         raise NotFound("This experiment has no such limit.")
     if kind == "svg":
         return picture_of(found, experiment_id)
-    return Response(found.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+    return await payload_of(found)
 
 
 async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:

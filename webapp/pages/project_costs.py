@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import ClassVar
 
-from quart import Blueprint, Response, request, url_for
+from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -20,19 +20,19 @@ from runtally.pricing.draft import read_time
 from runtally.runs.cost_queries import Drift, ModelUsage, select_daily_usages, select_drifts, select_usages
 from runtally.runs.what_if import Supposition, Target, suppose
 from webapp import formats
-from webapp.caching import ASK_FIRST
 from webapp.charts.budget import burn_down
 from webapp.charts.series import Chart
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import project_asked_for
 from webapp.pages.budget_line import BudgetLine, budget_line
+from webapp.pages.chart_payload import payload_of
 from webapp.pages.price_frame import day
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
 SINCE = timedelta(days=30)
-COMPARED_RUNS = 100_000
+COMPARED_RUNS = 10_000
 
 BLANK = Form()
 
@@ -146,7 +146,7 @@ async def supposed_chart() -> ResponseReturnValue:
     async with services().database.connection() as connection:
         by_day = await select_daily_usages(connection, project_id, now - SINCE)
     drawn = what_if_by_day(supposed_days(by_day, target, project_id, now))
-    return Response(drawn.payload(), content_type="application/json", headers={"Cache-Control": ASK_FIRST})
+    return await payload_of(drawn)
 
 
 def supposed_days(
