@@ -14,13 +14,13 @@ from webapp import formats
 from webapp.formats import Change
 from webapp.links import View
 from webapp.pages.budget_line import SHORT, Level, level_of
+from webapp.pages.sparkline import Sparkline, sparkline_of
 from webapp.sorting import SortHeading, Sorting, headings_of
 
 PAGE_ROWS = 50
 # From here on a rising error rate stands out.
 _LEAST_FAILED = 10
 _RISEN = 2
-_BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
 
 
 class Column(StrEnum):
@@ -77,14 +77,6 @@ class BudgetUse:
     amount: str
     level: Level
     word: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sparkline:
-    """Bars in a box that is 100 high: how wide it is, and their path."""
-
-    width: int
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +267,6 @@ def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decim
         sparkline=sparkline_of(summary.costs),
         budget=budget,
     )
-
-
-def sparkline_of(values: Sequence[float]) -> Sparkline:
-    """The highest value fills the height; a low one can still be seen."""
-    scale = 100 / (max(values, default=0) or 1)
-    bars = []
-    for number, value in enumerate(values):
-        if value:
-            height = max(round(value * scale, 1), _LOWEST_BAR)
-            bars.append(f"M{number * _BAR_STEP} 100v-{height}h{_BAR_WIDTH}v{height}z")
-    return Sparkline(len(values) * _BAR_STEP, "".join(bars))
 
 
 def _has_risen(now: Sums, before: Sums) -> bool:
