@@ -11,6 +11,9 @@ from enum import StrEnum
 NOTHING = "\u2013"
 """Stands where there is no value: an error rate of no runs, the latency of nothing."""
 
+NEARLY_NOTHING = "\u2248 $0"
+"""A difference between amounts that is smaller than the smallest amount shown."""
+
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MINUS = "\u2212"
@@ -32,14 +35,23 @@ _TIMES_FROM = 100
 
 def money(amount_usd: Decimal) -> str:
     """Dollars: two decimals from $1 up, three from ten cents, four below, and never a rounded zero."""
+    if 0 < amount_usd < _SMALLEST_SHOWN_USD:
+        return f"<${_SMALLEST_SHOWN_USD}"
+    if -_SMALLEST_SHOWN_USD < amount_usd < 0:
+        return NEARLY_NOTHING
     sign = MINUS if amount_usd < 0 else ""
     size = abs(amount_usd)
     if size == 0 or size >= Decimal("0.9995"):
         return f"{sign}${_rounded(size, _CENT):,f}"
-    if size < _SMALLEST_SHOWN_USD:
-        return f"{sign}<${_SMALLEST_SHOWN_USD}"
     # What rounds up into the next band is written as that band does: $0.100, not $0.1000.
     return f"{sign}${_rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
+
+
+def money_apart(difference_usd: Decimal) -> str:
+    """By how much one amount is above or below another: +$0.171; of what is too small to show not even the sign."""
+    if 0 < abs(difference_usd) < _SMALLEST_SHOWN_USD:
+        return NEARLY_NOTHING
+    return f"{'+' if difference_usd > 0 else ''}{money(difference_usd)}"
 
 
 def rough_money(amount_usd: Decimal) -> str:
@@ -70,7 +82,7 @@ def runs(number: int) -> str:
 
 
 def tokens(number: int) -> str:
-    """A large whole number in short: 46.4M; in full below ten thousand, one decimal below a hundred of its unit."""
+    """A large whole number in short: 46.4M; in full below ten thousand, and one decimal below a hundred of its unit: 3.0M."""
     if abs(number) < _SHORT_FROM:
         return count(number)
     for power, suffix in ((3, "k"), (6, "M"), (9, "B"), (12, "T")):
@@ -78,29 +90,37 @@ def tokens(number: int) -> str:
         shown = _rounded(scaled, Decimal("0.1") if abs(scaled) < Decimal("99.95") else Decimal(1))
         if abs(shown) < _THOUSAND or suffix == "T":
             break
-    return f"{_plain(shown)}{suffix}"
+    return f"{shown:,f}{suffix}"
 
 
-def duration(milliseconds: float) -> str:
-    """840 ms, 5.1 s, 2 min 5 s, 1 h 2 min: two units at most."""
+def duration(milliseconds: float, second_digits: int = 1) -> str:
+    """840 ms, 5.1 s, 2.0 s, 2 min 5 s, 1 h 2 min: two units at most."""
     if milliseconds < _SECOND_MS:
         return f"{round(milliseconds)} ms"
     tenths = _rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
     if tenths < _MINUTE_S:
-        return f"{_plain(tenths)} s"
+        return f"{tenths:.{second_digits}f} s"
     seconds = int(_rounded(Decimal(milliseconds) / _SECOND_MS, Decimal(1)))
     if seconds < _HOUR_S:
         return _two_units(seconds, _MINUTE_S, "min", "s")
     return _two_units(round(seconds / _MINUTE_S), _MINUTE_S, "h", "min")
 
 
-def percent(share: float) -> str:
-    """A rate of 0 to 1: two decimals below 10 %, one above, none where it is whole; a small one never reads as 0%."""
-    value = Decimal(str(share)) * 100
-    if 0 < value < Decimal("0.005"):
-        return "<0.01%"
-    below_ten = abs(value) < Decimal("9.995")
-    return f"{_plain(_rounded(value, _CENT if below_ten else Decimal('0.1')))}%"
+def percent(share: float, digits: int = 2) -> str:
+    """A rate of 0 to 1, with as many decimals as the one above it in a column; only none and all are 0% and 100%."""
+    value, step = Decimal(str(share)) * 100, Decimal(1).scaleb(-digits)
+    if value in {0, _HUNDRED}:
+        return f"{value:.0f}%"
+    if 0 < value < step / 2:
+        return f"<{step}%"
+    if _HUNDRED - step / 2 <= value < _HUNDRED:
+        return f">{_HUNDRED - step}%"
+    return f"{_rounded(value, step):,f}%"
+
+
+def set_percent(share: Decimal) -> str:
+    """A rate that somebody has set: with the digits that it has."""
+    return f"{_plain(share * 100)}%"
 
 
 def share(part: Decimal, whole: Decimal) -> str:

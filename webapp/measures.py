@@ -27,7 +27,9 @@ def text(measure: Measure, value: Decimal) -> str:
 
 
 def limit_text(measure: Measure, limit: Decimal) -> str:
-    """As `text`, but of an amount all the digits that somebody chose."""
+    """As `text`, but with all the digits that somebody chose, and no more."""
+    if measure is Measure.ERROR_RATE:
+        return formats.set_percent(limit)
     return formats.money_exact(limit) if measure in COSTS else text(measure, limit)
 
 

@@ -47,7 +47,7 @@ async def test_names_that_have_one_price_can_be_one_row(reader: Browser, table: 
     grouped = await html_of(reader, f"{table}&names=grouped")
 
     assert names(grouped) == ["acme-cached", "acme-large", "b1"]
-    assert "acme · 2 names 2 runs · 50% errors $0.0210" in text_of(grouped)
+    assert "acme · 2 names 2 runs · 50.00% errors $0.0210" in text_of(grouped)
     assert "300 ms" in text_of(grouped)
 
 

@@ -89,7 +89,7 @@ async def test_it_is_the_chart_of_the_page_without_its_filters(
     assert urlsplit(url).path == "/charts/errors.svg"
     # An address that somebody put together by hand reads no runs one by one either.
     for one in (url, f"{url}&model=acme-large"):
-        assert "Last 30 days: 50% over all runs" in await svg_at(stranger, one)
+        assert "Last 30 days: 50.00% over all runs" in await svg_at(stranger, one)
     narrowed = await svg_at(member, f"/charts/errors.svg?project={project_id}&range=30d&model=acme-large")
     assert f"{project_id}, acme-large" in narrowed
     assert "Last 30 days: 0% over all runs" in narrowed

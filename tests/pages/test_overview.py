@@ -30,7 +30,7 @@ async def test_a_project_is_a_row_with_its_figures(reader: Browser, post: Post, 
     row = _row(await html_of(reader, f"/?q={project_id}"), project_id)
 
     text = text_of(row)
-    assert f"{project_id} 2 runs · 50% errors 2 50% {formats.NOTHING} " in text
+    assert f"{project_id} 2 runs · 50.00% errors 2 50.00% {formats.NOTHING} " in text
     assert f"{formats.NOTHING} $0.0210 $0.0210 ↑ 100%up 100% against the previous period" in text
     assert "$0.0420" in text
     outline = Outline(f"<table><tr>{row}</tr></table>")
@@ -46,7 +46,7 @@ async def test_an_error_rate_that_has_risen_stands_out(reader: Browser, post: Po
     await post(make_run(status="error"), make_run(timestamp=ago(days=15)))
 
     assert "up from" not in few
-    assert "↑ 100%, up from 50%" in text_of(_row(await html_of(reader, f"/?q={project_id}"), project_id))
+    assert "↑ 100%, up from 50.00%" in text_of(_row(await html_of(reader, f"/?q={project_id}"), project_id))
 
 
 async def test_rows_keep_the_range(reader: Browser, post: Post, project_id: str) -> None:

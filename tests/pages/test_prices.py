@@ -119,7 +119,7 @@ async def test_a_model_without_a_price_is_one_click_from_a_form_for_it(
     [link] = re.findall(rf'"(/admin/prices/new\?provider={provider}[^"]*)"', html.replace("&amp;", "&"))
     assert parse_qs(urlsplit(link).query) == {"provider": [provider], "model": ["brand/new"]}
     shown = text_of(html)
-    assert "24k in · 1,000 out" in shown
+    assert "24.0k in · 1,000 out" in shown
     assert "1 at the cost reported" in shown
     form = await html_of(reader, link)
     assert f'value="{provider}"' in form

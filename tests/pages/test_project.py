@@ -21,8 +21,8 @@ async def test_a_project_shows_its_figures(reader: Browser, post: Post, project_
     assert f"{project_id} Last 7 days" in text
     assert "Cost $0.0210" in text
     assert "Runs 2 $0.0105 per run" in text
-    assert "Error rate 50% 1 failed run" in text
-    assert "p95 latency 4 s p50 800 ms" in text
+    assert "Error rate 50.00% 1 failed run" in text
+    assert "p95 latency 4.0 s p50 800 ms" in text
     assert "Tokens 3,000 2,000 in · 1,000 out" in text
 
 

@@ -16,9 +16,9 @@ from webapp.pages.kpis import coverage_of
     ("tally", "words"),
     [
         (Tally(runs=4), "Cost covers all runs; none of it is an estimate."),
-        (Tally(runs=4, unpriced=1), "Cost covers 75% of the runs; none of it is an estimate."),
-        (Tally(runs=4, estimated=1), "Cost covers all runs; 25% are estimates."),
-        (Tally(runs=4, unpriced=2, estimated=2), "Cost covers 50% of the runs; all of it is an estimate."),
+        (Tally(runs=4, unpriced=1), "Cost covers 75.0% of the runs; none of it is an estimate."),
+        (Tally(runs=4, estimated=1), "Cost covers all runs; 25.0% are estimates."),
+        (Tally(runs=4, unpriced=2, estimated=2), "Cost covers 50.0% of the runs; all of it is an estimate."),
         (Tally(runs=10**6, unpriced=1), "Cost covers >99.9% of the runs; none of it is an estimate."),
         (Tally(runs=1, unpriced=1), "No run has a price."),
     ],
@@ -32,7 +32,7 @@ async def test_the_project_page_says_what_its_cost_covers(reader: Browser, post:
 
     html = text_of(await html_of(reader, f"/projects/{project_id}"))
 
-    assert "Cost covers 75% of the runs; 33.3% are estimates." in html
+    assert "Cost covers 75.0% of the runs; 33.3% are estimates." in html
 
 
 async def test_what_if_computes_each_models_tokens_at_another_models_price(

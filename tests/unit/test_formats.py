@@ -29,7 +29,7 @@ NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
         ("277.615", "$277.62"),
         ("1234567.8", "$1,234,567.80"),
         ("-3", "\u2212$3.00"),
-        ("-0.00001", "\u2212<$0.0001"),
+        ("-0.00001", "\u2248 $0"),
     ],
 )
 def test_money(amount: str, text: str) -> None:
@@ -57,6 +57,20 @@ def test_an_estimate_has_no_cents_from_a_hundred_dollars_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        ("0", "$0.00"),
+        ("0.171", "+$0.171"),
+        ("-12.3", "\u2212$12.30"),
+        ("0.00009", "\u2248 $0"),
+        ("-0.00009", "\u2248 $0"),
+    ],
+)
+def test_amounts_apart_have_a_sign_where_they_can_be_told_apart(difference: str, text: str) -> None:
+    assert formats.money_apart(Decimal(difference)) == text
+
+
+@pytest.mark.parametrize(
     ("amount", "text"),
     [("0", "$0.00"), ("3", "$3.00"), ("0.024731000000", "$0.024731"), ("1200", "$1,200.00"), ("-0.5", "\u2212$0.50")],
 )
@@ -78,12 +92,12 @@ def test_counts_have_thousands_separators() -> None:
     [
         (0, "0"),
         (9_999, "9,999"),
-        (10_000, "10k"),
+        (10_000, "10.0k"),
         (12_345, "12.3k"),
         (99_949, "99.9k"),
         (99_950, "100k"),
         (999_499, "999k"),
-        (999_500, "1M"),
+        (999_500, "1.0M"),
         (46_400_000, "46.4M"),
         (123_456_789, "123M"),
         (5_100_000_000, "5.1B"),
@@ -101,7 +115,7 @@ def test_tokens(number: int, text: str) -> None:
         (0, "0 ms"),
         (840, "840 ms"),
         (999, "999 ms"),
-        (1_000, "1 s"),
+        (1_000, "1.0 s"),
         (5_120, "5.1 s"),
         (59_949, "59.9 s"),
         (59_950, "1 min"),
@@ -121,8 +135,9 @@ def test_durations(milliseconds: int, text: str) -> None:
         (0.00001, "<0.01%"),
         (0.0104, "1.04%"),
         (0.09994, "9.99%"),
-        (0.09999, "10%"),
-        (0.125, "12.5%"),
+        (0.1, "10.00%"),
+        (0.125, "12.50%"),
+        (0.99999, ">99.99%"),
         (1.0, "100%"),
     ],
 )
@@ -131,8 +146,18 @@ def test_percents(rate: float, text: str) -> None:
 
 
 @given(st.floats(0, 1))
-def test_a_percentage_is_zero_only_if_the_rate_is(rate: float) -> None:
+def test_a_percentage_is_zero_or_a_hundred_only_if_the_rate_is_none_or_all(rate: float) -> None:
     assert (formats.percent(rate) == "0%") is (rate == 0)
+    assert (formats.percent(rate) == "100%") is (rate == 1)
+
+
+def test_a_rate_that_somebody_set_keeps_its_digits() -> None:
+    assert [formats.set_percent(Decimal(rate)) for rate in ("0.05", "0.125", "0.2", "1")] == [
+        "5%",
+        "12.5%",
+        "20%",
+        "100%",
+    ]
 
 
 def test_shares() -> None:

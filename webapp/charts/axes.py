@@ -92,7 +92,8 @@ def duration(highest_ms: float) -> Ticks:
         on_clock = (ms for ms in _CLOCK_STEPS_MS if ms * GRIDLINES >= highest_ms)
         step = Decimal(next(on_clock, whole_days * 24 * _HOUR_MS))
     steps = _multiples(step)
-    return _ticks(steps, ["0", *(formats.duration(int(step)) for step in steps[1:])])
+    digits = 1 if step % _SECOND_MS else 0
+    return _ticks(steps, ["0", *(formats.duration(int(step), digits) for step in steps[1:])])
 
 
 def time(window: Window) -> Ticks:

@@ -64,7 +64,9 @@ async def relay() -> ResponseReturnValue:
         frame=frame("admin_relay.relay"),
         waiting=formats.count(status.waiting),
         parked=formats.count(status.parked),
-        lag=formats.duration(int((now - status.oldest_at).total_seconds() * 1000)) if status.oldest_at else "none",
+        lag=formats.duration(int((now - status.oldest_at).total_seconds() * 1000))
+        if status.oldest_at
+        else formats.NOTHING,
         mode=_mode(services().settings),
         runs=tuple(
             Parked(one.project_id, one.run_id, formats.ago(one.parked_at, now), one.last_error) for one in parked

@@ -11,7 +11,6 @@ from webapp.pages.narrowing import toggled
 
 # Of a change that so much is due to one reason, the other is not worth a word.
 _MAINLY = Decimal("0.75")
-_MINUS = "\u2212"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +45,25 @@ def drivers_of(report: Report, view: View) -> Drivers | None:
     lowest = min(Decimal(0), *(driver.change_usd for driver in change.drivers))
     width = max(Decimal(0), *(driver.change_usd for driver in change.drivers)) - lowest
     zero = _percent(-lowest, width)
-    size = formats.money(abs(change.total_usd))
-    sentence = f"Cost is {size} {'more' if change.total_usd > 0 else 'less'} than in the previous period."
-    if not change.total_usd:
-        sentence = "Cost is the same as in the previous period, but not for the same models."
-    return Drivers(sentence, tuple(_line(driver, view, width, zero) for driver in change.drivers), zero)
+    return Drivers(
+        _sentence(change.total_usd), tuple(_line(driver, view, width, zero) for driver in change.drivers), zero
+    )
+
+
+def _sentence(change_usd: Decimal) -> str:
+    if not change_usd or formats.money_apart(change_usd) == formats.NEARLY_NOTHING:
+        return "Cost is the same as in the previous period, but not for the same models."
+    size = formats.money(abs(change_usd))
+    return f"Cost is {size} {'more' if change_usd > 0 else 'less'} than in the previous period."
 
 
 def _line(driver: Driver, view: View, width: Decimal, zero: float) -> Line:
-    sign = "+" if driver.change_usd > 0 else _MINUS
     length = _percent(abs(driver.change_usd), width)
     return Line(
         driver.model,
         toggled(view, "model", driver.model),
         reason_of(driver),
-        f"{sign}{formats.money(abs(driver.change_usd))}",
+        formats.money_apart(driver.change_usd),
         start=zero if driver.change_usd > 0 else round(zero - length, 2),
         length=length,
         rises=driver.change_usd > 0,

@@ -73,7 +73,7 @@ def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]
 
 
 def _span(measure: Measure, low: float, high: float) -> str:
-    """2.2 to 7.12 points, 2.9% to 35.7%."""
+    """2.20 to 7.12 points, 2.9% to 35.7%."""
     start = _size(measure, low).removesuffix(_POINTS)
     return f"{start} to {_size(measure, high)}"
 
@@ -81,7 +81,7 @@ def _span(measure: Measure, low: float, high: float) -> str:
 def _size(measure: Measure, size: float) -> str:
     if measure is Measure.ERROR_RATE:
         return formats.percent(abs(size)).removesuffix("%") + _POINTS
-    return formats.percent(abs(size))
+    return formats.percent(abs(size), digits=1)
 
 
 def _signed(measure: Measure, value: float) -> str:

@@ -71,17 +71,16 @@ def coverage_of(total: Tally) -> str:
     priced = total.runs - total.unpriced
     if not priced:
         return "No run has a price."
-    known = "Cost covers all runs" if not total.unpriced else f"Cost covers {_below(priced, total.runs)} of the runs"
+    known = (
+        f"Cost covers {formats.percent(priced / total.runs, digits=1)} of the runs"
+        if total.unpriced
+        else "Cost covers all runs"
+    )
     if not total.estimated:
         return f"{known}; none of it is an estimate."
-    whole = total.estimated == priced
-    return f"{known}; {'all of it is an estimate' if whole else f'{_below(total.estimated, priced)} are estimates'}."
-
-
-def _below(part: int, whole: int) -> str:
-    """A share that is not all, and does not read as all."""
-    text = formats.percent(part / whole)
-    return ">99.9%" if text == "100%" else text
+    if total.estimated == priced:
+        return f"{known}; all of it is an estimate."
+    return f"{known}; {formats.percent(total.estimated / priced, digits=1)} are estimates."
 
 
 def _runs(report: Report) -> Reading:

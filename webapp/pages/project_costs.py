@@ -230,8 +230,7 @@ def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
 
 def _change(before: Decimal, after: Decimal) -> str:
     change = formats.change(after, before)
-    apart = after - before
-    size = f"{'+' if apart > 0 else ''}{formats.money(apart)}"
+    size = formats.money_apart(after - before)
     return f"{size} ({change.arrow}{change.text})" if change and change.arrow else size
 
 

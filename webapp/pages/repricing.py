@@ -262,5 +262,4 @@ def _total(groups: Sequence[Group]) -> Sums:
 
 
 def _amounts(before: Decimal, after: Decimal) -> tuple[str, str, str]:
-    apart = after - before
-    return formats.money(before), formats.money(after), f"{'+' if apart > 0 else ''}{formats.money(apart)}"
+    return formats.money(before), formats.money(after), formats.money_apart(after - before)

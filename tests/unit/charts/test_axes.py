@@ -64,8 +64,8 @@ def test_percent_ticks(highest: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("highest", "text"),
     [
-        (0, "0 250 ms 500 ms 750 ms 1 s"),
-        (1_900, "0 500 ms 1 s 1.5 s 2 s"),
+        (0, "0 250 ms 500 ms 750 ms 1.0 s"),
+        (1_900, "0 500 ms 1.0 s 1.5 s 2.0 s"),
         (38_000, "0 10 s 20 s 30 s 40 s"),
         (45_000, "0 15 s 30 s 45 s 1 min"),
         (400_000, "0 2 min 4 min 6 min 8 min"),

@@ -235,8 +235,10 @@ def test_an_error_rate_of_no_runs_is_a_gap_and_of_good_runs_is_zero() -> None:
 
     points = datasets(chart)["points"]
     assert [point["y"] for point in points[:3]] == [0.1, 0.0, None]
-    assert [row[1] for row in chart.table.rows[:3]] == ["10%", "0%", "\u2013"]
-    assert chart.sentence.startswith("Error rate, per 6 hours. Last 7 days: 5% over all runs. Highest: 10%, Sat 14 Nov")
+    assert [row[1] for row in chart.table.rows[:3]] == ["10.00%", "0%", "\u2013"]
+    assert chart.sentence.startswith(
+        "Error rate, per 6 hours. Last 7 days: 5.00% over all runs. Highest: 10.00%, Sat 14 Nov"
+    )
 
 
 def test_a_latency_of_nothing_is_a_gap() -> None:
@@ -252,7 +254,7 @@ def test_lines_of_nothing_say_so() -> None:
 
     assert errors.sentence == "Error rate, per 6 hours. Last 7 days: \u2013 over all runs."
     assert parameters(errors)["y_labels"][-1] == "1.00%"
-    assert parameters(latency)["y_labels"][-1] == "1 s"
+    assert parameters(latency)["y_labels"][-1] == "1.0 s"
 
 
 def test_the_stretch_to_the_unfinished_bucket_stands_apart() -> None:

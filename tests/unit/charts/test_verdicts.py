@@ -27,7 +27,7 @@ def test_a_figure_is_drawn_against_its_limit_with_a_gap_where_there_is_none() ->
     assert [row["y"] for row in datasets["points"]] == [None, 0.02, 0.07]
     assert datasets["limit"] == [{"y": 0.05}]
     assert chart.previous_name == "Limit 5%"
-    assert chart.sentence == "Error rate at the end of each of 3 days. Limit 5%; over it on 1. Now: 7%."
+    assert chart.sentence == "Error rate at the end of each of 3 days. Limit 5%; over it on 1. Now: 7.00%."
     assert chart.table.rows[0] == ("Fri 23 Oct UTC", "\u2013", "100", "Pass")
     assert chart.table.rows[-1][0] == "Sun 25 Oct UTC, so far"
 
@@ -59,7 +59,7 @@ def test_two_estimates_stand_one_above_the_other() -> None:
     edge = chart.ticks[0].values[-1]
     assert rows[1]["b"] == edge
     assert {one["name"]: one.get("value") for one in payload["spec"]["params"]}["ends"] == [0, edge]
-    assert chart.table.rows == (("old", "900 ms", "800 ms", "1 s"), ("new", "700 ms", "650 ms", "not known"))
+    assert chart.table.rows == (("old", "900 ms", "800 ms", "1.0 s"), ("new", "700 ms", "650 ms", "not known"))
 
 
 def test_who_has_no_runs_is_named_all_the_same() -> None:

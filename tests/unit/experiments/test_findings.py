@@ -17,13 +17,13 @@ NAMES = ("old", "new")
             Measure.COST_PER_RUN_USD,
             Difference(-0.2, -0.25, -0.12),
             Tone.GOOD,
-            "new costs 12% to 25% less per run than old.",
+            "new costs 12.0% to 25.0% less per run than old.",
         ),
         (
             Measure.P95_LATENCY_MS,
             Difference(0.5, 0.1, 1.2),
             Tone.BAD,
-            "new has a p95 latency 10% to 120% higher than old.",
+            "new has a p95 latency 10.0% to 120.0% higher than old.",
         ),
         (
             Measure.COST_PER_RUN_USD,
@@ -35,7 +35,7 @@ NAMES = ("old", "new")
             Measure.ERROR_RATE,
             Difference(-0.04, -0.0712, -0.022),
             Tone.GOOD,
-            "new fails 2.2 to 7.12 points less often than old.",
+            "new fails 2.20 to 7.12 points less often than old.",
         ),
     ],
 )
@@ -52,9 +52,9 @@ def test_a_difference_that_may_be_chance_says_how_large_it_could_be() -> None:
 
     assert found.headline == "No difference is shown"
     assert found.sentence == (
-        "new may fail up to 2 points less often or 3 points more often than old: chance alone could make what is seen."
+        "new may fail up to 2.00 points less often or 3.00 points more often than old: chance alone could make what is seen."
     )
-    assert found.change == "+1 points, between \u22122 points and +3 points"
+    assert found.change == "+1.00 points, between \u22122.00 points and +3.00 points"
 
 
 def test_too_few_runs_say_nothing() -> None:
