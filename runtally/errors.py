@@ -209,7 +209,7 @@ class NotFound(RuntallyError):
 
 class InvalidLink(NotFound):
     code = "invalid_link"
-    message = "This link was used before, has expired, or is mistyped; ask an admin for a new one."
+    message = "It was used before, has expired, or is mistyped. Ask an admin for a new one."
 
 
 class UnknownExperiment(NotFound):

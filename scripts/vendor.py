@@ -50,7 +50,7 @@ def main() -> None:
     subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=SOURCE, check=True)
     shutil.rmtree(TARGET, ignore_errors=True)
     rows = [row_of(copied(asset), f"{asset.package}, `{asset.source}`") for asset in ASSETS]
-    rows += [row_of(bundled(), " + ".join(BUNDLED))]
+    rows += [row_of(path, " + ".join(BUNDLED)) for path in bundled()]
     for package in {asset.package for asset in ASSETS}:
         copy_licence(package)
     (TARGET / "README.md").write_text(readme(rows))
@@ -76,14 +76,15 @@ def copied(asset: Asset) -> Path:
     return target
 
 
-def bundled() -> Path:
-    """Vega, Vega-Lite and the interpreter as one ES module."""
-    target = folder_of("vega") / "charts.min.js"
-    esbuild = ["node_modules/.bin/esbuild", "charts.js", "--bundle", "--minify", "--format=esm", "--target=es2022"]
-    options = ["--alias:vega=./vega.js", "--legal-comments=none", "--log-level=warning", "--metafile=meta.json"]
-    subprocess.run([*esbuild, *options, f"--outfile={target}"], cwd=SOURCE, check=True)
-    (target.parent / "LICENSES.txt").write_text(licences_of_bundle())
-    return target
+def bundled() -> list[Path]:
+    """Vega, Vega-Lite and the interpreter as ES modules: for the page, for the worker, and what both stand on."""
+    folder = folder_of("vega")
+    esbuild = ["node_modules/.bin/esbuild", "charts.js", "compile.js", "--bundle", "--splitting", "--format=esm"]
+    options = ["--alias:vega=./vega.js", "--minify", "--target=es2022", "--legal-comments=none", "--log-level=warning"]
+    names = ["--chunk-names=shared", "--out-extension:.js=.min.js", f"--outdir={folder}", "--metafile=meta.json"]
+    subprocess.run([*esbuild, *options, *names], cwd=SOURCE, check=True)
+    (folder / "LICENSES.txt").write_text(licences_of_bundle())
+    return [folder / f"{name}.min.js" for name in ("charts", "compile", "shared")]
 
 
 def licences_of_bundle() -> str:
@@ -133,8 +134,8 @@ def readme(rows: list[str]) -> str:
             "# Vendored front-end assets",
             "",
             "Written by `python scripts/vendor.py` from the npm packages below; do not edit. The licence of each is in its",
-            "folder. `charts.min.js` bundles Vega, Vega-Lite and Vega's expression interpreter with what they stand on:",
-            "`LICENSES.txt` beside it has the licences of all.",
+            "folder. `charts.min.js` (in the page), `compile.min.js` (a worker) and `shared.min.js` bundle Vega, Vega-Lite and",
+            "Vega's expression interpreter with what they stand on: `LICENSES.txt` beside them has the licences of all.",
             "",
             "| package | version | licence |",
             "|---|---|---|",

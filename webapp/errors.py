@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException
 from api.current import actor, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
 from runtally.audit import ActorKind
-from runtally.errors import Forbidden, RuntallyError, StoreUnavailable
+from runtally.errors import Forbidden, InvalidLink, RuntallyError, StoreUnavailable
 from webapp.links import path_in
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import SignInRequired
@@ -69,7 +69,7 @@ async def respond(error: Exception) -> Response:
     shown = known(error)
     status = status_of(shown or error)
     id_to_report = request_id() if shown is None or status == 500 else None  # noqa: PLR2004  # The status says it best.
-    response = await _rendered(status, _message(shown, status), id_to_report)
+    response = await _rendered(status, _title(shown, status), _message(shown, status), id_to_report)
     if status == 503:  # noqa: PLR2004  # The status says it best.
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, HTTPException):
@@ -77,10 +77,9 @@ async def respond(error: Exception) -> Response:
     return response
 
 
-async def _rendered(status: int, message: str, id_to_report: str | None) -> Response:
+async def _rendered(status: int, title: str, message: str, id_to_report: str | None) -> Response:
     here = request.full_path.rstrip("?")
     if not wants_part():
-        title = TITLES.get(status, "Something broke on our side")
         return await render(ErrorPage(status, title, message, here, id_to_report), status)
     response = await render(ErrorToast(message, here if request.method == "GET" else None, id_to_report), status)
     response.headers["HX-Retarget"] = "#toast"
@@ -96,6 +95,12 @@ def _to_sign_in() -> Response:
         return see_other(url_for("sign_in.sign_in", next=request.full_path.rstrip("?")))
     headers = {"HX-Redirect": url_for("sign_in.sign_in", next=path_in(request.headers.get("HX-Current-URL", "")))}
     return Response(status=401, headers=headers)
+
+
+def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
+    if isinstance(shown, InvalidLink):
+        return "This link doesn't work any more"
+    return TITLES.get(status, "Something broke on our side")
 
 
 def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:

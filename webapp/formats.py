@@ -176,6 +176,11 @@ def date(at: datetime) -> str:
     return f"{at.day} {_MONTHS[at.month - 1]}"
 
 
+def day(at: datetime) -> str:
+    """18 Nov 2026."""
+    return f"{date(at)} {at.astimezone(UTC).year}"
+
+
 def weekday_and_date(at: datetime) -> str:
     """Wed 18 Nov."""
     return f"{_DAYS[at.astimezone(UTC).weekday()]} {date(at)}"

@@ -71,6 +71,11 @@ class Shell:
         return self.actor.kind in {ActorKind.KEY, ActorKind.USER}
 
     @property
+    def is_let_in(self) -> bool:
+        """Whether there are pages to go to, because of a sign-in or of dev mode."""
+        return self.is_signed_in or self.is_dev_mode
+
+    @property
     def has_account(self) -> bool:
         return self.actor.kind is ActorKind.USER
 

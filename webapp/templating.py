@@ -25,4 +25,4 @@ templates = Environment(
     auto_reload=False,
 )
 templates.globals |= {"asset": asset_url, "url_for": url_for, "version": __version__}
-templates.filters |= {"clock": formats.clock, "count": formats.count}
+templates.filters |= {"clock": formats.clock, "count": formats.count, "day": formats.day}

@@ -10,5 +10,3 @@ import * as encode from "vega-encode";
 extend(transforms, data, layout, encode);
 
 export * from "vega-util";
-export {parse} from "vega-parser";
-export {View} from "vega-view";

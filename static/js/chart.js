@@ -17,12 +17,14 @@ const pageLoaded =
     : new Promise((resolve) => addEventListener("load", resolve, { once: true }));
 
 let bundle;
+let compiler;
 let attempts = 0;
 
 // Vega is three times as heavy as all the rest of a page, so it comes after the page.
 function loadBundle() {
   bundle ??= pageLoaded
     .then(() => {
+      startCompiler();
       const url = document.body.dataset.chartsBundle;
       // A module that failed to load fails for good under the same URL in some browsers.
       return import(attempts ? `${url}#${attempts}` : url);
@@ -33,6 +35,29 @@ function loadBundle() {
       throw error;
     });
   return bundle;
+}
+
+// From a spec to what Vega runs takes as long as drawing it, so a worker does that, and the page stays free for its reader.
+function startCompiler() {
+  compiler ??= new Worker(document.body.dataset.chartsCompiler, { type: "module" });
+  return compiler;
+}
+
+function dataflowOf(spec) {
+  const worker = startCompiler();
+  return new Promise((resolve, reject) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = ({ data: { dataflow, error } }) => (dataflow ? resolve(dataflow) : reject(new Error(error)));
+    worker.addEventListener(
+      "error",
+      () => {
+        compiler = undefined;
+        reject(new Error("The compiler did not load."));
+      },
+      { once: true },
+    );
+    worker.postMessage(spec, [port2]);
+  });
 }
 
 async function fetchText(url, signal) {
@@ -103,18 +128,15 @@ class Chart {
     }
   }
 
-  async draw({ spec, ...words }, { compile, parse, View, expressionInterpreter }, signal) {
+  async draw({ spec, ...words }, { View, expressionInterpreter }, signal) {
     if (signal.aborted) return;
-    const compiled = compile({ ...spec, ...this.size() }).spec;
-    await breath();
-    const runtime = parse(compiled, null, { ast: true });
-    await breath();
+    const dataflow = await dataflowOf({ ...spec, ...this.size() });
     const plot = document.createElement("div");
     // Takes the width of the box without ever giving it one, so that a narrower window can shrink it again.
     Object.assign(plot.style, { width: "0", minWidth: "100%", height: "0", overflow: "visible" });
     // The box speaks for the drawing.
     plot.setAttribute("aria-hidden", "true");
-    const view = new View(runtime, {
+    const view = new View(dataflow, {
       container: plot,
       expr: expressionInterpreter,
       renderer: "svg",

@@ -18,4 +18,4 @@ def test_the_log_says_what_came_of_a_test_without_a_reload(page: Page, story: Se
 
     expect(page.locator("#alert-log")).to_contain_text("the host is in a private network, which is not allowed")
     page.get_by_role("button", name="Remove http://localhost:1/hook").click()
-    expect(page.get_by_text("Nobody is told yet.")).to_be_visible()
+    expect(page.get_by_text("No alerts are sent yet.")).to_be_visible()

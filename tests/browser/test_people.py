@@ -38,8 +38,8 @@ def join(page: Page, link: str, name: str) -> None:
     page.goto(link)
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_label("Password again").fill(PASSWORD)
-    page.get_by_role("button", name="Make account").click()
+    page.get_by_label("Repeat password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account").click()
     expect(page.get_by_role("status")).to_contain_text("You are signed in")
 
 
@@ -80,7 +80,7 @@ def test_a_colleague_comes_in_by_a_link_and_is_refused_what_is_not_theirs(
     page.get_by_role("link", name="Admin").click()
     page.get_by_label("Email address").fill(f"{uuid.uuid4().hex}@example.com")
     page.locator("#invite-project").select_option(project_id)
-    page.get_by_role("button", name="Make link").click()
+    page.get_by_role("button", name="Create invitation link").click()
     link = page.locator("#new-link-url").inner_text()
     assert_accessible(page)
 

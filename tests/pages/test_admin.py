@@ -130,7 +130,7 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     assert f"project archived {project_id} {email}" in text
     assert f"name {project_id} →became New name" in text
     assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")
-    assert "Nothing was changed yet." in nothing
+    assert "No changes yet." in nothing
 
 
 async def test_a_parked_run_is_shown_with_its_error_and_queued_again(

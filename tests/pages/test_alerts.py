@@ -34,7 +34,7 @@ async def test_a_webhook_is_added_shows_its_secret_once_and_is_removed(
     [target_id] = TARGET.findall(after)
     removed = await member.post(f"{url}/alerts/{target_id}/remove")
     assert removed.headers["Location"] == f"{url}#alerts"
-    assert "Nobody is told yet." in await html_of(member, url)
+    assert "No alerts are sent yet." in await html_of(member, url)
 
 
 async def test_an_address_that_is_refused_comes_back_with_the_reason(

@@ -14,7 +14,7 @@ FOREVER = "public, max-age=31536000, immutable"
 
 async def test_every_file_that_a_page_names_is_there_and_kept_for_good(reader: Browser) -> None:
     html = await html_of(reader, "/sign-in")
-    urls = re.findall(r'(?:src|href|data-charts-bundle)="(/static/[^"]+)"', html)
+    urls = re.findall(r'(?:src|href|data-charts-bundle|data-charts-compiler)="(/static/[^"]+)"', html)
     assert len(urls) > 10
 
     for url in urls:

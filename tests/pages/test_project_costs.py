@@ -77,7 +77,7 @@ async def test_reported_and_computed_cost_are_compared_by_model(reader: Browser,
 
     html = text_of(await html_of(reader, f"/projects/{project_id}/costs"))
 
-    [drift] = re.findall(r"Computed less reported(.*?)Runtally", html)
+    [drift] = re.findall(r"Difference(.*?)Runtally", html)
     assert drift.split() == ["acme-large", "acme", "2", "$6.50", "$6.00", "\u2212$0.500", "(↓7.7%)"]
 
 

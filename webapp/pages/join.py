@@ -36,7 +36,7 @@ class JoinPage(Page):
 
     @property
     def document_title(self) -> str:
-        return "Set a new password" if self.is_reset else "Make your account"
+        return "Set a new password" if self.is_reset else "Create your account"
 
 
 @blueprint.after_request

@@ -190,7 +190,8 @@ def _target(query: Mapping[str, str], now: datetime) -> Target:
 
 def _words(target: Target, form: Form) -> str:
     on = f"on {target.provider} {target.model}" if target.model else "on the same models"
-    return f"{on}, at {f'the prices of {day(target.at)}' if form.value('at') else 'the prices of now'}"
+    prices = f"the prices of {day(target.at)}" if form.value("at") else "today's prices"
+    return f"{on}, at {prices}"
 
 
 def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
