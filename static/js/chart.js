@@ -39,24 +39,24 @@ function loadBundle() {
 
 // From a spec to what Vega runs takes as long as drawing it, so a worker does that, and the page stays free for its reader.
 function startCompiler() {
-  compiler ??= new Worker(document.body.dataset.chartsCompiler, { type: "module" });
+  if (!compiler) {
+    compiler = new Worker(document.body.dataset.chartsCompiler, { type: "module" });
+    compiler.addEventListener("error", () => (compiler = undefined), { once: true });
+  }
   return compiler;
 }
 
 function dataflowOf(spec) {
+  const { port1, port2 } = new MessageChannel();
+  const answered = new AbortController();
   const worker = startCompiler();
   return new Promise((resolve, reject) => {
-    const { port1, port2 } = new MessageChannel();
+    worker.addEventListener("error", () => reject(new Error("The compiler did not load.")), { signal: answered.signal });
     port1.onmessage = ({ data: { dataflow, error } }) => (dataflow ? resolve(dataflow) : reject(new Error(error)));
-    worker.addEventListener(
-      "error",
-      () => {
-        compiler = undefined;
-        reject(new Error("The compiler did not load."));
-      },
-      { once: true },
-    );
     worker.postMessage(spec, [port2]);
+  }).finally(() => {
+    answered.abort();
+    port1.close();
   });
 }
 
@@ -167,13 +167,12 @@ class Chart {
 
   fail() {
     this.clear();
-    const message = document.createElement("p");
-    message.className = "chart-failed";
-    message.setAttribute("role", "status");
-    const retry = document.createElement("button");
-    retry.type = "button";
-    retry.className = "button";
-    retry.textContent = "Try again";
+    const message = Object.assign(document.createElement("p"), { className: "chart-failed", role: "status" });
+    const retry = Object.assign(document.createElement("button"), {
+      type: "button",
+      className: "button",
+      textContent: "Try again",
+    });
     retry.addEventListener("click", retryAll);
     message.append("This chart didn't load. The table below has the same figures. ", retry);
     this.box.replaceChildren(message);
@@ -242,9 +241,7 @@ function hideTooltip() {
 }
 
 function tooltipContent(words, { title, values, total, previous }) {
-  const heading = document.createElement("p");
-  heading.className = "tooltip-title";
-  heading.textContent = title;
+  const heading = Object.assign(document.createElement("p"), { className: "tooltip-title", textContent: title });
   const table = document.createElement("table");
   words.rows.forEach(([name, slot], number) => {
     if (values[number] !== null) table.append(tooltipRow(name, values[number], slot));
@@ -259,9 +256,7 @@ function tooltipRow(name, value, slot, kind = "") {
   row.className = kind;
   const mark = row.insertCell();
   if (slot) {
-    const swatch = document.createElement("span");
-    swatch.className = `swatch ${slot}`;
-    mark.append(swatch);
+    mark.append(Object.assign(document.createElement("span"), { className: `swatch ${slot}` }));
   }
   const head = document.createElement("th");
   head.scope = "row";

@@ -218,7 +218,8 @@ async def _page(session: AsyncSession) -> UsersPage:
 
 def _choices(found: Sequence[Project]) -> tuple[tuple[str, str], ...]:
     named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
-    return (("", "All projects (admin only)"), *named)
+    # The role that is chosen first, a viewer's, is of one project.
+    return (*named, ("", "All projects (admin only)"))
 
 
 def _row(account: Account, now: datetime) -> UserRow:

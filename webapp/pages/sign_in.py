@@ -64,7 +64,7 @@ async def post_sign_in() -> ResponseReturnValue:
         else:
             await sessions.sign_in_with_password(sent.value("email"), sent.value("password"))
     except (InvalidKey, RateLimited) as error:
-        form = sent.refused(error, "key" if by_key else "email")
+        form = sent.refused(error, "key" if by_key else "")
         page = SignInPage(target, await _has_users(), **{"key" if by_key else "form": form})
         return await _refusal(page, error)
     return see_other(target)
