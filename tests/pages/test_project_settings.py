@@ -157,9 +157,9 @@ async def test_how_long_runs_are_kept_is_chosen_and_what_is_gone_is_said(
     assert [option["value"] for option in outline.all("option") if "selected" in option and option["value"] == "90"]
     assert entry
     assert (entry["action"], entry["after"]) == ("project.retention_changed", {"days": 90})
-    assert "Runs of before 2026-01-02 are dropped." in text_of(await html_of(member, url))
+    assert "Runs before 2 Jan 2026 are deleted." in text_of(await html_of(member, url))
     old = f"/projects/{project_id}?since=2026-01-01T01:00&until=2026-01-03T02:00"
-    assert "Runs of before 2026-01-02 are no longer kept one by one." in text_of(await html_of(member, old))
+    assert "Runs before 2 Jan 2026 are no longer kept one by one." in text_of(await html_of(member, old))
     assert "no longer kept" in text_of(await html_of(member, f"/runs?project={project_id}&range=all"))
     assert "no longer kept" not in text_of(await html_of(member, f"/runs?project={project_id}"))
 

@@ -89,7 +89,7 @@ class Retention:
                 (str(KEPT_FOR_EVER), _kept(KEPT_FOR_EVER)),
             ),
             chosen="" if own is None else str(own),
-            dropped_before=f"{project.dropped_before:%Y-%m-%d}" if project.dropped_before else None,
+            dropped_before=formats.day(project.dropped_before) if project.dropped_before else None,
         )
 
 
