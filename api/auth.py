@@ -70,8 +70,8 @@ def is_any_of(sent: str, allowed: Sequence[SecretStr]) -> bool:
 
 
 async def _holder(key: str) -> Actor:
-    async with services().database.session() as session:
-        return await verify(session, services().clock(), key)
+    async with services().database.connection() as connection:
+        return await verify(connection, services().clock(), key)
 
 
 async def signature_actor() -> Actor:

@@ -52,8 +52,8 @@ def demand_secret() -> None:
 async def sign_in_with_key(key: str) -> None:
     """Keep the holder of this key signed in. Raises `InvalidKey`, `RateLimited`, and `NotConfigured`."""
     demand_secret()
-    async with wrong_keys_limited(), services().database.session() as database:
-        actor = await verify(database, services().clock(), key)
+    async with wrong_keys_limited(), services().database.connection() as connection:
+        actor = await verify(connection, services().clock(), key)
     await _begin(key_id=UUID(actor.name))
 
 

@@ -14,8 +14,10 @@ from sqlalchemy import or_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.access import key_queries
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
+from runtally.db.database import Connection
 from runtally.errors import InvalidKey, InvalidScope, NotFound
 from runtally.ids import uuid7
 from runtally.models.project import ApiKey
@@ -111,18 +113,17 @@ async def listed(session: AsyncSession, project_id: str | None = None) -> Sequen
     return (await session.exec(query)).all()
 
 
-async def verify(session: AsyncSession, now: datetime, secret: str) -> Actor:
+async def verify(connection: Connection, now: datetime, secret: str) -> Actor:
     """Whoever holds this key. Raises `InvalidKey` when there is no such key, or when it expired or was revoked.
 
     The look-up is by hash: how long it takes tells nothing about the key.
     """
-    key = (await session.exec(select(ApiKey).where(col(ApiKey.key_hash) == _hash(secret)))).one_or_none()
-    if key is None or not is_active(key, now):
+    key = await key_queries.select_holder(connection, _hash(secret), now)
+    if key is None:
         raise InvalidKey
     if key.last_used_at is None or now - key.last_used_at >= LAST_USE_STEP:
-        key.last_used_at = now
-        session.add(key)
-    return actor_of(key)
+        await key_queries.update_last_use(connection, key.id, now)
+    return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id, key.prefix)
 
 
 def state_of(key: ApiKey, now: datetime) -> str:
@@ -136,10 +137,6 @@ def state_of(key: ApiKey, now: datetime) -> str:
 
 def is_active(key: ApiKey, now: datetime) -> bool:
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
-
-
-def actor_of(key: ApiKey) -> Actor:
-    return Actor(ActorKind.KEY, str(key.id), frozenset(key.scopes), key.project_id, key.prefix)
 
 
 def _add(

@@ -1,0 +1,42 @@
+"""SQL of whose key it is: asked by every request of the API, so one statement says it all."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from runtally.db.database import Connection
+
+SELECT_HOLDER = """
+SELECT id, prefix, project_id, scopes, last_used_at
+  FROM api_keys
+ WHERE key_hash = $1
+   AND revoked_at IS NULL
+   AND (expires_at IS NULL OR expires_at > $2)
+"""
+
+UPDATE_LAST_USE = """
+UPDATE api_keys
+   SET last_used_at = $2
+ WHERE id = $1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a key that is active says of whoever holds it."""
+
+    id: UUID
+    prefix: str
+    project_id: str | None
+    scopes: list[str]
+    last_used_at: datetime | None
+
+
+async def select_holder(connection: Connection, key_hash: bytes, now: datetime) -> Holder | None:
+    """None when there is no such key, and when it expired or was revoked."""
+    row = await connection.fetchrow(SELECT_HOLDER, key_hash, now)
+    return Holder(**row) if row else None
+
+
+async def update_last_use(connection: Connection, key_id: UUID, now: datetime) -> None:
+    await connection.execute(UPDATE_LAST_USE, key_id, now)
