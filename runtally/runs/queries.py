@@ -50,27 +50,38 @@ ORDER BY occurred_at {way}, id {way}, project_id {way}
    LIMIT {limit}
 """
 
-# The slowest and the costliest among the newest runs: no index is sorted by either (it would be 50 bytes a run).
+# The slowest and the costliest among the newest runs: no index is sorted by either (it would be 50 bytes a run). Only what
+# decides is kept of thousands, and the few that are found are looked up again.
 _SELECT_EXTREMES = """
 WITH walked AS MATERIALIZED (
-    SELECT {listed}, {keep} AS is_match
+    SELECT project_id, id, occurred_at, latency_ms, cost_usd, {keep} AS is_match
       FROM runs
      WHERE {walk}
   ORDER BY occurred_at DESC
      LIMIT {steps}
 ),
-whole AS (SELECT CASE WHEN count(*) = {steps} THEN min(occurred_at) END AS reached FROM walked)
-(  SELECT 'slowest' AS list, whole.reached, walked.*
-     FROM walked CROSS JOIN whole
+found AS (
+(  SELECT 'slowest' AS list, project_id, id
+     FROM walked
     WHERE is_match AND latency_ms IS NOT NULL
  ORDER BY latency_ms DESC, occurred_at DESC, id
     LIMIT {limit})
 UNION ALL
-(  SELECT 'costliest', whole.reached, walked.*
-     FROM walked CROSS JOIN whole
+(  SELECT 'costliest', project_id, id
+     FROM walked
     WHERE is_match AND cost_usd > 0
  ORDER BY cost_usd DESC, occurred_at DESC, id
     LIMIT {limit})
+)
+  SELECT list,
+         (SELECT CASE WHEN count(*) = {steps} THEN min(occurred_at) END FROM walked) AS reached,
+         listed.*
+    FROM found
+         CROSS JOIN LATERAL (SELECT {listed}
+                               FROM runs
+                              WHERE project_id = found.project_id
+                                AND id = found.id) AS listed
+ORDER BY list, CASE list WHEN 'slowest' THEN latency_ms ELSE cost_usd END DESC, occurred_at DESC, id
 """
 
 # How long the newest runs took, model by model.

@@ -120,11 +120,10 @@ SELECT count(*) FILTER (WHERE is_match) AS runs,
 
 -- extremes: every filter
 WITH walked AS MATERIALIZED (
-    SELECT project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens,
-            cached_input_tokens, latency_ms, cost_usd, cost_estimated, experiment_id, trace_id, provider =
-            $10::text AND model = $11::text AND status = $12::text AND cost_usd >= $13::numeric AND cost_usd
-            <= $14::numeric AND latency_ms >= $15::bigint AND latency_ms <= $16::bigint AND (metadata ->>
-            $17::text = $18::text OR metadata #>> string_to_array($17::text, '.') = $18::text) AS is_match
+    SELECT project_id, id, occurred_at, latency_ms, cost_usd, provider = $10::text AND model = $11::text AND
+            status = $12::text AND cost_usd >= $13::numeric AND cost_usd <= $14::numeric AND latency_ms >=
+            $15::bigint AND latency_ms <= $16::bigint AND (metadata ->> $17::text = $18::text OR metadata #>>
+            string_to_array($17::text, '.') = $18::text) AS is_match
       FROM runs
      WHERE project_id = $1::text AND occurred_at >= $2::timestamptz AND occurred_at < $3::timestamptz AND
              occurred_at >= $4::timestamptz AND (occurred_at, id, project_id) > ($4::timestamptz, $5::text,
@@ -133,18 +132,30 @@ WITH walked AS MATERIALIZED (
   ORDER BY occurred_at DESC
      LIMIT 5000
 ),
-whole AS (SELECT CASE WHEN count(*) = 5000 THEN min(occurred_at) END AS reached FROM walked)
-(  SELECT 'slowest' AS list, whole.reached, walked.*
-     FROM walked CROSS JOIN whole
+found AS (
+(  SELECT 'slowest' AS list, project_id, id
+     FROM walked
     WHERE is_match AND latency_ms IS NOT NULL
  ORDER BY latency_ms DESC, occurred_at DESC, id
     LIMIT 5)
 UNION ALL
-(  SELECT 'costliest', whole.reached, walked.*
-     FROM walked CROSS JOIN whole
+(  SELECT 'costliest', project_id, id
+     FROM walked
     WHERE is_match AND cost_usd > 0
  ORDER BY cost_usd DESC, occurred_at DESC, id
     LIMIT 5)
+)
+  SELECT list,
+         (SELECT CASE WHEN count(*) = 5000 THEN min(occurred_at) END FROM walked) AS reached,
+         listed.*
+    FROM found
+         CROSS JOIN LATERAL (SELECT project_id, id, occurred_at, provider, model, status, error_code,
+                 input_tokens, output_tokens, cached_input_tokens, latency_ms, cost_usd, cost_estimated,
+                 experiment_id, trace_id
+                               FROM runs
+                              WHERE project_id = found.project_id
+                                AND id = found.id) AS listed
+ORDER BY list, CASE list WHEN 'slowest' THEN latency_ms ELSE cost_usd END DESC, occurred_at DESC, id
 
 -- latencies: a project
   SELECT provider,
