@@ -163,7 +163,7 @@ def _answer(metrics: Metrics) -> MetricsAnswer:
 
 def _point(point: Point) -> MetricsPoint:
     return MetricsPoint(
-        t=point.bucket.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        t=point.bucket.isoformat().replace("+00:00", "Z"),
         cost_usd=as_json(point.tally.cost_usd),
         error_rate=point.tally.error_rate,
         p95_latency_ms=point.latency.p95_ms,

@@ -1,7 +1,5 @@
 """SQL of metrics of some of a project's runs, which no rollup tells apart: read from the runs."""
 
-from datetime import datetime
-
 from runtally.db.database import Connection
 from runtally.metrics.only import Only
 from runtally.metrics.parts import TALLIED, TALLY, seconds, starts, tally
@@ -78,9 +76,9 @@ async def select_cells(connection: Connection, window: Window, project_id: str, 
 
 async def select_sketches(
     connection: Connection, window: Window, project_id: str, only: Only
-) -> dict[datetime, list[Sketch]]:
+) -> dict[int, list[Sketch]]:
     sql = sketches_sql(only, seconds(window))
-    return sketches_of(await connection.fetch(sql, *_parameters(window, project_id, only)), window)
+    return sketches_of(await connection.fetch(sql, *_parameters(window, project_id, only)))
 
 
 async def select_experiments(connection: Connection, window: Window, project_id: str, only: Only) -> dict[str, Tally]:

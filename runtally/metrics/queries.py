@@ -19,8 +19,8 @@ from runtally.metrics.parts import (
     tally,
 )
 from runtally.metrics.report import CostOfAllTime
-from runtally.metrics.sketch import Sketch
-from runtally.metrics.values import Cell, Tally
+from runtally.metrics.sketch import Sketch, milliseconds_of
+from runtally.metrics.values import Cell, CellCost, Latency, Tally
 from runtally.metrics.window import Cover, Window
 from runtally.models.rollup import EVERYTHING, GRAINS, TOTAL_GRAINS, RollupScope
 from runtally.rollups.rolling import sums
@@ -37,21 +37,48 @@ SELECT_CELLS = f"""
 GROUP BY 1, 2, 3
 """  # noqa: S608  # Names and expressions of the declaration, here and below.
 
-# Buckets of all models, and models over all buckets: in one statement, so that both are sums over the same runs, and what
-# only the runs tell is read once. Three parameters more: the stored buckets that cover the window for the models.
-SELECT_SUMS = f"""
+# What each of them cost; and buckets of all models, and models over all buckets: these few have all sums.
+_OF_CELLS = """sum(runs)::bigint,
+         sum(failed)::bigint,
+         sum(unpriced)::bigint,
+         sum(cost_usd),
+         sum(tokens_in),
+         sum(tokens_out),
+         sum(timeouts)::bigint,
+         sum(estimated)::bigint
+    FROM cells"""
+SELECT_COSTS = f"""
+WITH cells AS MATERIALIZED ({SELECT_CELLS})
+  SELECT number, provider, model, NULL, NULL, NULL, cost_usd, NULL, NULL, NULL, NULL
+    FROM cells
+   UNION ALL
+  SELECT number, NULL, NULL, {_OF_CELLS}
+GROUP BY number
+   UNION ALL
+  SELECT NULL, provider, model, {_OF_CELLS}
+GROUP BY provider, model
+"""  # noqa: S608
+
+# Buckets of all models; what only the runs tell is read once.
+_BUCKETS = f"""
 WITH rest AS MATERIALIZED (
   SELECT {NUMBER.format(moment="occurred_at")} AS number, provider, model, {sums(only=TALLIED)}
     FROM {REST.format(since="$5")}
 GROUP BY 1, 2, 3
 )
-  SELECT number, NULL AS provider, NULL AS model, {TALLY}
+  SELECT number, {{names}}{TALLY}
     FROM (SELECT {NUMBER.format(moment="bucket")} AS number, {TALLIED_COLUMNS}
             FROM {STORED.format(table="rollup_totals", project="$1", parts=parts(2))}
        UNION ALL
           SELECT number, {TALLIED_COLUMNS}
             FROM rest) AS buckets
 GROUP BY 1
+"""  # noqa: S608
+SELECT_BUCKETS = _BUCKETS.format(names="")
+
+# And models over all buckets: in one statement, so that both are sums over the same runs. Three parameters more: the stored
+# buckets that cover the window for the models.
+SELECT_SUMS = f"""{_BUCKETS.format(names="NULL AS provider, NULL AS model, ")}
    UNION ALL
   SELECT NULL, provider, model, {TALLY}
     FROM (SELECT provider, model, {TALLIED_COLUMNS}
@@ -63,20 +90,28 @@ GROUP BY provider, model
 """  # noqa: S608
 
 
-def _sketches(whose: str) -> str:
-    """As they are stored; what waits to be folded into them; and those of the rest."""
+def _sketches(whose: str, is_known: str = "FALSE") -> str:
+    """As they are stored, or their percentiles alone if these `is_known`; what waits to be folded into them; and the rest."""
     return f"""
-  SELECT {NUMBER.format(moment="bucket")} AS number, latencies, counts
-    FROM {STORED.format(table="latency_sketches", project="$1", parts=parts(2))}
+WITH waiting AS (
+  SELECT {NUMBER.format(moment="bucket")} AS number, latency, sum(runs)::int AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE {whose} AND bucket >= $7 AND bucket < $5
+GROUP BY 1, 2
+)
+  SELECT number,
+         CASE WHEN NOT is_known THEN latencies END AS latencies,
+         CASE WHEN NOT is_known THEN counts END AS counts,
+         CASE WHEN is_known THEN p50 END AS p50,
+         CASE WHEN is_known THEN p95 END AS p95
+    FROM (SELECT {NUMBER.format(moment="bucket")} AS number, latencies, counts, p50, p95, {is_known} AS is_known
+            FROM {STORED.format(table="latency_sketches", project="$1", parts=parts(2))}) AS stored
    UNION ALL
-  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-    FROM (SELECT {NUMBER.format(moment="bucket")} AS number, latency, sum(runs)::int AS runs
-            FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
-           WHERE {whose} AND bucket >= $7 AND bucket < $5
-        GROUP BY 1, 2) AS waiting
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM waiting
 GROUP BY 1
    UNION ALL
-  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
     FROM (SELECT {NUMBER.format(moment="occurred_at")} AS number, {LATENCY} AS latency, count(*)::int AS runs
             FROM {REST.format(since="$5")}
              AND latency_ms IS NOT NULL
@@ -85,7 +120,13 @@ GROUP BY 1
 """  # noqa: S608
 
 
-SELECT_SKETCHES, SELECT_SKETCHES_OF_ALL = _sketches("project_id = $1"), _sketches("TRUE")
+# Of a sketch that is all of its bucket.
+_IS_KNOWN = f"""p95 IS NOT NULL
+                 AND parts.grain * 60 = $8::int
+                 AND {NUMBER.format(moment="bucket")} NOT IN (SELECT number FROM waiting)"""  # noqa: S608
+_OF_ONE, _OF_ALL = "project_id = $1", "TRUE"
+SELECT_SKETCHES, SELECT_SKETCHES_OF_ALL = _sketches(_OF_ONE), _sketches(_OF_ALL)
+SELECT_LATENCIES, SELECT_LATENCIES_OF_ALL = _sketches(_OF_ONE, _IS_KNOWN), _sketches(_OF_ALL, _IS_KNOWN)
 
 # Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at.
 SELECT_COSTS_OF_ALL_TIME = f"""
@@ -122,42 +163,80 @@ async def select_cells(connection: Connection, window: Window, project_id: str |
     return tuple(Cell(start_of(number), provider, model, tally(*sums)) for number, provider, model, *sums in rows)
 
 
+async def select_costs(
+    connection: Connection, window: Window, project_id: str | None
+) -> tuple[dict[int, Tally], dict[tuple[str, str], Tally], tuple[CellCost, ...]]:
+    """As `select_sums`, and what each provider's model cost in each bucket: hundreds, of which nothing else is read."""
+    rows = await connection.fetch(SELECT_COSTS, *parameters(window, project_id, window.stored_parts()))
+    buckets: dict[int, Tally] = {}
+    models: dict[tuple[str, str], Tally] = {}
+    costs = []
+    for row in rows:
+        number, provider, model, *found = row
+        if provider is None:
+            buckets[number] = tally(*found)
+        elif number is None:
+            models[provider, model] = tally(*found)
+        else:
+            costs.append(CellCost(number, provider, model, found[3]))
+    return buckets, models, tuple(costs)
+
+
+async def select_buckets(connection: Connection, window: Window, project_id: str | None) -> dict[int, Tally]:
+    """The runs of each bucket by its number; without those that have none."""
+    values = parameters(window, project_id, window.stored_parts(TOTAL_GRAINS))
+    return {number: tally(*sums) for number, *sums in await connection.fetch(SELECT_BUCKETS, *values)}
+
+
 async def select_sums(
     connection: Connection, window: Window, project_id: str | None
-) -> tuple[dict[datetime, Tally], dict[tuple[str, str], Tally]]:
-    """The runs of each bucket, and those of each provider's model; without those that have none."""
+) -> tuple[dict[int, Tally], dict[tuple[str, str], Tally]]:
+    """The runs of each bucket by its number, and those of each provider's model; without those that have none."""
     cover, of_models = window.stored_parts(TOTAL_GRAINS), window.fewest_parts()
     if of_models[1] != cover[1]:
         # Of a window that is older than its buckets are kept as short: both leave the same to the runs.
         of_models = window.stored_parts()
     stored = arrays(of_models)[:3]
     rows = await connection.fetch(SELECT_SUMS, *parameters(window, project_id, cover), *stored)
-    start_of = starts(window)
-    buckets: dict[datetime, Tally] = {}
+    buckets: dict[int, Tally] = {}
     models: dict[tuple[str, str], Tally] = {}
     for number, provider, model, *found in rows:
         if number is None:
             models[provider, model] = tally(*found)
         else:
-            buckets[start_of(number)] = tally(*found)
+            buckets[number] = tally(*found)
     return buckets, models
 
 
 async def select_sketches(
     connection: Connection, window: Window, project_id: str | None, cover: Cover | None = None
-) -> dict[datetime, list[Sketch]]:
-    """The latency sketches of each bucket that has any; of a `cover`, each with the bucket that it begins in."""
+) -> dict[int, list[Sketch]]:
+    """The latency sketches of each bucket that has any, by its number; of a `cover`, each with the bucket that it begins in."""
     sql = SELECT_SKETCHES_OF_ALL if project_id is None else SELECT_SKETCHES
     values = parameters(window, project_id, cover or window.stored_parts())
-    return sketches_of(await connection.fetch(sql, *values), window)
+    return sketches_of(await connection.fetch(sql, *values))
 
 
-def sketches_of(rows: Iterable[Iterable[Any]], window: Window) -> dict[datetime, list[Sketch]]:
-    start_of = starts(window)
-    sketches: dict[datetime, list[Sketch]] = {}
-    for number, latencies, counts in rows:
+async def select_latencies(
+    connection: Connection, window: Window, project_id: str | None
+) -> tuple[dict[int, Latency], dict[int, list[Sketch]]]:
+    """Of each bucket with latencies, by its number, the percentiles where these are stored; of all others the sketches."""
+    sql = SELECT_LATENCIES_OF_ALL if project_id is None else SELECT_LATENCIES
+    rows = await connection.fetch(sql, *parameters(window, project_id, window.stored_parts()))
+    known = {
+        number: Latency(milliseconds_of(p50), milliseconds_of(p95))
+        for number, _, _, p50, p95 in rows
+        if p95 is not None
+    }
+    return known, sketches_of(rows)
+
+
+def sketches_of(rows: Iterable[Iterable[Any]]) -> dict[int, list[Sketch]]:
+    """From rows that begin with a bucket's number, latencies, and the runs with each of these."""
+    sketches: dict[int, list[Sketch]] = {}
+    for number, latencies, counts, *_ in rows:
         if latencies:
-            sketches.setdefault(start_of(number), []).append((latencies, counts))
+            sketches.setdefault(number, []).append((latencies, counts))
     return sketches
 
 

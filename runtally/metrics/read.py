@@ -9,7 +9,7 @@ from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
-from runtally.metrics.sketch import Sketch, merged, percentiles, without
+from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
 from runtally.metrics.window import Between, Reach, Window
 from runtally.models.run import Status
@@ -23,18 +23,19 @@ async def read_metrics(
     Of a project, `only` some runs can be looked at; their percentiles, and sums by more than models, are read from the runs.
     Of all projects, only those of a model or provider, and they have no percentiles: no index leads to their runs.
     """
-    sketches = whole = await _sketches(connection, window, project_id, only)
-    if not only and window.fewest_parts() != window.stored_parts():
-        # To merge hundreds of short buckets takes longer than to read the few long ones.
-        whole = await queries.select_sketches(connection, window, project_id, window.fewest_parts())
-    latency = _latency([part for parts in whole.values() for part in parts])
-    return await _metrics(connection, window, project_id, only, _latencies(sketches) | {None: latency})
+    if only:
+        sketches = await _sketches(connection, window, project_id, only)
+        latencies, whole = _latencies(sketches), _latency([part for parts in sketches.values() for part in parts])
+    else:
+        latencies = await _read_latencies(connection, window, project_id)
+        whole = await _whole_latency(connection, window, project_id, only)
+    return await _metrics(connection, window, project_id, only, latencies | {None: whole})
 
 
 async def read_points(connection: Connection, window: Window, project_id: str | None) -> Metrics:
     """The same without the percentiles of the whole window, which are most of the work."""
-    sketches = await queries.select_sketches(connection, window, project_id)
-    return await _metrics(connection, window, project_id, EVERY_RUN, _latencies(sketches))
+    latencies = await _read_latencies(connection, window, project_id)
+    return await _metrics(connection, window, project_id, EVERY_RUN, latencies)
 
 
 async def read_sums(connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN) -> Metrics:
@@ -43,8 +44,11 @@ async def read_sums(connection: Connection, window: Window, project_id: str | No
 
 
 async def read_cells(connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN) -> Metrics:
-    """The same with which models the runs of each bucket are of."""
-    return Metrics.of_cells(window, await _cells(connection, window, project_id, only), {})
+    """The same with what each model cost in each bucket."""
+    if only:
+        return Metrics.of_cells(window, await _cells(connection, window, project_id, only), {})
+    buckets, models, costs = await queries.select_costs(connection, window, project_id)
+    return Metrics.of_sums(window, buckets, models, {}, costs)
 
 
 async def read_rankings(connection: Connection, project_id: str | None) -> tuple[Ranking, Ranking]:
@@ -121,7 +125,7 @@ async def _report(  # noqa: PLR0913  # As above.
 ) -> Report:
     bars = await read_cells(connection, window, project_id, only)
     if has_lines:
-        fine = await read_metrics(connection, window.in_buckets_of(window.range.interval), project_id, only)
+        fine = await _in_short_buckets(connection, bars, project_id, only)
         bars = replace(bars, latency=fine.latency)
     else:
         fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only))
@@ -134,6 +138,23 @@ async def _report(  # noqa: PLR0913  # As above.
         providers=providers,
         last_run_at=last_run_at,
     )
+
+
+async def _in_short_buckets(connection: Connection, bars: Metrics, project_id: str | None, only: Only) -> Metrics:
+    """The same runs in the buckets of a line, with percentiles; read in the same moment."""
+    window = bars.window.in_buckets_of(bars.window.range.interval)
+    if only:
+        return await read_metrics(connection, window, project_id, only)
+    buckets = await queries.select_buckets(connection, window, project_id)
+    latencies = await _read_latencies(connection, window, project_id)
+    latencies[None] = await _whole_latency(connection, window, project_id, only)
+    return Metrics.of_sums(window, buckets, bars.models, latencies)
+
+
+async def _read_latencies(connection: Connection, window: Window, project_id: str | None) -> dict[int | None, Latency]:
+    """Of each bucket that has any."""
+    known, sketches = await queries.select_latencies(connection, window, project_id)
+    return _latencies(sketches) | known
 
 
 async def _read_before(connection: Connection, window: Window, project_id: str | None, only: Only) -> Metrics:
@@ -152,7 +173,7 @@ async def _whole_latency(connection: Connection, window: Window, project_id: str
     return _latency([part for parts in whole.values() for part in parts])
 
 
-def _latencies(sketches: Mapping[datetime, Sequence[Sketch]]) -> dict[datetime | None, Latency]:
+def _latencies(sketches: Mapping[int, Sequence[Sketch]]) -> dict[int | None, Latency]:
     return {bucket: _latency(parts) for bucket, parts in sketches.items()}
 
 
@@ -188,7 +209,7 @@ async def _has_all_runs(connection: Connection, window: Window, project_id: str)
 
 async def _sketches(
     connection: Connection, window: Window, project_id: str | None, only: Only
-) -> dict[datetime, list[Sketch]]:
+) -> dict[int, list[Sketch]]:
     if not only:
         return await queries.select_sketches(connection, window, project_id)
     if project_id is None:
@@ -204,5 +225,6 @@ async def _sketches(
 def _latency(sketches: Sequence[Sketch]) -> Latency:
     if not sketches:
         return NO_LATENCY
-    whole = sketches[0] if len(sketches) == 1 else merged(sketches)
-    return Latency(*percentiles(whole, 50, 95))
+    if len(sketches) == 1:
+        return Latency(*percentiles(sketches[0], 50, 95))
+    return Latency(*percentiles_of_all(sketches, 50, 95))

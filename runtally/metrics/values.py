@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Self, TypeAlias, TypeVar
+from typing import NamedTuple, Self, TypeAlias, TypeVar
 
 from runtally.metrics.window import Window
 
@@ -91,6 +91,15 @@ class Cell:
     tally: Tally
 
 
+class CellCost(NamedTuple):
+    """What one provider's model cost in one bucket, which is known by its number."""
+
+    number: int
+    provider: str
+    model: str
+    cost_usd: Decimal
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """The runs of one bucket."""
@@ -100,8 +109,8 @@ class Point:
     latency: Latency
 
 
-Latencies: TypeAlias = Mapping[datetime | None, Latency]
-"""Of each bucket, and of the whole window under None."""
+Latencies: TypeAlias = Mapping[int | None, Latency]
+"""Of each bucket by its number, and of the whole window under None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +123,8 @@ class Metrics:
     """Per provider's model."""
     latency: Latency
     """Over the whole window."""
-    cells: tuple[Cell, ...] = ()
-    """Only where it is told which models the runs of a bucket are of."""
+    costs: tuple[CellCost, ...] = ()
+    """Only where it is told what each model cost in each bucket."""
     total: Tally = field(init=False)
     by_provider: dict[str, Tally] = field(init=False)
     """Per provider, most expensive first."""
@@ -125,24 +134,27 @@ class Metrics:
     @classmethod
     def of_cells(cls, window: Window, cells: Iterable[Cell], latencies: Latencies) -> Self:
         cells = tuple(cells)
-        buckets = _summed((cell.bucket, cell.tally) for cell in cells)
+        numbers = {start: number for number, start in enumerate(window.buckets)}
+        buckets = _summed((numbers[cell.bucket], cell.tally) for cell in cells)
         models = _summed(((cell.provider, cell.model), cell.tally) for cell in cells)
-        return cls.of_sums(window, buckets, models, latencies, cells)
+        costs = (CellCost(numbers[cell.bucket], cell.provider, cell.model, cell.tally.cost_usd) for cell in cells)
+        return cls.of_sums(window, buckets, models, latencies, tuple(costs))
 
     @classmethod
     def of_sums(
         cls,
         window: Window,
-        buckets: Mapping[datetime, Tally],
+        buckets: Mapping[int, Tally],
         models: dict[tuple[str, str], Tally],
         latencies: Latencies,
-        cells: tuple[Cell, ...] = (),
+        costs: tuple[CellCost, ...] = (),
     ) -> Self:
-        """From the runs of each bucket and those of each provider's model, which are the same."""
+        """From the runs of each bucket, by its number, and those of each provider's model, which are the same."""
         points = tuple(
-            Point(bucket, buckets.get(bucket, NOTHING), latencies.get(bucket, NO_LATENCY)) for bucket in window.buckets
+            Point(start, buckets.get(number, NOTHING), latencies.get(number, NO_LATENCY))
+            for number, start in enumerate(window.buckets)
         )
-        return cls(window, points, models, latencies.get(None, NO_LATENCY), cells)
+        return cls(window, points, models, latencies.get(None, NO_LATENCY), costs)
 
     def __post_init__(self) -> None:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.

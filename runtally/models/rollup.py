@@ -125,6 +125,8 @@ class LatencySketch(SQLModel, table=True):
         ARRAY(Integer),
     )
     counts: list[int] = column("Runs with each of these latencies.", ARRAY(Integer))
+    p50: int | None = column("Of these latencies the median, by nearest rank; not known until runs are added.", Integer)
+    p95: int | None = column("Of these latencies the 95th percentile; not known until runs are added.", Integer)
 
 
 class LatencyDelta(SQLModel, table=True):

@@ -11,7 +11,7 @@ from datetime import datetime
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, GRAINS, Grain, RollupScope
 from runtally.rollups.rolling import FINEST, sums
-from runtally.rollups.sketches import BINNED, GRAIN_ROWS, LATENCY, ON_SAME_SKETCH, folding
+from runtally.rollups.sketches import BINNED, GRAIN_ROWS, LATENCY, ON_SAME_SKETCH, PERCENTILES, folding
 from runtally.rollups.tables import CELLS, TOTALS, SumTable, bucket_of
 
 _COARSEST = GRAINS[-1].minutes
@@ -27,7 +27,7 @@ _SHOULD_BE = f"""
             FROM runs
            WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND {_IS_LIVE}
         GROUP BY {{groups}}) AS counted
-         CROSS JOIN {GRAIN_ROWS}
+         CROSS JOIN {{grains}}
    WHERE kept IS NULL OR {bucket_of("quarter", "minutes")} >= $4::timestamptz - kept"""  # noqa: S608  # Names of the declaration, here and below.
 _KEPT = """
   SELECT grain, bucket, {columns}
@@ -109,6 +109,12 @@ ORDER BY grain DESC, bucket{more}
 """
 _FIRST_CELL = _FIRST.format(name="provider || ' ' || model", more=", provider, model")
 _FIRST_TOTAL = _FIRST.format(name="'all models'", more="")
+_FIRST_PERCENTILE = """
+SELECT count(*) OVER () AS differing, grain, bucket, 'percentiles' AS name, 0::bigint AS runs, 0::numeric AS cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket
+ LIMIT 1
+"""
 _FIRST_BIN = """
 SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
   FROM difference
@@ -137,16 +143,41 @@ INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, coun
 {ON_SAME_SKETCH}
 """  # noqa: S608
 
+# By the row as it is in that moment, whoever adds to it meanwhile.
+_OF_SKETCHES = """project_id = $1 AND grain = minutes AND bucket >= $2 AND bucket < $3
+                AND (kept IS NULL OR bucket >= $4::timestamptz - kept) AND latencies <> '{}'"""
+_ARE_WRONG = f"p95 IS NOT NULL AND (p50, p95) <> {PERCENTILES}"
+
+
+def _update_percentiles(which: str) -> str:
+    return f"""
+UPDATE latency_sketches AS held
+   SET (p50, p95) = {PERCENTILES}
+  FROM {GRAIN_ROWS}
+ WHERE {_OF_SKETCHES}
+   AND {which}
+"""  # noqa: S608
+
+
 SELECT_CELL_DIFFERENCE = _cells(_SHOULD_BE) + _FIRST_CELL
 SELECT_SKETCH_DIFFERENCE = _sketches(_SHOULD_BE, _WAITING) + _FIRST_BIN
 SELECT_CELL_DIFFERENCE_OF_ALL = _cells(_SUM_OF_PROJECTS) + _FIRST_CELL
 SELECT_SKETCH_DIFFERENCE_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _FIRST_BIN
 SELECT_TOTAL_DIFFERENCE = _totals() + _FIRST_TOTAL
+SELECT_PERCENTILE_DIFFERENCE = f"""
+WITH difference AS (
+  SELECT grain, bucket
+    FROM latency_sketches AS held, {GRAIN_ROWS}
+   WHERE {_OF_SKETCHES}
+     AND {_ARE_WRONG}
+){_FIRST_PERCENTILE}"""  # noqa: S608
 UPSERT_CELLS = _cells(_SHOULD_BE) + _add(CELLS)
 UPSERT_SKETCHES = _sketches(_SHOULD_BE, _WAITING) + _ADD_SKETCHES
 UPSERT_CELLS_OF_ALL = _cells(_SUM_OF_PROJECTS) + _add(CELLS)
 UPSERT_SKETCHES_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _ADD_SKETCHES
 UPSERT_TOTALS = _totals() + _add(TOTALS)
+CORRECT_PERCENTILES = _update_percentiles(_ARE_WRONG)
+ADD_PERCENTILES = _update_percentiles("p95 IS NULL")
 DELETE_EMPTY_CELLS = "DELETE FROM rollups WHERE project_id = $1 AND runs = 0"
 DELETE_EMPTY_TOTALS = "DELETE FROM rollup_totals WHERE project_id = $1 AND runs = 0"
 DELETE_EMPTY_SKETCHES = "DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'"
@@ -235,6 +266,7 @@ async def select_difference(connection: Connection, stretch: Stretch, now: datet
         SELECT_CELL_DIFFERENCE_OF_ALL if of_all else SELECT_CELL_DIFFERENCE,
         SELECT_TOTAL_DIFFERENCE,
         SELECT_SKETCH_DIFFERENCE_OF_ALL if of_all else SELECT_SKETCH_DIFFERENCE,
+        SELECT_PERCENTILE_DIFFERENCE,
     ):
         row = await connection.fetchrow(statement, stretch.scope.key, stretch.since, stretch.until, now)
         if row:
@@ -250,8 +282,11 @@ async def repair(connection: Connection, stretch: Stretch, now: datetime) -> int
         UPSERT_SKETCHES_OF_ALL if of_all else UPSERT_SKETCHES,
         UPSERT_CELLS_OF_ALL if of_all else UPSERT_CELLS,
         UPSERT_TOTALS,
+        CORRECT_PERCENTILES,
     ):
         changed += _rows(await connection.execute(statement, stretch.scope.key, stretch.since, stretch.until, now))
+    # Of rows that are new; none of them was wrong.
+    await connection.execute(ADD_PERCENTILES, stretch.scope.key, stretch.since, stretch.until, now)
     return changed
 
 

@@ -22,21 +22,38 @@ _CROWDED = f"""(cardinality(held.latencies) + cardinality(excluded.latencies) > 
                                OR 0 > ANY (excluded.counts))"""
 IF_CROWDED = f"CASE WHEN different > {EXACT_LATENCIES} THEN {BINNED} ELSE latency END"
 """SQL of a latency among so many different ones of its bucket."""
+# Fewer latencies are read as fast as their percentiles, and many small projects have no more.
+_MANY = 32
+# How many runs took so long or less.
+_REACHED = "sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING) AS reached"
+# The rank by whole numbers, rounded up; before it come those that reach less.
+_NEAREST_RANK = "latencies[1 + width_bucket((reached[cardinality(reached)] * {percent} + 99) / 100 - 1, reached)]"
+_PERCENTILES = ", ".join(_NEAREST_RANK.format(percent=percent) for percent in (50, 95))
+_PERCENTILES_OF = f"""(SELECT {_PERCENTILES}
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, {_REACHED}
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE {{condition}}) AS each) AS whole)"""  # noqa: S608  # Expressions of the declaration, here and below.
+PERCENTILES = _PERCENTILES_OF.format(condition="TRUE")
+"""SQL of what `p50` and `p95` of `latency_sketches AS held` should be."""
 ON_SAME_SKETCH = f"""ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{{}}'), coalesce(array_agg(runs), '{{}}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN {_CROWDED} AND cardinality(held.latencies) <= {EXACT_LATENCIES}
-                                             THEN {BINNED} ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN {_CROWDED} THEN {BINNED} ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
-                 )"""  # noqa: S608  # Expressions of the declaration.
+             SET (latencies, counts, p50, p95) = (
+                 SELECT coalesce(held.latencies, '{{}}'), coalesce(held.counts, '{{}}'), p50, p95
+                   FROM (SELECT array_agg(latency) AS latencies, array_agg(runs) AS counts
+                           FROM (SELECT latency, sum(runs)::int AS runs
+                                   FROM (SELECT CASE WHEN {_CROWDED} AND cardinality(held.latencies) <= {EXACT_LATENCIES}
+                                                     THEN {BINNED} ELSE latency END AS latency,
+                                                runs
+                                           FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                                      UNION ALL
+                                         SELECT CASE WHEN {_CROWDED} THEN {BINNED} ELSE latency END, runs
+                                           FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS added
+                               GROUP BY latency
+                                 HAVING sum(runs) <> 0
+                               ORDER BY latency) AS merged) AS held
+                        CROSS JOIN LATERAL {_PERCENTILES_OF.format(condition=f"cardinality(held.latencies) >= {_MANY}")}
+                             AS percentiles (p50, p95)
+                 )"""  # noqa: S608
 """What adding to `latency_sketches AS held` does to a row that is there."""
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from runtally.budgets.use import BurnDown
 from webapp import formats
 from webapp.charts import axes, specs
-from webapp.charts.drawing import Table, Tip
+from webapp.charts.drawing import Drawing, Table, Tip
 from webapp.charts.series import Chart, KeyEntry
 
 DAY = timedelta(days=1)
@@ -38,13 +38,15 @@ def burn_down(budget: BurnDown) -> Chart:
         previous_name="",
         table=Table(("Day (UTC)", *COLUMNS), tuple((title, *row) for title, row in zip(titles, rows, strict=True))),
         spec=specs.burn_down(),
-        ticks=(axes.days(days), axes.balance(min([*left, *forecast]), use.amount_usd)),
-        datasets=_datasets(budget),
-        tip_rows=(LEFT, KeyEntry("Spent", ""), FORECAST),
-        tips=tuple(
-            Tip(title, tuple(None if cell == formats.NOTHING else cell for cell in row))
-            for title, row in zip(titles, rows, strict=True)
+        draw=lambda: Drawing(
+            (axes.days(days), axes.balance(min([*left, *forecast]), use.amount_usd)),
+            _datasets(budget),
+            tuple(
+                Tip(title, tuple(None if cell == formats.NOTHING else cell for cell in row))
+                for title, row in zip(titles, rows, strict=True)
+            ),
         ),
+        tip_rows=(LEFT, KeyEntry("Spent", ""), FORECAST),
     )
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from runtally.metrics.window import Window
 from webapp import formats
+from webapp.charts.axes import Ticks
 from webapp.charts.specs import Rows
 
 TIME = "Time (UTC)"
@@ -46,6 +47,16 @@ class Tip:
         summary = {"total": self.total, "previous": self.previous}
         shown = {name: text for name, text in summary.items() if text is not None}
         return {"title": self.title, "values": self.values, **shown}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What a browser needs to draw a chart."""
+
+    ticks: tuple[Ticks, Ticks]
+    """Of the horizontal axis and of the vertical one."""
+    datasets: Mapping[str, Rows]
+    tips: tuple[Tip, ...]
 
 
 @dataclass(frozen=True, slots=True)

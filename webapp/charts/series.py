@@ -7,18 +7,18 @@ percentiles) is a line, read from the runs of each bucket, never an average of a
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 
 from runtally.metrics.report import Ranking
-from runtally.metrics.values import Cell, Metrics, Point, Tally
+from runtally.metrics.values import CellCost, Metrics, Point, Tally
 from runtally.metrics.window import Between, Range, Reach
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.colours import OTHER, shared_slots
-from webapp.charts.drawing import TIME, Mark, Series, Sums, Table, Tip, line_rows, rows_of, titles
+from webapp.charts.drawing import TIME, Drawing, Mark, Series, Sums, Table, Tip, line_rows, rows_of, titles
 
 OTHER_NAME = "Other"
 MAX_SERIES = 5
@@ -58,9 +58,12 @@ class KeyEntry:
     slot: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chart:
-    """One chart: its words and table for the page, its payload for the browser to draw."""
+    """One chart: its words and table for the page, its payload for the browser to draw.
+
+    Without slots, for what is kept once it was asked for: a page has the words, and another request draws.
+    """
 
     heading: str
     sentence: str
@@ -71,14 +74,28 @@ class Chart:
     previous_name: str
     table: Table
     spec: specs.Spec
-    ticks: tuple[Ticks, Ticks]
-    datasets: Mapping[str, specs.Rows]
+    draw: Callable[[], Drawing]
     tip_rows: tuple[KeyEntry, ...]
-    tips: tuple[Tip, ...]
     marks: tuple[Mark, ...] = ()
     """What the marks on the time axis mean, in order."""
     summary: str = ""
     """The figure over the whole range, in a few words."""
+
+    @cached_property
+    def drawn(self) -> Drawing:
+        return self.draw()
+
+    @property
+    def ticks(self) -> tuple[Ticks, Ticks]:
+        return self.drawn.ticks
+
+    @property
+    def datasets(self) -> Mapping[str, specs.Rows]:
+        return self.drawn.datasets
+
+    @property
+    def tips(self) -> tuple[Tip, ...]:
+        return self.drawn.tips
 
     def payload(self) -> str:
         """JSON: the spec with its figures, and what the tooltip of each bucket says."""
@@ -177,21 +194,20 @@ def _added(metrics: Metrics, name: str, slot: str, of: Callable[[Tally], int]) -
 def _stack(metrics: Metrics, by: Split, slots: Mapping[str, str]) -> list[Series]:
     """From the bottom up: names with a colour by what they cost in the window, then all others as one."""
 
-    def name_of(cell: Cell) -> str:
+    def name_of(cell: CellCost) -> str:
         return cell.model if by is Split.MODEL else cell.provider
 
     ranked = metrics.by_model if by is Split.MODEL else metrics.by_provider
     costing = [name for name, tally in ranked.items() if tally.cost_usd]
     shown = [name for name in costing if slots.get(name, OTHER) != OTHER][:MAX_SERIES]
     others = [name for name in costing if name not in shown]
-    sums: dict[str | None, dict[datetime, Decimal]] = {name: {} for name in (*shown, None)}
-    for cell in metrics.cells:
+    sums: dict[str | None, list[Decimal]] = {name: [Decimal(0)] * metrics.window.length for name in (*shown, None)}
+    for cell in metrics.costs:
         name = name_of(cell)
-        buckets = sums[name if name in shown else None]
-        buckets[cell.bucket] = buckets.get(cell.bucket, Decimal(0)) + cell.tally.cost_usd
+        sums[name if name in sums else None][cell.number] += cell.cost_usd
 
     def series(key: str | None, name: str, slot: str) -> Series:
-        return Series(name, slot, tuple(sums[key].get(start, Decimal(0)) for start in metrics.window.buckets))
+        return Series(name, slot, tuple(sums[key]))
 
     stack = [series(name, name, slots[name]) for name in shown]
     if others:
@@ -228,10 +244,10 @@ def _bars(
         previous_name=sums.before_name,
         table=sums.table(),
         spec=specs.bars(),
-        ticks=(axes.time(window), measure.ticks(max([*sums.totals, *sums.before]))),
-        datasets=sums.rows(),
+        draw=lambda: Drawing(
+            (axes.time(window), measure.ticks(max([*sums.totals, *sums.before]))), sums.rows(), sums.tips()
+        ),
         tip_rows=_entries(stack[::-1]),
-        tips=sums.tips(),
         marks=sums.marks,
         summary=_summary(sums, window.range),
     )
@@ -249,7 +265,6 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
     highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
     summary = f"{range_name(window.range)}: {rate.whole} over all runs"
-    cells = tuple(zip(*columns.values(), strict=True))
     return Chart(
         heading=heading,
         sentence=f"{heading}. {summary}.{highest}",
@@ -258,10 +273,12 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
         previous_name=previous_name(window.range),
         table=Table((TIME, *columns), tuple(zip(rows_of(names), *columns.values(), strict=True))),
         spec=specs.line(rate.slot),
-        ticks=(axes.time(window), rate.ticks(float(max(known, default=0)))),
-        datasets=line_rows(series, is_over=window.is_over),
+        draw=lambda: Drawing(
+            (axes.time(window), rate.ticks(float(max(known, default=0)))),
+            line_rows(series, is_over=window.is_over),
+            tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
+        ),
         tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
-        tips=tuple(Tip(name, row) for name, row in zip(names, cells, strict=True)),
         summary=summary,
     )
 

@@ -11,7 +11,7 @@ from runtally.experiments.verdict import Measure
 from webapp import formats, measures
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
-from webapp.charts.drawing import Series, Table, Tip, line_rows
+from webapp.charts.drawing import Drawing, Series, Table, Tip, line_rows
 from webapp.charts.series import Chart, KeyEntry
 
 SLOTS = {
@@ -53,13 +53,15 @@ def history(measure: Measure, days: Sequence[Day], limit: Decimal) -> Chart:
         previous_name=says,
         table=Table((DAY, *columns), tuple((title, *row) for title, row in zip(titles, rows, strict=True))),
         spec=specs.line(SLOTS[measure], has_limit=True),
-        ticks=(axes.days([day.start for day in days]), _value_ticks(measure, max([*known, limit]))),
-        datasets={
-            **line_rows(Series(name, SLOTS[measure], tuple(day.value for day in days))),
-            "limit": [{"y": float(limit)}],
-        },
+        draw=lambda: Drawing(
+            (axes.days([day.start for day in days]), _value_ticks(measure, max([*known, limit]))),
+            {
+                **line_rows(Series(name, SLOTS[measure], tuple(day.value for day in days))),
+                "limit": [{"y": float(limit)}],
+            },
+            tuple(Tip(title, row) for title, row in zip(titles, rows, strict=True)),
+        ),
         tip_rows=tuple(KeyEntry(column, SLOTS[measure] if column == name else "") for column in columns),
-        tips=tuple(Tip(title, row) for title, row in zip(titles, rows, strict=True)),
     )
 
 
@@ -91,10 +93,10 @@ def intervals(measure: Measure, arms: Sequence[tuple[str, Estimate | None]]) -> 
         previous_name="",
         table=Table(("Experiment", name, "At least", "At most"), tuple(cells)),
         spec=specs.intervals(),
-        ticks=(across, Ticks(middles, (*(arm for arm, _ in reversed(arms)), ""))),
-        datasets={"rows": rows},
+        draw=lambda: Drawing(
+            (across, Ticks(middles, (*(arm for arm, _ in reversed(arms)), ""))), {"rows": rows}, tips=()
+        ),
         tip_rows=(),
-        tips=(),
     )
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.colours import OTHER
-from webapp.charts.drawing import Series, Sums
+from webapp.charts.drawing import Drawing, Series, Sums
 from webapp.charts.series import Chart, KeyEntry
 
 WAS, WOULD = "Cost", "Would have cost"
@@ -45,8 +45,10 @@ def what_if_by_day(days: Sequence[SupposedDay]) -> Chart:
         previous_name=WOULD,
         table=sums.table(),
         spec=specs.bars(),
-        ticks=(axes.days([day.start for day in days]), axes.money(max([*sums.totals, *sums.before]))),
-        datasets=sums.rows(),
+        draw=lambda: Drawing(
+            (axes.days([day.start for day in days]), axes.money(max([*sums.totals, *sums.before]))),
+            sums.rows(),
+            sums.tips(),
+        ),
         tip_rows=(KeyEntry(WAS, OTHER),),
-        tips=sums.tips(),
     )

@@ -40,11 +40,15 @@ async def test_a_report_agrees_with_the_metrics_of_its_window(
     assert report.metrics.latency == metrics.latency
     assert report.metrics.total == report.fine.total
     assert report.metrics.total.runs == 3
-    before = await read_metrics(connection, window.previous(now), project_id)
     assert report.previous is not None
-    assert (report.previous.total, report.previous.latency) == (before.total, before.latency)
-    assert [point.tally for point in report.previous.points] == [point.tally for point in before.points]
-    assert (await read_sums(connection, window, project_id)).cells == metrics.cells
+    earlier = await read_metrics(connection, window.previous(now), project_id)
+    assert [point.tally for point in report.previous.points] == [point.tally for point in earlier.points]
+    assert (report.previous.models, report.previous.latency) == (earlier.models, earlier.latency)
+    fine = await read_metrics(connection, Window.of(Range.WEEK, now).in_buckets_of(Range.WEEK.interval), project_id)
+    assert {point.bucket: point for point in report.fine.points if point.tally.runs} == {
+        point.bucket: point for point in fine.points if point.tally.runs
+    }
+    assert (await read_sums(connection, window, project_id)).models == report.metrics.models
 
 
 async def test_a_project_that_is_younger_than_the_period_before_is_not_compared_with_it(

@@ -141,6 +141,36 @@ async def test_a_latency_counts_at_once_and_folding_it_changes_nothing_that_is_r
     assert await differences(own) == {}
 
 
+async def test_percentiles_that_are_stored_are_those_of_the_sketch(own: Database) -> None:
+    """Of many latencies, from the second time on that some are added, and of all once they are rebuilt."""
+    windows = [Window.of(range_, NOW) for range_ in Range]
+
+    async def read() -> list[Metrics]:
+        async with own.connection() as connection:
+            return [await read_metrics(connection, window, scope) for window in windows for scope in ("one", None)]
+
+    async def stored() -> int:
+        async with own.connection() as connection:
+            return int(await connection.fetchval("SELECT count(p95) FROM latency_sketches WHERE latencies <> '{}'"))
+
+    for batch in range(3):
+        ids = [f"{batch}{'-' * batch}{number * '0'}" for number in range(200)]
+        await insert(own, [made("one", id_, timedelta(hours=len(id_) // 50 * 7)) for id_ in ids])
+        before = await read()
+        await upkeep.fold(own, NOW)
+        if batch:
+            assert await stored() > 0
+        assert [one.points for one in await read()] == [one.points for one in before]
+    known = await read()
+    async with own.connection() as connection:
+        await connection.execute("UPDATE latency_sketches SET p50 = NULL, p95 = NULL")
+    assert await read() == known
+    assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) == 0
+    assert await read() == known
+    assert await stored() > 0
+    assert await differences(own) == {}
+
+
 DAMAGES = {
     "a lost bucket": "DELETE FROM rollups WHERE project_id = 'one' AND grain = 360",
     "a cost that is off": "UPDATE rollups SET cost_usd = cost_usd + 1 WHERE project_id = 'two'",
@@ -151,6 +181,7 @@ DAMAGES = {
     "a latency that waits twice": "INSERT INTO latency_deltas (project_id, bucket, latencies, counts)"
     " SELECT project_id, bucket, latencies, counts FROM latency_sketches WHERE project_id = 'one' AND grain = 15",
     "a lost sketch": "DELETE FROM latency_sketches WHERE project_id = 'one' AND grain = 60",
+    "a percentile that is off": "UPDATE latency_sketches SET p95 = 1 WHERE project_id = 'one' AND grain = 60",
     "a run that came by another way": "DELETE FROM runs WHERE id = 'r0'",
     "no rollups at all": f"TRUNCATE {', '.join(TABLES)}",
 }
@@ -232,13 +263,14 @@ async def test_writers_of_the_same_buckets_do_not_deadlock(own: Database) -> Non
     assert metrics.total.runs == 240
 
 
-@pytest.mark.parametrize("tables", [", ".join(TABLES), "rollup_totals"])
-async def test_rollups_that_were_never_made_are_made_once(own: Database, tables: str) -> None:
+@pytest.mark.parametrize("lacking", ["no rollups at all", "no totals at all"])
+async def test_rollups_that_were_never_made_are_made_once(own: Database, lacking: str) -> None:
     await clear(own)
     assert not await upkeep.rebuild_if_missing(own, NOW)
     await insert(own, [made("one", "r1")])
+    await upkeep.fold(own, NOW)
     async with own.connection() as connection:
-        await connection.execute(f"TRUNCATE {tables}")
+        await connection.execute(DAMAGES[lacking])
 
     assert await upkeep.rebuild_if_missing(own, NOW)
     assert not await upkeep.rebuild_if_missing(own, NOW)

@@ -70,6 +70,108 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3
 
+-- SELECT_COSTS
+WITH cells AS MATERIALIZED (
+  SELECT number, provider, model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, provider,
+            model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollups
+           ON rollups.project_id = $1
+          AND rollups.grain = parts.grain
+          AND rollups.bucket >= parts.since
+          AND rollups.bucket < parts.until
+       UNION ALL
+          SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int, provider, model,
+                  sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3
+)
+  SELECT number, provider, model, NULL, NULL, NULL, cost_usd, NULL, NULL, NULL, NULL
+    FROM cells
+   UNION ALL
+  SELECT number, NULL, NULL, sum(runs)::bigint,
+         sum(failed)::bigint,
+         sum(unpriced)::bigint,
+         sum(cost_usd),
+         sum(tokens_in),
+         sum(tokens_out),
+         sum(timeouts)::bigint,
+         sum(estimated)::bigint
+    FROM cells
+GROUP BY number
+   UNION ALL
+  SELECT NULL, provider, model, sum(runs)::bigint,
+         sum(failed)::bigint,
+         sum(unpriced)::bigint,
+         sum(cost_usd),
+         sum(tokens_in),
+         sum(tokens_out),
+         sum(timeouts)::bigint,
+         sum(estimated)::bigint
+    FROM cells
+GROUP BY provider, model
+
+-- SELECT_BUCKETS
+WITH rest AS MATERIALIZED (
+  SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider, model,
+          sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+    FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+GROUP BY 1, 2, 3
+)
+  SELECT number, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, runs, errors,
+            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollup_totals
+           ON rollup_totals.project_id = $1
+          AND rollup_totals.grain = parts.grain
+          AND rollup_totals.bucket >= parts.since
+          AND rollup_totals.bucket < parts.until
+       UNION ALL
+          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            FROM rest) AS buckets
+GROUP BY 1
+
 -- SELECT_SUMS
 WITH rest AS MATERIALIZED (
   SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider, model,
@@ -133,23 +235,32 @@ GROUP BY 1
 GROUP BY provider, model
 
 -- SELECT_SKETCHES
-  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies, counts
-    FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+WITH waiting AS (
+  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency, sum(runs)::int
+          AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE project_id = $1 AND bucket >= $7 AND bucket < $5
+GROUP BY 1, 2
+)
+  SELECT number,
+         CASE WHEN NOT is_known THEN latencies END AS latencies,
+         CASE WHEN NOT is_known THEN counts END AS counts,
+         CASE WHEN is_known THEN p50 END AS p50,
+         CASE WHEN is_known THEN p95 END AS p95
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies,
+            counts, p50, p95, FALSE AS is_known
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN latency_sketches
            ON latency_sketches.project_id = $1
           AND latency_sketches.grain = parts.grain
           AND latency_sketches.bucket >= parts.since
-          AND latency_sketches.bucket < parts.until
+          AND latency_sketches.bucket < parts.until) AS stored
    UNION ALL
-  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency,
-            sum(runs)::int AS runs
-            FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
-           WHERE project_id = $1 AND bucket >= $7 AND bucket < $5
-        GROUP BY 1, 2) AS waiting
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM waiting
 GROUP BY 1
    UNION ALL
-  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
     FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
             latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
@@ -165,23 +276,120 @@ GROUP BY 1
 GROUP BY 1
 
 -- SELECT_SKETCHES_OF_ALL
-  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies, counts
-    FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+WITH waiting AS (
+  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency, sum(runs)::int
+          AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE TRUE AND bucket >= $7 AND bucket < $5
+GROUP BY 1, 2
+)
+  SELECT number,
+         CASE WHEN NOT is_known THEN latencies END AS latencies,
+         CASE WHEN NOT is_known THEN counts END AS counts,
+         CASE WHEN is_known THEN p50 END AS p50,
+         CASE WHEN is_known THEN p95 END AS p95
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies,
+            counts, p50, p95, FALSE AS is_known
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN latency_sketches
            ON latency_sketches.project_id = $1
           AND latency_sketches.grain = parts.grain
           AND latency_sketches.bucket >= parts.since
-          AND latency_sketches.bucket < parts.until
+          AND latency_sketches.bucket < parts.until) AS stored
    UNION ALL
-  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency,
-            sum(runs)::int AS runs
-            FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
-           WHERE TRUE AND bucket >= $7 AND bucket < $5
-        GROUP BY 1, 2) AS waiting
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM waiting
 GROUP BY 1
    UNION ALL
-  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
+            latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+
+-- SELECT_LATENCIES
+WITH waiting AS (
+  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency, sum(runs)::int
+          AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE project_id = $1 AND bucket >= $7 AND bucket < $5
+GROUP BY 1, 2
+)
+  SELECT number,
+         CASE WHEN NOT is_known THEN latencies END AS latencies,
+         CASE WHEN NOT is_known THEN counts END AS counts,
+         CASE WHEN is_known THEN p50 END AS p50,
+         CASE WHEN is_known THEN p95 END AS p95
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies,
+            counts, p50, p95, p95 IS NOT NULL
+                 AND parts.grain * 60 = $8::int
+                 AND floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int NOT IN (SELECT number
+                         FROM waiting) AS is_known
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN latency_sketches
+           ON latency_sketches.project_id = $1
+          AND latency_sketches.grain = parts.grain
+          AND latency_sketches.bucket >= parts.since
+          AND latency_sketches.bucket < parts.until) AS stored
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM waiting
+GROUP BY 1
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
+            latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      count(*)::int AS runs
+            FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+             AND latency_ms IS NOT NULL
+        GROUP BY 1, 2) AS binned
+GROUP BY 1
+
+-- SELECT_LATENCIES_OF_ALL
+WITH waiting AS (
+  SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency, sum(runs)::int
+          AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE TRUE AND bucket >= $7 AND bucket < $5
+GROUP BY 1, 2
+)
+  SELECT number,
+         CASE WHEN NOT is_known THEN latencies END AS latencies,
+         CASE WHEN NOT is_known THEN counts END AS counts,
+         CASE WHEN is_known THEN p50 END AS p50,
+         CASE WHEN is_known THEN p95 END AS p95
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latencies,
+            counts, p50, p95, p95 IS NOT NULL
+                 AND parts.grain * 60 = $8::int
+                 AND floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int NOT IN (SELECT number
+                         FROM waiting) AS is_known
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN latency_sketches
+           ON latency_sketches.project_id = $1
+          AND latency_sketches.grain = parts.grain
+          AND latency_sketches.bucket >= parts.since
+          AND latency_sketches.bucket < parts.until) AS stored
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
+    FROM waiting
+GROUP BY 1
+   UNION ALL
+  SELECT number, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL
     FROM (SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, CASE WHEN
             latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,

@@ -14,33 +14,52 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
 
 -- ON_SAME_SKETCH
 ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
-                                   cardinality(excluded.latencies) > 128
+             SET (latencies, counts, p50, p95) = (
+                 SELECT coalesce(held.latencies, '{}'), coalesce(held.counts, '{}'), p50, p95
+                   FROM (SELECT array_agg(latency) AS latencies, array_agg(runs) AS counts
+                           FROM (SELECT latency, sum(runs)::int AS runs
+                                   FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                           cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
-                                                     latency
+                                                     THEN CASE WHEN latency < 100 OR latency >= 1000000000
+                                                             THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN (cardinality(held.latencies) +
-                                         cardinality(excluded.latencies) > 128
+                                                runs
+                                           FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                                      UNION ALL
+                                         SELECT CASE WHEN (cardinality(held.latencies) +
+                                                 cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
                                        1000000000 THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
-                                           added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
+                                           FROM unnest(excluded.latencies, excluded.counts) AS new (latency,
+                                                   runs)) AS added
+                               GROUP BY latency
+                                 HAVING sum(runs) <> 0
+                               ORDER BY latency) AS merged) AS held
+                        CROSS JOIN LATERAL (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] *
+                                50 + 99) / 100 - 1, reached)], latencies[1 +
+                                width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE cardinality(held.latencies) >= 32) AS each) AS whole)
+                             AS percentiles (p50, p95)
                  )
+
+-- PERCENTILES
+(SELECT latencies[1 + width_bucket((reached[cardinality(reached)] * 50 + 99) / 100 - 1, reached)], latencies[1
+        + width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE TRUE) AS each) AS whole)
 
 -- SELECT_CELL_DIFFERENCE
 WITH difference AS (
@@ -244,6 +263,28 @@ SELECT count(*) OVER () AS differing, grain, bucket, 'all models' AS name, runs:
 ORDER BY grain DESC, bucket
  LIMIT 1
 
+-- SELECT_PERCENTILE_DIFFERENCE
+WITH difference AS (
+  SELECT grain, bucket
+    FROM latency_sketches AS held, (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)),
+            (360, make_interval(days => NULL))) AS grains (minutes, kept)
+   WHERE project_id = $1 AND grain = minutes AND bucket >= $2 AND bucket < $3
+                AND (kept IS NULL OR bucket >= $4::timestamptz - kept) AND latencies <> '{}'
+     AND p95 IS NOT NULL AND (p50, p95) <> (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] *
+             50 + 99) / 100 - 1, reached)], latencies[1 + width_bucket((reached[cardinality(reached)] * 95 +
+             99) / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE TRUE) AS each) AS whole)
+)
+SELECT count(*) OVER () AS differing, grain, bucket, 'percentiles' AS name, 0::bigint AS runs, 0::numeric AS
+        cost_usd
+  FROM difference
+ORDER BY grain DESC, bucket
+ LIMIT 1
+
 -- UPSERT_CELLS
 WITH difference AS (
   SELECT grain, bucket, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
@@ -363,32 +404,42 @@ INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, coun
    GROUP BY grain, bucket
    ORDER BY grain, bucket
 ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
-                                   cardinality(excluded.latencies) > 128
+             SET (latencies, counts, p50, p95) = (
+                 SELECT coalesce(held.latencies, '{}'), coalesce(held.counts, '{}'), p50, p95
+                   FROM (SELECT array_agg(latency) AS latencies, array_agg(runs) AS counts
+                           FROM (SELECT latency, sum(runs)::int AS runs
+                                   FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                           cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
-                                                     latency
+                                                     THEN CASE WHEN latency < 100 OR latency >= 1000000000
+                                                             THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN (cardinality(held.latencies) +
-                                         cardinality(excluded.latencies) > 128
+                                                runs
+                                           FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                                      UNION ALL
+                                         SELECT CASE WHEN (cardinality(held.latencies) +
+                                                 cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
                                        1000000000 THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
-                                           added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
+                                           FROM unnest(excluded.latencies, excluded.counts) AS new (latency,
+                                                   runs)) AS added
+                               GROUP BY latency
+                                 HAVING sum(runs) <> 0
+                               ORDER BY latency) AS merged) AS held
+                        CROSS JOIN LATERAL (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] *
+                                50 + 99) / 100 - 1, reached)], latencies[1 +
+                                width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE cardinality(held.latencies) >= 32) AS each) AS whole)
+                             AS percentiles (p50, p95)
                  )
 
 -- UPSERT_CELLS_OF_ALL
@@ -473,32 +524,42 @@ INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, coun
    GROUP BY grain, bucket
    ORDER BY grain, bucket
 ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
-                                   cardinality(excluded.latencies) > 128
+             SET (latencies, counts, p50, p95) = (
+                 SELECT coalesce(held.latencies, '{}'), coalesce(held.counts, '{}'), p50, p95
+                   FROM (SELECT array_agg(latency) AS latencies, array_agg(runs) AS counts
+                           FROM (SELECT latency, sum(runs)::int AS runs
+                                   FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                           cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
-                                                     latency
+                                                     THEN CASE WHEN latency < 100 OR latency >= 1000000000
+                                                             THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN (cardinality(held.latencies) +
-                                         cardinality(excluded.latencies) > 128
+                                                runs
+                                           FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                                      UNION ALL
+                                         SELECT CASE WHEN (cardinality(held.latencies) +
+                                                 cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
                                        1000000000 THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
-                                           added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
+                                           FROM unnest(excluded.latencies, excluded.counts) AS new (latency,
+                                                   runs)) AS added
+                               GROUP BY latency
+                                 HAVING sum(runs) <> 0
+                               ORDER BY latency) AS merged) AS held
+                        CROSS JOIN LATERAL (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] *
+                                50 + 99) / 100 - 1, reached)], latencies[1 +
+                                width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE cardinality(held.latencies) >= 32) AS each) AS whole)
+                             AS percentiles (p50, p95)
                  )
 
 -- UPSERT_TOTALS
@@ -541,6 +602,45 @@ ON CONFLICT (project_id, grain, bucket) DO UPDATE
                      estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
                      excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
                      output_tokens = held.output_tokens + excluded.output_tokens
+
+-- CORRECT_PERCENTILES
+UPDATE latency_sketches AS held
+   SET (p50, p95) = (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] * 50 + 99) / 100 - 1,
+           reached)], latencies[1 + width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1,
+           reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE TRUE) AS each) AS whole)
+  FROM (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days =>
+          NULL))) AS grains (minutes, kept)
+ WHERE project_id = $1 AND grain = minutes AND bucket >= $2 AND bucket < $3
+                AND (kept IS NULL OR bucket >= $4::timestamptz - kept) AND latencies <> '{}'
+   AND p95 IS NOT NULL AND (p50, p95) <> (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] *
+           50 + 99) / 100 - 1, reached)], latencies[1 + width_bucket((reached[cardinality(reached)] * 95 + 99)
+           / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE TRUE) AS each) AS whole)
+
+-- ADD_PERCENTILES
+UPDATE latency_sketches AS held
+   SET (p50, p95) = (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] * 50 + 99) / 100 - 1,
+           reached)], latencies[1 + width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1,
+           reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE TRUE) AS each) AS whole)
+  FROM (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days =>
+          NULL))) AS grains (minutes, kept)
+ WHERE project_id = $1 AND grain = minutes AND bucket >= $2 AND bucket < $3
+                AND (kept IS NULL OR bucket >= $4::timestamptz - kept) AND latencies <> '{}'
+   AND p95 IS NULL
 
 -- DELETE_EMPTY_CELLS
 DELETE FROM rollups WHERE project_id = $1 AND runs = 0
@@ -606,32 +706,42 @@ folded AS (
         GROUP BY 1, 2, 3
         ORDER BY project_id = '', 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
-             SET (latencies, counts) = (
-                 SELECT coalesce(array_agg(latency), '{}'), coalesce(array_agg(runs), '{}')
-                   FROM (SELECT latency, sum(runs)::int AS runs
-                           FROM (SELECT CASE WHEN (cardinality(held.latencies) +
-                                   cardinality(excluded.latencies) > 128
+             SET (latencies, counts, p50, p95) = (
+                 SELECT coalesce(held.latencies, '{}'), coalesce(held.counts, '{}'), p50, p95
+                   FROM (SELECT array_agg(latency) AS latencies, array_agg(runs) AS counts
+                           FROM (SELECT latency, sum(runs)::int AS runs
+                                   FROM (SELECT CASE WHEN (cardinality(held.latencies) +
+                                           cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                             THEN CASE WHEN latency < 100 OR latency >= 1000000000 THEN
-                                                     latency
+                                                     THEN CASE WHEN latency < 100 OR latency >= 1000000000
+                                                             THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END AS latency,
-                                        runs
-                                   FROM unnest(held.latencies, held.counts) AS old (latency, runs)
-                              UNION ALL
-                                 SELECT CASE WHEN (cardinality(held.latencies) +
-                                         cardinality(excluded.latencies) > 128
+                                                runs
+                                           FROM unnest(held.latencies, held.counts) AS old (latency, runs)
+                                      UNION ALL
+                                         SELECT CASE WHEN (cardinality(held.latencies) +
+                                                 cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
                                        1000000000 THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
                       - 1)::int END ELSE latency END, runs
-                                   FROM unnest(excluded.latencies, excluded.counts) AS new (latency, runs)) AS
-                                           added
-                       GROUP BY latency
-                         HAVING sum(runs) <> 0
-                       ORDER BY latency) AS merged
+                                           FROM unnest(excluded.latencies, excluded.counts) AS new (latency,
+                                                   runs)) AS added
+                               GROUP BY latency
+                                 HAVING sum(runs) <> 0
+                               ORDER BY latency) AS merged) AS held
+                        CROSS JOIN LATERAL (SELECT latencies[1 + width_bucket((reached[cardinality(reached)] *
+                                50 + 99) / 100 - 1, reached)], latencies[1 +
+                                width_bucket((reached[cardinality(reached)] * 95 + 99) / 100 - 1, reached)]
+                     FROM (SELECT array_agg(reached ORDER BY latency) AS reached
+                             FROM (SELECT latency, sum(runs) OVER (ORDER BY latency ROWS UNBOUNDED PRECEDING)
+                                     AS reached
+                                     FROM unnest(held.latencies, held.counts) AS each (latency, runs)
+                                    WHERE cardinality(held.latencies) >= 32) AS each) AS whole)
+                             AS percentiles (p50, p95)
                  )
        RETURNING 1
 )

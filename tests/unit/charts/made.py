@@ -32,5 +32,5 @@ def make_metrics(
     cells += [Cell(buckets[number], "p", "m", tally) for number, tally in (tallies or {}).items()]
     p95s = latencies or {}
     highest = max(p95s.values(), default=0)
-    of_buckets: dict[datetime | None, Latency] = {buckets[number]: Latency(p95, p95) for number, p95 in p95s.items()}
+    of_buckets: dict[int | None, Latency] = {number: Latency(p95, p95) for number, p95 in p95s.items()}
     return Metrics.of_cells(window, cells, of_buckets | {None: Latency(highest, highest)})

@@ -19,7 +19,7 @@ EVIL = '<script>"&\x00\ud800 \U0001f600'
 
 def metrics(*, model: str = "m", usd: str = "1.5") -> Metrics:
     cells = [Cell(bucket, "p", model, Tally(2, 1, 0, Decimal(usd), 10, 5)) for bucket in WINDOW.buckets[3:9]]
-    return Metrics.of_cells(WINDOW, cells, {bucket: Latency(100, 900) for bucket in WINDOW.buckets[3:9]})
+    return Metrics.of_cells(WINDOW, cells, {number: Latency(100, 900) for number in range(3, 9)})
 
 
 def charts() -> dict[str, Chart]:

@@ -1,11 +1,11 @@
-"""Sketches that lose runs."""
+"""Sketches that lose runs, and percentiles of several."""
 
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.metrics.sketch import Sketch, merged, without
+from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 
 exact = st.lists(st.integers(0, 400), min_size=1, max_size=80)
 
@@ -23,6 +23,13 @@ def test_of_exact_latencies_what_is_left_is_exact(latencies: list[int], data: st
     found = without(sketch_of(latencies), sketch_of([latencies[number] for number in taken]))
 
     assert found == sketch_of(left)
+
+
+@given(st.lists(exact, min_size=1, max_size=6))
+def test_percentiles_of_several_are_those_of_all_their_runs(several: list[list[int]]) -> None:
+    sketches = [sketch_of(latencies) for latencies in several]
+
+    assert percentiles_of_all(sketches, 1, 50, 95, 100) == percentiles(merged(sketches), 1, 50, 95, 100)
 
 
 def test_of_what_is_in_bins_the_nearest_goes() -> None:
