@@ -20,7 +20,7 @@ RETRY_SECONDS = 0.05
 
 
 class Clients:
-    """Send all posts at once, as fast as the storm lets them."""
+    """Send one post after the other until the storm is over, as fast as it lets them."""
 
     def __init__(self, url: str, posts: Iterator[Post], storm: Storm) -> None:
         self._url = url
@@ -29,14 +29,15 @@ class Clients:
         self.ledger = Ledger()
         self.retries = 0
 
-    async def send_all(self) -> None:
+    async def send(self) -> None:
         async with asyncio.TaskGroup() as all_clients:
             for _ in range(CLIENTS):
                 all_clients.create_task(self._send_some())
 
     async def _send_some(self) -> None:
         async with httpx.AsyncClient(base_url=self._url, timeout=ANSWER_SECONDS, trust_env=False) as client:
-            for post in self._posts:
+            while not self._storm.is_over:
+                post = next(self._posts)
                 await self._storm.begin(len(post.runs))
                 answer = await self._answer(client, post)
                 self._note(post, answer)

@@ -72,22 +72,22 @@ class Post:
 
 
 def strikes(seed: int, faults: int, runs: int) -> list[Strike]:
-    """In the order of their moments, the last one while there is load still."""
+    """In the order of their moments, all of them within these runs."""
     chance = random.Random(f"strikes {seed}")  # noqa: S311  # It has to be repeatable.
     kinds: list[Fault] = []
     while len(kinds) < faults:
         kinds += chance.sample(TURN, len(TURN))
-    moments = sorted(chance.randrange(runs * 19 // 20) for _ in range(faults))
+    moments = sorted(chance.randrange(runs) for _ in range(faults))
     return [Strike(moment, kind, chance.random()) for moment, kind in zip(moments, kinds, strict=False)]
 
 
-def posts(seed: int, runs: int, now: datetime) -> Iterator[Post]:
-    """Requests with so many runs in all, spread over the last days."""
+def posts(seed: int, now: datetime) -> Iterator[Post]:
+    """Requests without end, their runs spread over the last days."""
     chance = random.Random(f"posts {seed}")  # noqa: S311
     made = 0
-    while made < runs:
+    while True:
         is_single = chance.random() < 0.3
-        count = 1 if is_single else min(chance.randint(2, LARGEST_BATCH), runs - made)
+        count = 1 if is_single else chance.randint(2, LARGEST_BATCH)
         sent = [_run(chance, f"run-{made + number}", now) for number in range(count)]
         is_bad = chance.random() < 0.1
         if is_bad:

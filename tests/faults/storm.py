@@ -20,8 +20,9 @@ LONGEST_HANG_SECONDS = 12.0
 class Storm:
     """Strikes as planned while clients tell what they begin."""
 
-    def __init__(self, strikes: Sequence[Strike], service: Service, proxy: Proxy) -> None:
+    def __init__(self, strikes: Sequence[Strike], runs: int, service: Service, proxy: Proxy) -> None:
         self._strikes = strikes
+        self._runs = runs
         self._service = service
         self._proxy = proxy
         self._begun = 0
@@ -35,6 +36,11 @@ class Storm:
             await self._changed.wait_for(lambda: self._begun <= self._limit)
             self._begun += runs
             self._changed.notify_all()
+
+    @property
+    def is_over(self) -> bool:
+        """All runs were begun, and every fault has struck: also those that wait for a request to come along."""
+        return self._begun >= self._runs and self._next == len(self._strikes) and self._proxy.has_spoiled_all
 
     @property
     def _limit(self) -> float:

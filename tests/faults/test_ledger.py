@@ -1,6 +1,7 @@
 """The storm's judge: it finds every broken promise that it is there for."""
 
 from datetime import UTC, datetime
+from itertools import islice
 
 import pytest
 
@@ -45,5 +46,4 @@ def test_a_seed_makes_the_same_storm_again_with_every_kind_of_fault() -> None:
 
     assert storm == strikes(7, len(TURN), 1000) != strikes(8, len(TURN), 1000)
     assert {strike.fault for strike in storm} == set(TURN)
-    assert list(posts(7, 500, NOW)) == list(posts(7, 500, NOW))
-    assert sum(len(post.runs) for post in posts(7, 500, NOW)) == 500
+    assert list(islice(posts(7, NOW), 20)) == list(islice(posts(7, NOW), 20))
