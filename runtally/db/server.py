@@ -11,7 +11,7 @@ import stat
 import subprocess
 import time
 from contextlib import suppress
-from enum import IntEnum
+from enum import Enum, IntEnum
 from pathlib import Path
 
 from runtally.data_dir import open_private
@@ -30,6 +30,8 @@ RETRY_SECONDS = 0.2
 SOCKET_FOLDER_BYTES = 88
 # Postgres takes a comma for a second folder, and a URL has its own ideas of other characters.
 PLAIN_PATH = re.compile(r"[\w./+-]+", re.ASCII)
+# Of postmaster.pid, counted from 0.
+STATUS_LINE = 7
 LOG_BYTES = 10 * 1024 * 1024
 FIRST_WITH_BUILTIN_LOCALE = 17
 # What Postgres says while another server has the data, or processes of a killed one are still about.
@@ -50,6 +52,17 @@ SELECT format('CREATE DATABASE %I', :'name')
  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'name')
 \gexec
 """
+
+
+class Shutdown(Enum):
+    """Ways to end, as pg_ctl calls them. An immediate one loses nothing either, but the next start has to recover."""
+
+    FAST = "fast"
+    IMMEDIATE = "immediate"
+
+    @property
+    def number(self) -> signal.Signals:
+        return signal.SIGINT if self is Shutdown.FAST else signal.SIGQUIT
 
 
 class Answer(IntEnum):
@@ -97,12 +110,11 @@ class Server:
 
     def stop(self) -> None:
         """Stop the server if it runs. Transactions that are under way are rolled back."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)  # Postgres's word for a fast shutdown.
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_SECONDS)
-        else:
-            self._stop_adopted()
+        answer = self._answer(find_programs(self._pg_bin))
+        if self._is_ours() or answer is not Answer.NOBODY:
+            # A fast one of Postgres 18 that meets a recovery from a crash never ends.
+            ways = (Shutdown.FAST, Shutdown.IMMEDIATE) if answer is Answer.READY else (Shutdown.IMMEDIATE,)
+            any(self._ended(how) for how in ways)
         if self._socket_folder.parent != self._home:
             with suppress(OSError):
                 self._socket_folder.rmdir()
@@ -185,23 +197,40 @@ class Server:
         if done.returncode:
             raise SettingsError(f"Postgres could not make the database {DATABASE}: {last_line(done.stderr)}")
 
-    def _stop_adopted(self) -> None:
-        account, programs = account_for(self._data), find_programs(self._pg_bin)
-        if self._answer(programs) is not Answer.NOBODY:
-            programs = usable_by(account, programs, self._home)
-            how = ("--mode=fast", "--wait", f"--timeout={STOP_SECONDS}")
-            account.run([programs["pg_ctl"], "stop", f"--pgdata={self._data}", *how])
+    def _is_ours(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _ended(self, how: Shutdown) -> bool:
+        """Whether the server was gone in time, once it was told to end."""
+        if self._process is not None and self._is_ours():
+            self._process.send_signal(how.number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+            return not self._is_ours()
+        account = account_for(self._data)
+        programs = usable_by(account, find_programs(self._pg_bin), self._home)
+        options = (f"--mode={how.value}", "--wait", f"--timeout={STOP_SECONDS}")
+        return account.run([programs["pg_ctl"], "stop", f"--pgdata={self._data}", *options]).returncode == 0
+
+    def _is_stopping(self) -> bool:
+        """Whether the server says of itself that it ends."""
+        with suppress(FileNotFoundError, IndexError):
+            return (self._data / "postmaster.pid").read_text().splitlines()[STATUS_LINE].strip() == "stopping"
+        return False
 
     def _start(self, account: Account, programs: Programs) -> None:
         if self._log.exists() and self._log.stat().st_size > LOG_BYTES:
             self._log.unlink()
-        deadline = time.monotonic() + START_SECONDS
+        began = time.monotonic()
+        deadline = began + START_SECONDS
         if self._process is not None and self._process.poll() is not None:
             # One that we started before and that died since; how this start goes is another matter.
             self._process = None
         while (answer := self._answer(programs)) is not Answer.READY:
             if answer is Answer.NOT_NOW:
-                # It recovers, or somebody stops it; both end by themselves, however long they take.
+                # A recovery ends by itself, however long it takes; a shutdown may be stuck, and whoever wanted it gone.
+                if time.monotonic() > began + STOP_SECONDS and self._is_stopping():
+                    self._ended(Shutdown.IMMEDIATE)
                 deadline = time.monotonic() + START_SECONDS
             elif self._process is None:
                 self._spawn(account, programs)

@@ -1,14 +1,19 @@
 """The embedded Postgres as processes see it: who starts it, who finds it, who stops it, what survives."""
 
 import os
+import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
+from runtally.db import server
 from runtally.db.embedded import database_url
 from runtally.settings import Settings
 from tests.ops.processes import (
     answer_of,
+    children_of,
     holder,
     is_running,
     kill,
@@ -145,6 +150,43 @@ def test_what_was_committed_survives_a_kill_of_the_server(settings: Settings) ->
         # The killed server is a zombie of this process now, with a pid that looks alive.
         with holder(settings.data_dir) as process:
             assert answer_of(url_of(process), "SELECT answer FROM survived") == 42
+
+
+def _recovering(settings: Settings) -> int:
+    """The server's pid, in the moment in which it recovers from a crash of one of its processes."""
+    log = settings.data_dir / "postgres.log"
+    said, pid = log.stat().st_size, server_pid(settings.data_dir)
+    assert pid
+    kill(
+        next(child for child in children_of(pid) if b"background writer" in Path(f"/proc/{child}/cmdline").read_bytes())
+    )
+    until(lambda: "reinitializing" in log.read_text()[said:])
+    return pid
+
+
+def test_a_server_that_recovers_is_stopped_all_the_same(settings: Settings) -> None:
+    with database_url(settings) as url:
+        answer_of(url, "CREATE TABLE outlived AS SELECT 42 AS answer")
+        pid = _recovering(settings)
+
+    assert not is_running(pid)
+    with database_url(settings) as url:
+        assert answer_of(url, "SELECT answer FROM outlived") == 42
+
+
+def test_a_server_that_never_ends_its_shutdown_does_not_keep_the_next_start(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STOP_SECONDS", 1)
+    with holder(settings.data_dir) as process:
+        url_of(process)
+        pid = _recovering(settings)
+        # What Postgres 18 never ends when it recovers.
+        os.kill(pid, signal.SIGINT)
+        process.kill()
+
+    with database_url(settings) as url:
+        assert answer_of(url, "SELECT 1") == 1
 
 
 def test_a_pid_that_another_program_has_now_does_not_keep_the_server_from_starting(settings: Settings) -> None:

@@ -44,7 +44,8 @@ class Client:
 
 async def test_no_request_is_refused_and_no_run_is_lost_while_workers_are_replaced(settings: Settings) -> None:
     unlimited = {"INGEST_API_KEY": KEY, "LOG_LEVEL": "ERROR", "SVC_RATE_LIMIT_PER_MINUTE": "1000000"}
-    with serving(settings.data_dir, "--workers", "2", port=None, **unlimited) as (process, url):
+    # One that comes before there are workers is not the service's end.
+    with serving(settings.data_dir, "--workers", "2", port=None, early=signal.SIGHUP, **unlimited) as (process, url):
         before, done = set(workers_of(process.pid)), asyncio.Event()
         clients = [Client(url, number) for number in range(CLIENTS)]
         posting = [asyncio.create_task(client.post_until(done)) for client in clients]

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -17,11 +17,17 @@ from tests.ops.processes import RUNTALLY, children_of, environment, is_running, 
 from tests.serving import free_port, is_live
 
 
+def takes_connections(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
 @contextmanager
 def serving(
-    data_dir: Path, *flags: str, port: int | None = None, **more: str
+    data_dir: Path, *flags: str, port: int | None = None, early: signal.Signals | None = None, **more: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The service in dev mode, live, and its URL."""
+    """The service in dev mode, live, and its URL; given an early signal, it got that while it started."""
     port = port or free_port()
     url = f"http://127.0.0.1:{port}"
     command = [RUNTALLY, "serve", "--provision", "--port", str(port), *flags]
@@ -29,6 +35,9 @@ def serving(
     settings = {"SERVICE_DEV_MODE": "1", "LOG_LEVEL": "WARNING", **more}
     with started(command, data_dir, user=None, **settings) as process:
         try:
+            if early:
+                until(lambda: takes_connections(port))
+                process.send_signal(early)
             until(lambda: process.poll() is not None or is_live(url))
             yield process, url
         finally:

@@ -65,7 +65,8 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
     Without DATABASE_URL an embedded Postgres is started first, and stopped at the end. The database is migrated.
     """
     signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    # Several workers are replaced then, and before they are there nothing is.
+    signal.signal(signal.SIGHUP, _interrupt if workers == 1 else _go_on)
     given = {"host": host, "port": port}
     settings = load_settings(**{name: value for name, value in given.items() if value is not None})
     set_up_logs(settings)
@@ -220,6 +221,10 @@ def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) ->
         failed = not server.started
     if failed:
         raise RuntallyError("The service did not start; the lines above say why.")
+
+
+def _go_on(_number: int, _frame: FrameType | None) -> None:
+    """Unlike SIG_IGN not passed on to programs that are started."""
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
