@@ -47,6 +47,14 @@ def money(amount_usd: Decimal) -> str:
     return f"{sign}${_rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
 
 
+def unit_money(amount_usd: Decimal) -> str:
+    """Dollars that one run costs: as money, but of the smallest amounts two digits, since these too are compared."""
+    if not 0 < amount_usd < _SMALLEST_SHOWN_USD:
+        return money(amount_usd)
+    two_digits = _rounded(amount_usd, Decimal(1).scaleb(amount_usd.adjusted() - 1))
+    return f"${two_digits:f}" if two_digits < _SMALLEST_SHOWN_USD else money(two_digits)
+
+
 def money_apart(difference_usd: Decimal) -> str:
     """By how much one amount is above or below another: +$0.171; of what is too small to show not even the sign."""
     if 0 < abs(difference_usd) < _SMALLEST_SHOWN_USD:

@@ -22,7 +22,9 @@ def text(measure: Measure, value: Decimal) -> str:
             return formats.percent(float(value))
         case Measure.P95_LATENCY_MS:
             return formats.duration(float(value))
-        case Measure.COST_PER_RUN_USD | Measure.TOTAL_COST_USD:
+        case Measure.COST_PER_RUN_USD:
+            return formats.unit_money(value)
+        case Measure.TOTAL_COST_USD:
             return formats.money(value)
 
 

@@ -144,6 +144,17 @@ SELECT count(*) FILTER (WHERE parked_at IS NULL) AS waiting,
   FROM outbox
 """
 
+SELECT_FAILING = """
+SELECT count(*) AS runs,
+       (SELECT last_error
+          FROM outbox
+         WHERE parked_at IS NULL AND attempts > 0
+      ORDER BY due_at DESC
+         LIMIT 1) AS last_error
+  FROM outbox
+ WHERE parked_at IS NULL AND attempts > 0
+"""
+
 
 class Claim(NamedTuple):
     """A version of a run that a relay has the time of its lease to push."""
@@ -244,6 +255,12 @@ async def select_status(connection: Connection) -> tuple[int, int, datetime | No
     if row is None:
         raise RuntimeError("an aggregate answered no row")
     return row["waiting"], row["parked"], row["oldest_at"]
+
+
+async def select_failing(connection: Connection) -> tuple[int, str | None]:
+    """How many of the waiting runs failed to be pushed, and why the last of them did."""
+    row = await connection.fetchrow(SELECT_FAILING)
+    return (row["runs"], row["last_error"]) if row else (0, None)
 
 
 def _keys(claims: Sequence[Claim]) -> list[list[str] | list[int]]:

@@ -1,6 +1,7 @@
 """The pages about the installation: users, audit log, relay, health."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from quart import Quart
@@ -131,6 +132,28 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     assert f"name {project_id} →became New name" in text
     assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")
     assert "No changes yet." in nothing
+
+
+async def test_runs_that_fail_to_be_pushed_are_told_before_any_is_parked(
+    invite: Invite, database: Database, project_id: str
+) -> None:
+    now = system_clock()
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at, attempts, last_error) "
+            "VALUES ($1, 'run-1', 1, $2, $3, 2, 'HTTP 422 of a receiver')",
+            project_id,
+            now,
+            now + timedelta(days=365),
+        )
+    admin, _ = await invite(Role.ADMIN)
+
+    text = text_of(await html_of(admin, "/admin/relay"))
+
+    assert re.search(r"\d of the waiting runs failed before and (is|are) tried again", text)
+    assert "The last error: HTTP 422 of a receiver" in text
+    async with database.connection() as connection:
+        await connection.execute("DELETE FROM outbox WHERE project_id = $1", project_id)
 
 
 async def test_a_parked_run_is_shown_with_its_error_and_queued_again(

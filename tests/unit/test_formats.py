@@ -36,6 +36,21 @@ def test_money(amount: str, text: str) -> None:
     assert formats.money(Decimal(amount)) == text
 
 
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        ("0", "$0.00"),
+        ("0.000000000001", "$0.0000000000010"),
+        ("0.0000864", "$0.000086"),
+        ("0.00009996", "$0.0001"),
+        ("0.00864", "$0.0086"),
+        ("2", "$2.00"),
+    ],
+)
+def test_what_one_run_costs_is_never_too_small_to_show(amount: str, text: str) -> None:
+    assert formats.unit_money(Decimal(amount)) == text
+
+
 @given(st.decimals("0.0001", 10**9, places=12))
 def test_money_is_right_to_half_of_its_last_digit(amount: Decimal) -> None:
     shown = Decimal(formats.money(amount).removeprefix("$").replace(",", ""))

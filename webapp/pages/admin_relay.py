@@ -8,7 +8,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.audit import Change, record
-from runtally.reporting.queries import retry_parked, select_parked
+from runtally.reporting.queries import retry_parked, select_failing, select_parked
 from runtally.reporting.read import relay_status
 from runtally.settings import RelayMode, Settings
 from webapp import formats
@@ -44,6 +44,9 @@ class RelayPage(Page):
     parked: str
     lag: str
     mode: str
+    failing: int
+    """Of the waiting ones, those that failed before."""
+    last_error: str | None
     runs: tuple[Parked, ...]
     hidden: int
 
@@ -59,6 +62,7 @@ async def relay() -> ResponseReturnValue:
     now = services().clock()
     async with services().database.connection() as connection:
         status = await relay_status(connection)
+        failing, last_error = await select_failing(connection)
         parked = await select_parked(connection, limit=SHOWN)
     page = RelayPage(
         frame=frame("admin_relay.relay"),
@@ -68,6 +72,8 @@ async def relay() -> ResponseReturnValue:
         if status.oldest_at
         else formats.NOTHING,
         mode=_mode(services().settings),
+        failing=failing,
+        last_error=last_error,
         runs=tuple(
             Parked(one.project_id, one.run_id, formats.ago(one.parked_at, now), one.last_error) for one in parked
         ),

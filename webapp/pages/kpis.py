@@ -85,7 +85,7 @@ def coverage_of(total: Tally) -> str:
 
 def _runs(report: Report) -> Reading:
     total = report.metrics.total
-    note = f"{formats.money(total.cost_per_run)} per run" if total.cost_usd else ""
+    note = f"{formats.unit_money(total.cost_per_run)} per run" if total.cost_usd else ""
     return Reading(formats.count(total.runs), note, formats.change(Decimal(total.runs), Decimal(_before(report).runs)))
 
 
