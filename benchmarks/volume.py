@@ -44,6 +44,8 @@ class Volume:
             return
         asyncio.run(_insert(self.url, runs - self.runs, report))
         self.runs = runs
+        # As if all had come at once: to add to rows of before would leave their old versions behind.
+        execute(self.url, "TRUNCATE rollups, rollup_totals, latency_sketches, latency_deltas")
         runtally("rollups", "rebuild", database_url=self.url)
         execute(self.url, "VACUUM (ANALYZE)", "CHECKPOINT")
         run(self.url, self._note)

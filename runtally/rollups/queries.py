@@ -1,203 +1,42 @@
-"""SQL that proves and repairs the rollups: what they should be, counted from the runs, beside what they are.
+"""SQL of the rollups' upkeep: whose they are and since when, folding, forgetting; what proves and repairs them is beside this."""
 
-Both sides are read in one statement, so that ingest may go on meanwhile, and a repair adds the difference to whatever the
-rollups have become by then.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from runtally.db.database import Connection
-from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, GRAINS, Grain, RollupScope
-from runtally.rollups.rolling import FINEST, sums
-from runtally.rollups.sketches import BINNED, GRAIN_ROWS, LATENCY, ON_SAME_SKETCH, PERCENTILES, folding
-from runtally.rollups.tables import CELLS, TOTALS, SumTable, bucket_of
+from runtally.models.rollup import EVERYTHING, GRAINS, Grain
+from runtally.rollups.sketches import folding
 
 _COARSEST = GRAINS[-1].minutes
 
-# Where live runs were dropped nothing is left to compare with: there the rollups are what they were, for ever. In the same
-# statement, because runs may be dropped at any moment; whole days are, so a stretch has all of its runs or none.
-_IS_LIVE = "$2 >= coalesce((SELECT dropped_before FROM projects WHERE id = $1), '-infinity')"
-
-# Parameters of all: project, start and end of whole days, now.
-_SHOULD_BE = f"""
-  SELECT minutes AS grain, {bucket_of("quarter", "minutes")} AS bucket, {{columns}}
-    FROM (SELECT {bucket_of("occurred_at", FINEST)} AS quarter, {{counted}}
-            FROM runs
-           WHERE project_id = $1 AND occurred_at >= $2 AND occurred_at < $3 AND {_IS_LIVE}
-        GROUP BY {{groups}}) AS counted
-         CROSS JOIN {{grains}}
-   WHERE kept IS NULL OR {bucket_of("quarter", "minutes")} >= $4::timestamptz - kept"""  # noqa: S608  # Names of the declaration, here and below.
-_KEPT = """
-  SELECT grain, bucket, {columns}
-    FROM {table} JOIN {grains} ON minutes = grain
-   WHERE {projects} AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)"""
-_IS = _KEPT.replace("{projects}", f"project_id = $1 AND {_IS_LIVE}")
-# All projects together should be the sum over each.
-_SUM_OF_PROJECTS = _KEPT.replace("{projects}", "project_id <> $1")
-_UNNESTED = "latency_sketches CROSS JOIN unnest(latencies, counts) AS held (latency, n)"
-
-
-def _cells(should_be: str) -> str:
-    counted = f"provider, model, {sums()}"
-    should = should_be.format(
-        columns=", ".join((*CELLS.names, *CELLS.sums)),
-        counted=counted,
-        groups="1, 2, 3",
-        table=CELLS.name,
-        grains=CELLS.grain_rows,
-    )
-    return _difference(CELLS, should, _IS)
-
-
-def _totals() -> str:
-    """The cells are proved by the runs, and the totals by the cells: those of each project, and of all together."""
-    columns = ", ".join(f"sum({name}) AS {name}" for name in TOTALS.sums)
-    longest = GRAINS[-1].minutes
-    should = f"""
-  SELECT minutes AS grain, {bucket_of("bucket", "minutes")} AS bucket, {columns}
-    FROM rollups JOIN {TOTALS.grain_rows} ON minutes = grain OR minutes > {longest} AND grain = {longest}
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND (kept IS NULL OR bucket >= $4::timestamptz - kept)
-GROUP BY 1, 2"""  # noqa: S608
-    return _difference(TOTALS, should, _KEPT.replace("{projects}", "project_id = $1"))
-
-
-def _difference(table: SumTable, should_be: str, is_: str) -> str:
-    key = ("grain", "bucket", *table.names)
-    negative = ", ".join((*table.names, *(f"-{name}" for name in table.sums)))
-    return f"""
-WITH difference AS (
-  SELECT {", ".join(key)}, {", ".join(f"sum({name}) AS {name}" for name in table.sums)}
-    FROM ({should_be}
-   UNION ALL {is_.format(columns=negative, table=table.name, grains=table.grain_rows)}) AS both_sides
-GROUP BY {", ".join(key)}
-  HAVING {" OR ".join(f"sum({name}) <> 0" for name in table.sums)}
-)"""  # noqa: S608
-
-
-# What waits to be folded counts as if it were; over all projects together it is missing on both sides.
-_WAITING = f"""
-   UNION ALL
-  SELECT minutes, {bucket_of("bucket", "minutes")}, latency, -n
-    FROM latency_deltas
-         CROSS JOIN unnest(latencies, counts) AS held (latency, n)
-         CROSS JOIN {GRAIN_ROWS}
-   WHERE project_id = $1 AND bucket >= $2 AND bucket < $3 AND {_IS_LIVE}
-     AND (kept IS NULL OR {bucket_of("bucket", "minutes")} >= $4::timestamptz - kept)"""  # noqa: S608
-
-
-def _sketches(should_be: str, waiting: str = "") -> str:
-    """In bins, as all of them can be compared."""
-    counted = f"{LATENCY} AS latency, count(*) AS n"
-    return f"""
-WITH difference AS (
-  SELECT grain, bucket, {BINNED} AS latency, sum(n)::int AS runs
-    FROM ({should_be.format(columns="latency, n", counted=counted, groups="1, 2", table=_UNNESTED, grains=GRAIN_ROWS)}
-   UNION ALL {_IS.format(columns="latency, -n", table=_UNNESTED, grains=GRAIN_ROWS)}{waiting}) AS both_sides
-   WHERE latency IS NOT NULL
-GROUP BY 1, 2, 3
-  HAVING sum(n) <> 0
-)"""  # noqa: S608
-
-
-_FIRST = """
-SELECT count(*) OVER () AS differing, grain, bucket, {name} AS name, runs::bigint, cost_usd
-  FROM difference
-ORDER BY grain DESC, bucket{more}
- LIMIT 1
-"""
-_FIRST_CELL = _FIRST.format(name="provider || ' ' || model", more=", provider, model")
-_FIRST_TOTAL = _FIRST.format(name="'all models'", more="")
-_FIRST_PERCENTILE = """
-SELECT count(*) OVER () AS differing, grain, bucket, 'percentiles' AS name, 0::bigint AS runs, 0::numeric AS cost_usd
-  FROM difference
-ORDER BY grain DESC, bucket
- LIMIT 1
-"""
-_FIRST_BIN = """
-SELECT count(*) OVER () AS differing, grain, bucket, 'latencies' AS name, runs::bigint, 0::numeric AS cost_usd
-  FROM difference
-ORDER BY grain DESC, bucket, latency
- LIMIT 1
-"""
-
-
-def _add(table: SumTable) -> str:
-    rest = ", ".join(("grain", "bucket", *table.names))
-    return f"""
-INSERT INTO {table.name} AS held ({table.columns})
-     SELECT $1, {rest}, {", ".join(table.sums)}
-       FROM difference
-   ORDER BY {rest}
-{table.on_same}
-"""  # noqa: S608
-
-
-_ADD_SKETCHES = f"""
-INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
-     SELECT $1, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-       FROM difference
-   GROUP BY grain, bucket
-   ORDER BY grain, bucket
-{ON_SAME_SKETCH}
-"""  # noqa: S608
-
-# By the row as it is in that moment, whoever adds to it meanwhile.
-_OF_SKETCHES = """project_id = $1 AND grain = minutes AND bucket >= $2 AND bucket < $3
-                AND (kept IS NULL OR bucket >= $4::timestamptz - kept) AND latencies <> '{}'"""
-_ARE_WRONG = f"p95 IS NOT NULL AND (p50, p95) <> {PERCENTILES}"
-
-
-def _update_percentiles(which: str) -> str:
-    return f"""
-UPDATE latency_sketches AS held
-   SET (p50, p95) = {PERCENTILES}
-  FROM {GRAIN_ROWS}
- WHERE {_OF_SKETCHES}
-   AND {which}
-"""  # noqa: S608
-
-
-SELECT_CELL_DIFFERENCE = _cells(_SHOULD_BE) + _FIRST_CELL
-SELECT_SKETCH_DIFFERENCE = _sketches(_SHOULD_BE, _WAITING) + _FIRST_BIN
-SELECT_CELL_DIFFERENCE_OF_ALL = _cells(_SUM_OF_PROJECTS) + _FIRST_CELL
-SELECT_SKETCH_DIFFERENCE_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _FIRST_BIN
-SELECT_TOTAL_DIFFERENCE = _totals() + _FIRST_TOTAL
-SELECT_PERCENTILE_DIFFERENCE = f"""
-WITH difference AS (
-  SELECT grain, bucket
-    FROM latency_sketches AS held, {GRAIN_ROWS}
-   WHERE {_OF_SKETCHES}
-     AND {_ARE_WRONG}
-){_FIRST_PERCENTILE}"""  # noqa: S608
-UPSERT_CELLS = _cells(_SHOULD_BE) + _add(CELLS)
-UPSERT_SKETCHES = _sketches(_SHOULD_BE, _WAITING) + _ADD_SKETCHES
-UPSERT_CELLS_OF_ALL = _cells(_SUM_OF_PROJECTS) + _add(CELLS)
-UPSERT_SKETCHES_OF_ALL = _sketches(_SUM_OF_PROJECTS) + _ADD_SKETCHES
-UPSERT_TOTALS = _totals() + _add(TOTALS)
-CORRECT_PERCENTILES = _update_percentiles(_ARE_WRONG)
-ADD_PERCENTILES = _update_percentiles("p95 IS NULL")
-DELETE_EMPTY_CELLS = "DELETE FROM rollups WHERE project_id = $1 AND runs = 0"
-DELETE_EMPTY_TOTALS = "DELETE FROM rollup_totals WHERE project_id = $1 AND runs = 0"
-DELETE_EMPTY_SKETCHES = "DELETE FROM latency_sketches WHERE project_id = $1 AND latencies = '{}'"
+# Many runs at once, sums over which fit into memory; and a plan for as many projects as there are, which is worth no compiling.
+SET_UP = "SET LOCAL work_mem = '64MB'; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
 
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('runtally folding'))"
 FOLD = folding("TRUE", now="$1::timestamptz", limit="LIMIT $2 FOR UPDATE SKIP LOCKED")
 
-SELECT_SPAN = f"""
-  SELECT least((SELECT min(occurred_at) FROM runs WHERE project_id = $1),
-               (SELECT min(bucket) FROM rollups WHERE project_id = $1 AND grain = {_COARSEST})) AS first,
-         greatest((SELECT max(occurred_at) FROM runs WHERE project_id = $1),
-                  (SELECT max(bucket) FROM rollups WHERE project_id = $1 AND grain = {_COARSEST})) AS last
-"""  # noqa: S608
+# From the first to the last run or rollup. What is left of a project that was erased has rollups alone.
+SELECT_SPANS = f"""
+  SELECT scopes.id,
+         least((SELECT min(occurred_at) FROM runs WHERE project_id = scopes.id),
+               (SELECT min(bucket) FROM rollups WHERE project_id = scopes.id AND grain = {_COARSEST})) AS first,
+         greatest((SELECT max(occurred_at) FROM runs WHERE project_id = scopes.id),
+                  (SELECT max(bucket) FROM rollups WHERE project_id = scopes.id AND grain = {_COARSEST})) AS last,
+         (SELECT dropped_before FROM projects WHERE projects.id = scopes.id) AS dropped_before
+    FROM (SELECT id FROM projects
+           UNION
+          SELECT DISTINCT project_id FROM rollups WHERE grain = {_COARSEST} AND project_id <> '{EVERYTHING}') AS scopes
+ORDER BY 1
+"""  # noqa: S608  # Constants of the declaration, here and below.
 SELECT_SPAN_OF_ALL = f"SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = {_COARSEST}"  # noqa: S608
-SELECT_PROJECTS = f"""
-   SELECT id FROM projects
-    UNION
-   SELECT DISTINCT project_id FROM rollups WHERE grain = {_COARSEST} AND project_id <> '{EVERYTHING}'
- ORDER BY 1
-"""  # noqa: S608
+SELECT_COUNTS = """
+  SELECT project_id, count(*)
+    FROM runs
+   WHERE project_id = ANY ($1::text[]) AND occurred_at >= $2 AND occurred_at < $3
+GROUP BY 1
+"""
 SELECT_IS_MISSING = """
 SELECT EXISTS (SELECT FROM runs) AND NOT EXISTS (SELECT FROM rollups)
        OR EXISTS (SELECT FROM rollups) AND NOT EXISTS (SELECT FROM rollup_totals)
@@ -223,71 +62,46 @@ DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", eve
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Where the rollups of a project first differ from its runs, and by how much: what they lack is positive."""
-
-    differing: int
-    """Rows that differ in the same stretch of time."""
-    grain: int
-    bucket: datetime
-    name: str
-    """Provider and model; or latencies, if these differ."""
-    runs: int
-    cost_usd: object
-
-
-@dataclass(frozen=True, slots=True)
 class Stretch:
-    """Whole days of a project, or of all together."""
+    """Whole days of some projects, or of all together."""
 
-    scope: RollupScope
+    keys: Sequence[str]
+    """Of scopes."""
     since: datetime
     until: datetime
 
+    @property
+    def is_of_all(self) -> bool:
+        return EVERYTHING in self.keys
 
-async def select_scopes(connection: Connection) -> tuple[RollupScope, ...]:
-    """Each project, and all of them together last."""
-    return (*(RollupScope(row["id"]) for row in await connection.fetch(SELECT_PROJECTS)), ALL_PROJECTS)
+    @property
+    def values(self) -> tuple[object, ...]:
+        return self.keys, self.since, self.until
 
 
-async def select_span(connection: Connection, scope: RollupScope) -> tuple[datetime, datetime] | None:
-    """From the first to the last run or rollup."""
-    if scope == ALL_PROJECTS:
-        row = await connection.fetchrow(SELECT_SPAN_OF_ALL)
-    else:
-        row = await connection.fetchrow(SELECT_SPAN, scope.key)
+class Span(NamedTuple):
+    """From the first to the last run or rollup of a project; None if it has neither."""
+
+    project_id: str
+    first: datetime | None
+    last: datetime | None
+    dropped_before: datetime | None
+
+
+async def select_spans(connection: Connection) -> list[Span]:
+    """Of each project, by id."""
+    return [Span(*row) for row in await connection.fetch(SELECT_SPANS)]
+
+
+async def select_span_of_all(connection: Connection) -> tuple[datetime, datetime] | None:
+    row = await connection.fetchrow(SELECT_SPAN_OF_ALL)
     return (row["first"], row["last"]) if row and row["first"] else None
 
 
-async def select_difference(connection: Connection, stretch: Stretch, now: datetime) -> Difference | None:
-    """The first difference of a stretch, sums before latencies."""
-    of_all = stretch.scope == ALL_PROJECTS
-    for statement in (
-        SELECT_CELL_DIFFERENCE_OF_ALL if of_all else SELECT_CELL_DIFFERENCE,
-        SELECT_TOTAL_DIFFERENCE,
-        SELECT_SKETCH_DIFFERENCE_OF_ALL if of_all else SELECT_SKETCH_DIFFERENCE,
-        SELECT_PERCENTILE_DIFFERENCE,
-    ):
-        row = await connection.fetchrow(statement, stretch.scope.key, stretch.since, stretch.until, now)
-        if row:
-            return Difference(**row)
-    return None
-
-
-async def repair(connection: Connection, stretch: Stretch, now: datetime) -> int:
-    """Make the rollups of a stretch what they should be; how many rows that changed."""
-    of_all = stretch.scope == ALL_PROJECTS
-    changed = 0
-    for statement in (
-        UPSERT_SKETCHES_OF_ALL if of_all else UPSERT_SKETCHES,
-        UPSERT_CELLS_OF_ALL if of_all else UPSERT_CELLS,
-        UPSERT_TOTALS,
-        CORRECT_PERCENTILES,
-    ):
-        changed += _rows(await connection.execute(statement, stretch.scope.key, stretch.since, stretch.until, now))
-    # Of rows that are new; none of them was wrong.
-    await connection.execute(ADD_PERCENTILES, stretch.scope.key, stretch.since, stretch.until, now)
-    return changed
+async def select_counts(connection: Connection, stretch: Stretch) -> Mapping[str, int]:
+    """How many runs each of these projects has; not of those that have none."""
+    await connection.execute(SET_UP)
+    return {key: runs for key, runs in await connection.fetch(SELECT_COUNTS, *stretch.values)}  # noqa: C416  # Rows are no pairs.
 
 
 async def try_lock(connection: Connection) -> bool:
@@ -298,11 +112,6 @@ async def try_lock(connection: Connection) -> bool:
 async def fold(connection: Connection, now: datetime, limit: int) -> int:
     """Add latencies that wait to the sketches; of how many statements they were."""
     return int(await connection.fetchval(FOLD, now, limit))
-
-
-async def delete_empty(connection: Connection, scope: RollupScope) -> None:
-    for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_CELLS):
-        await connection.execute(statement, scope.key)
 
 
 async def is_missing(connection: Connection) -> bool:

@@ -36,7 +36,11 @@ _PERCENTILES_OF = f"""(SELECT {_PERCENTILES}
                                     WHERE {{condition}}) AS each) AS whole)"""  # noqa: S608  # Expressions of the declaration, here and below.
 PERCENTILES = _PERCENTILES_OF.format(condition="TRUE")
 """SQL of what `p50` and `p95` of `latency_sketches AS held` should be."""
-ON_SAME_SKETCH = f"""ON CONFLICT (project_id, grain, bucket) DO UPDATE
+
+
+def _on_same_sketch(at_least: int) -> str:
+    percentiles = _PERCENTILES_OF.format(condition=f"cardinality(held.latencies) >= {at_least}")
+    return f"""ON CONFLICT (project_id, grain, bucket) DO UPDATE
              SET (latencies, counts, p50, p95) = (
                  SELECT coalesce(held.latencies, '{{}}'), coalesce(held.counts, '{{}}'), p50, p95
                    FROM (SELECT array_agg(latency) AS latencies, array_agg(runs) AS counts
@@ -51,10 +55,15 @@ ON_SAME_SKETCH = f"""ON CONFLICT (project_id, grain, bucket) DO UPDATE
                                GROUP BY latency
                                  HAVING sum(runs) <> 0
                                ORDER BY latency) AS merged) AS held
-                        CROSS JOIN LATERAL {_PERCENTILES_OF.format(condition=f"cardinality(held.latencies) >= {_MANY}")}
+                        CROSS JOIN LATERAL {percentiles}
                              AS percentiles (p50, p95)
                  )"""  # noqa: S608
+
+
+ON_SAME_SKETCH = _on_same_sketch(_MANY)
 """What adding to `latency_sketches AS held` does to a row that is there."""
+ON_REBUILT_SKETCH = _on_same_sketch(1)
+"""The same where time is less scarce: percentiles of any latencies are stored."""
 
 
 def folding(which: str, *, now: str, limit: str) -> str:

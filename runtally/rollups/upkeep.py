@@ -1,16 +1,18 @@
 """Proves that the rollups are the sums of the runs, repairs them, and forgets the short buckets that are not read any more."""
 
-from collections.abc import AsyncIterator, Iterator
-from datetime import datetime, timedelta
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, RollupScope
-from runtally.rollups import queries
-from runtally.rollups.queries import Difference, Stretch
+from runtally.rollups import queries, repair_queries, verify_queries, walk
+from runtally.rollups.queries import Stretch
+from runtally.rollups.repair_queries import Repair
+from runtally.rollups.verify_queries import Difference
 
-DAY = timedelta(days=1)
-# All projects together have few rows for much time.
-MONTH = timedelta(days=30)
 PRUNED_AT_ONCE = 10_000
 # A statement of tenths of a second.
 FOLDED_AT_ONCE = 5_000
@@ -22,16 +24,18 @@ async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[Rollu
     Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:
-        async with patient.connection() as connection:
-            scopes = await queries.select_scopes(connection)
-        for scope in scopes:
-            found = None
-            for stretch in await _stretches(patient, scope):
-                async with patient.connection() as connection:
-                    found = await queries.select_difference(connection, stretch, now)
-                if found:
-                    break
-            yield scope, found
+        spans = await walk.spans(patient)
+        found: dict[str, Difference] = {}
+        async for stretch in walk.of_projects(patient, spans, now):
+            left = [key for key in stretch.keys if key not in found]
+            found |= await _differences(patient, replace(stretch, keys=left), now)
+        for span in spans:
+            yield RollupScope(span.project_id), found.get(span.project_id)
+        async for stretch in walk.of_all(patient):
+            found |= await _differences(patient, stretch, now)
+            if ALL_PROJECTS.key in found:
+                break
+        yield ALL_PROJECTS, found.get(ALL_PROJECTS.key)
 
 
 async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[RollupScope, int]]:
@@ -41,16 +45,17 @@ async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[Roll
     is right at every moment that it was right before. Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:
+        spans = await walk.spans(patient)
+        changed: Counter[str] = Counter()
+        async for stretch in walk.of_projects(patient, spans, now):
+            await _repair(patient, stretch, now, changed)
+        for span in spans:
+            yield RollupScope(span.project_id), changed[span.project_id]
+        async for stretch in walk.of_all(patient):
+            await _repair(patient, stretch, now, changed)
         async with patient.connection() as connection:
-            scopes = await queries.select_scopes(connection)
-        for scope in scopes:
-            changed = 0
-            for stretch in await _stretches(patient, scope):
-                async with patient.connection() as connection:
-                    changed += await queries.repair(connection, stretch, now)
-            async with patient.connection() as connection:
-                await queries.delete_empty(connection, scope)
-            yield scope, changed
+            await repair_queries.delete_empty(connection)
+        yield ALL_PROJECTS, changed[ALL_PROJECTS.key]
 
 
 async def rebuild_if_missing(database: Database, now: datetime) -> bool:
@@ -79,16 +84,23 @@ async def prune(database: Database, now: datetime) -> int:
     return pruned
 
 
-async def _stretches(database: Database, scope: RollupScope) -> tuple[Stretch, ...]:
-    """Whole days, so that each bucket is in one of them; few enough runs in each for a short statement."""
-    async with database.connection() as connection:
-        span = await queries.select_span(connection, scope)
-    return tuple(_split(scope, *span)) if span else ()
+async def _differences(database: Database, stretch: Stretch, now: datetime) -> Mapping[str, Difference]:
+    """The first of each scope, sums before latencies."""
+
+    async def select(kind: verify_queries.Kind) -> Mapping[str, Difference]:
+        async with database.transaction() as connection:
+            return await verify_queries.select_differences(connection, kind, stretch, now)
+
+    sums, sketches = await asyncio.gather(select(verify_queries.SUMS), select(verify_queries.SKETCHES))
+    return {**sketches, **sums}
 
 
-def _split(scope: RollupScope, first: datetime, last: datetime) -> Iterator[Stretch]:
-    step = MONTH if scope == ALL_PROJECTS else DAY
-    since = first.replace(hour=0, minute=0, second=0, microsecond=0)
-    while since <= last:
-        yield Stretch(scope, since, since + step)
-        since += step
+async def _repair(database: Database, stretch: Stretch, now: datetime, changed: Counter[str]) -> None:
+    """Sums and sketches are tables of their own, and so side by side."""
+
+    async def work(repairs: Sequence[Repair]) -> None:
+        for each in repairs:
+            async with database.transaction() as connection:
+                changed.update(await repair_queries.repair(connection, each, stretch, now))
+
+    await asyncio.gather(work(repair_queries.SUMS), work(repair_queries.SKETCHES))

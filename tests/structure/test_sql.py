@@ -22,6 +22,7 @@ from runtally.metrics.only import Only
 from runtally.models.run import Status
 from runtally.pricing import recost_queries as recosting
 from runtally.rollups import queries as rollups
+from runtally.rollups import repair_queries, verify_queries
 from runtally.runs.conditions import Conditions, conditions_of
 from runtally.runs.filters import Outcome, Period, RunFilter
 from runtally.runs.position import Direction, Place, Position, Stretch
@@ -97,7 +98,12 @@ STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "ingest": dict(constants(ingest)),
     "metrics": {**dict(constants(metrics)), **dict(constants(projects)), **dict(beside()), **dict(narrowed())},
     "recosting": dict(constants(recosting)),
-    "rollups": {**dict(constants(rollups)), "ERASE_RUNS": erasure_queries.ERASE_RUNS},
+    "rollups": {
+        **dict(constants(rollups)),
+        **dict(constants(repair_queries)),
+        **dict(constants(verify_queries)),
+        "ERASE_RUNS": erasure_queries.ERASE_RUNS,
+    },
 }
 
 

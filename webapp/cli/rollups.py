@@ -8,7 +8,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
 from runtally.rollups import upkeep
-from runtally.rollups.queries import Difference
+from runtally.rollups.verify_queries import Difference
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
 

@@ -112,6 +112,19 @@ async def test_a_difference_in_what_is_kept_is_still_found_and_repaired(own: Dat
     assert await differences(own) == {}
 
 
+async def test_a_difference_on_the_first_day_that_is_kept_is_found_beside_days_that_are_not(own: Database) -> None:
+    await drop(own)
+    async with own.connection() as connection:
+        kept_since = await connection.fetchval("SELECT dropped_before FROM projects WHERE id = 'one'")
+        await connection.execute(
+            "UPDATE rollups SET runs = runs + 1 WHERE project_id = 'one' AND bucket >= $1 AND bucket < $2",
+            kept_since,
+            kept_since + 2 * DAY,
+        )
+
+    assert "one" in await differences(own)
+
+
 async def test_a_run_that_is_not_reported_yet_waits_for_that_parked_or_not(own: Database) -> None:
     async with own.connection() as connection:
         await connection.execute(

@@ -23,7 +23,7 @@ from runtally.models.rollup import ALL_PROJECTS, EVERYTHING, RollupScope
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.recost_queries import Recost, Walk, select_computed, update_costs
-from runtally.rollups import upkeep
+from runtally.rollups import upkeep, walk
 
 TABLES = ("rollups", "rollup_totals", "latency_sketches", "latency_deltas")
 # Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
@@ -120,6 +120,72 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
                 assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", erased)  # noqa: S608  # Ours.
 
 
+async def rows_of(database: Database, table: str) -> list[tuple[object, ...]]:
+    """What is not nothing."""
+    async with database.connection() as connection:
+        rows = await connection.fetch(f"SELECT * FROM {table} AS t WHERE runs <> 0 ORDER BY t")  # noqa: S608  # Ours.
+    return [tuple(row) for row in rows]
+
+
+@given(sent=batches, at_once=st.sampled_from([1, 8, 20, 1000]))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_rebuilt_from_nothing_they_are_what_ingest_had_made(
+    own: Database, sent: list[list[StoredRun]], at_once: int
+) -> None:
+    """However many runs a step has."""
+    await clear(own)
+    for batch in deepcopy(sent):
+        await insert(own, batch)
+    while await upkeep.fold(own, NOW):
+        pass
+    before = [await rows_of(own, table) for table in ("rollups", "rollup_totals")]
+    async with own.connection() as connection:
+        await connection.execute(f"TRUNCATE {', '.join(TABLES)}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "RUNS_AT_ONCE", at_once)
+        patch.setattr(walk, "RECENT_RUNS_AT_ONCE", at_once)
+        changed = sum([rows async for _, rows in upkeep.rebuild(own, NOW)])
+        assert await differences(own) == {}
+
+    assert [await rows_of(own, table) for table in ("rollups", "rollup_totals")] == before
+    async with own.connection() as connection:
+        sketches = await connection.fetchval("SELECT count(*) FROM latency_sketches")
+        known = await connection.fetchval("SELECT count(p95) FROM latency_sketches")
+    # Each row was written once, with its percentiles.
+    assert changed == sum(map(len, before)) + sketches
+    assert known == sketches
+
+
+@given(ages=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=40), at_once=st.integers(1, 30))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_steps_have_each_run_once_and_no_more_than_fit(
+    own: Database, ages: list[tuple[str, int]], at_once: int
+) -> None:
+    await clear(own)
+    sent = [made(project, f"r{number}", timedelta(days=age)) for number, (project, age) in enumerate(ages)]
+    if sent:
+        await insert(own, sent)
+    floor = NOW.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=5)
+    async with own.connection() as connection:
+        await connection.execute("UPDATE projects SET dropped_before = $1 WHERE id = 'a'", floor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "RUNS_AT_ONCE", at_once)
+        patch.setattr(walk, "RECENT_RUNS_AT_ONCE", at_once)
+        steps = [step async for step in walk.of_projects(own, await walk.spans(own), NOW)]
+
+    inside = [
+        [run.id for run in sent if run.project_id in step.keys and step.since <= run.occurred_at < step.until]
+        for step in steps
+    ]
+    assert sorted(run for step in inside for run in step) == sorted(run.id for run in sent)
+    for step, found in zip(steps, inside, strict=True):
+        is_least = len(step.keys) == 1 and step.until - step.since == timedelta(days=1)
+        assert len(found) <= at_once or is_least
+        assert not ("a" in step.keys and step.since < floor < step.until)
+
+
 async def test_a_latency_counts_at_once_and_folding_it_changes_nothing_that_is_read(own: Database) -> None:
     await insert(own, [made(project, f"r{number * '0'}") for project in ("one", "two") for number in range(300)])
     windows = [Window.of(range_, NOW) for range_ in Range]
@@ -204,7 +270,8 @@ async def test_a_difference_is_found_and_repaired(own: Database, damage: str) ->
     assert metrics.total.runs == counted
 
 
-async def test_a_rebuild_goes_on_beside_ingest(own: Database) -> None:
+async def test_rebuilds_go_on_beside_each_other_and_ingest(own: Database) -> None:
+    """Two that find the same difference add it once."""
     await insert(own, [made("one", f"r{number}") for number in range(200)])
     async with own.connection() as connection:
         await connection.execute("UPDATE rollups SET runs = runs + 7; DELETE FROM latency_sketches")
@@ -222,7 +289,7 @@ async def test_a_rebuild_goes_on_beside_ingest(own: Database) -> None:
         for _ in range(20):
             await upkeep.fold(own, NOW)
 
-    await asyncio.gather(ingest(), rebuild(), ingest(), fold(), fold())
+    await asyncio.gather(ingest(), rebuild(), ingest(), rebuild(), fold(), fold())
 
     assert await differences(own) == {}
 

@@ -1,0 +1,97 @@
+"""In which steps all runs are looked at: through time, because that is how they lie, many projects at once.
+
+Each step is whole days, so that each bucket is in one of them, and has so few runs that its statements are short.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from runtally.db.database import Database
+from runtally.models.rollup import ALL_PROJECTS
+from runtally.rollups import queries
+from runtally.rollups.queries import Span, Stretch
+
+DAY = timedelta(days=1)
+# All projects together have few rows for much time.
+MONTH = timedelta(days=30)
+# Statements of a second or two.
+RUNS_AT_ONCE = 100_000
+# Where runs arrive right now, whoever stores them waits for a row that is being written.
+RECENT_RUNS_AT_ONCE = 20_000
+
+
+async def spans(database: Database) -> Sequence[Span]:
+    """Of each project, by id."""
+    async with database.connection() as connection:
+        return await queries.select_spans(connection)
+
+
+async def of_all(database: Database) -> AsyncIterator[Stretch]:
+    """Of all projects together."""
+    async with database.connection() as connection:
+        span = await queries.select_span_of_all(connection)
+    if span:
+        first, last = span
+        since = _start_of_day(first)
+        while since <= last:
+            yield Stretch((ALL_PROJECTS.key,), since, since + MONTH)
+            since += MONTH
+
+
+async def of_projects(database: Database, spans: Sequence[Span], now: datetime) -> AsyncIterator[Stretch]:
+    """Several days of all projects, or one of some: as much as fits into a step."""
+    begun: Stretch | None = None
+    size = 0
+    # Before and after a day that runs were dropped before are two steps: of a project each has all runs or none.
+    floors = {span.dropped_before for span in spans if span.dropped_before}
+    for day in _days(spans):
+        async with database.transaction() as connection:
+            counts = await queries.select_counts(connection, day)
+        limit = RUNS_AT_ONCE if day.until <= now - DAY else RECENT_RUNS_AT_ONCE
+        # To look a project up is work as well.
+        more = len(day.keys) + sum(counts.values())
+        if begun and (size + more > limit or any(begun.since < floor <= day.since for floor in floors)):
+            yield begun
+            begun, size = None, 0
+        if more > limit:
+            for keys in _shares(day.keys, counts, limit):
+                yield Stretch(keys, day.since, day.until)
+        else:
+            begun = _joined(begun, day) if begun else day
+            size += more
+    if begun:
+        yield begun
+
+
+def _days(spans: Sequence[Span]) -> Iterator[Stretch]:
+    """Each day with the projects that reach to it."""
+    known = [(span.project_id, _start_of_day(span.first), span.last) for span in spans if span.first and span.last]
+    day = min((first for _, first, _ in known), default=None)
+    while day:
+        keys = [project_id for project_id, first, last in known if first <= day <= last]
+        if keys:
+            yield Stretch(keys, day, day + DAY)
+        day = day + DAY if keys else min((first for _, first, _ in known if first > day), default=None)
+
+
+def _shares(keys: Sequence[str], counts: Mapping[str, int], limit: int) -> Iterator[Sequence[str]]:
+    """As many projects as fit into a step, and each that fits into none by itself."""
+    share: list[str] = []
+    size = 0
+    for key in keys:
+        more = 1 + counts.get(key, 0)
+        if share and size + more > limit:
+            yield share
+            share, size = [], 0
+        share.append(key)
+        size += more
+    if share:
+        yield share
+
+
+def _joined(one: Stretch, next_: Stretch) -> Stretch:
+    return Stretch(sorted({*one.keys, *next_.keys}), one.since, next_.until)
+
+
+def _start_of_day(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
