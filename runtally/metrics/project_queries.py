@@ -54,6 +54,19 @@ def _stored(columns: str, first: int, parts: int, *, of_models: bool) -> str:
     )
 
 
+# Of days: an index leads to those of all projects, where each has but one row a day.
+SELECT_SUMS_OF_DAYS = f"""
+  SELECT project_id,
+         {_SUMMED}
+    FROM rollup_totals
+   WHERE grain = {TOTAL_GRAINS[-1].minutes}
+     AND bucket >= $1
+     AND bucket < $2
+     AND project_id <> '{EVERYTHING}'
+GROUP BY 1
+  HAVING sum(runs) > 0
+"""  # noqa: S608
+
 SELECT_SUMS_OF_RUNS = f"""
   SELECT project_id,
          runs,
@@ -202,8 +215,11 @@ Ids: TypeAlias = Sequence[str] | None
 
 async def select_sums(connection: Connection, stored: Sequence[Part], ids: Ids, only: Only) -> dict[str, Sums]:
     """Over these stored buckets, of all runs or those of a model or a provider; without the projects that have none."""
-    sql = sums_sql(len(stored), of_models=bool(only))
-    rows = await connection.fetch(sql, ids, *_values(stored), *_models(only))
+    if ids is None and not only and [part.grain for part in stored] == [TOTAL_GRAINS[-1]]:
+        rows = await connection.fetch(SELECT_SUMS_OF_DAYS, stored[0].since, stored[0].until)
+    else:
+        sql = sums_sql(len(stored), of_models=bool(only))
+        rows = await connection.fetch(sql, ids, *_values(stored), *_models(only))
     return {id_: Sums(*found) for id_, *found in rows}
 
 

@@ -60,13 +60,13 @@ GROUP BY provider, model
 """  # noqa: S608
 
 # Buckets of all models; what only the runs tell is read once.
-_BUCKETS = f"""
-WITH rest AS MATERIALIZED (
+_REST = f"""rest AS MATERIALIZED (
   SELECT {NUMBER.format(moment="occurred_at")} AS number, provider, model, {sums(only=TALLIED)}
     FROM {REST.format(since="$5")}
 GROUP BY 1, 2, 3
-)
-  SELECT number, {{names}}{TALLY}
+)"""  # noqa: S608
+_BUCKETS = f"""
+  SELECT number, {{names}}{TALLY}{{more}}
     FROM (SELECT {NUMBER.format(moment="bucket")} AS number, {TALLIED_COLUMNS}
             FROM {STORED.format(table="rollup_totals", project="$1", parts=parts(2))}
        UNION ALL
@@ -74,19 +74,43 @@ GROUP BY 1, 2, 3
             FROM rest) AS buckets
 GROUP BY 1
 """  # noqa: S608
-SELECT_BUCKETS = _BUCKETS.format(names="")
+SELECT_BUCKETS = f"""
+WITH {_REST}{_BUCKETS.format(names="", more="")}"""
 
 # And models over all buckets: in one statement, so that both are sums over the same runs. Three parameters more: the stored
 # buckets that cover the window for the models.
-SELECT_SUMS = f"""{_BUCKETS.format(names="NULL AS provider, NULL AS model, ")}
+_SUMS = f"""{_BUCKETS.replace("{names}", "NULL AS provider, NULL AS model, ")}
    UNION ALL
-  SELECT NULL, provider, model, {TALLY}
+  SELECT NULL, provider, model, {TALLY}{{more}}
     FROM (SELECT provider, model, {TALLIED_COLUMNS}
             FROM {STORED.format(table="rollups", project="$1", parts=parts(9))}
        UNION ALL
           SELECT provider, model, {TALLIED_COLUMNS}
             FROM rest) AS models
 GROUP BY provider, model
+"""  # noqa: S608
+SELECT_SUMS = f"""
+WITH {_REST}{_SUMS.format(more="")}"""
+
+# And the latencies of what only the runs tell, for all that was stored of them: to look into each of a thousand projects
+# takes as long as all the rest, so it is done once.
+SELECT_SUMS_AND_LATENCIES = f"""
+WITH met AS MATERIALIZED (
+  SELECT {NUMBER.format(moment="occurred_at")} AS number, provider, model, {LATENCY} AS latency, {sums(only=TALLIED)}
+    FROM {REST.format(since="$5")}
+GROUP BY 1, 2, 3, 4
+),
+rest AS (
+  SELECT number, provider, model, {", ".join(f"sum({name}) AS {name}" for name in TALLIED)}
+    FROM met
+GROUP BY 1, 2, 3
+){_SUMS.format(more=", NULL::int[] AS latencies, NULL::int[] AS counts")}
+   UNION ALL
+  SELECT NULL, NULL, NULL, {", ".join("NULL" for _ in range(8))}, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT latency, sum(runs)::int AS runs
+            FROM met
+           WHERE latency IS NOT NULL
+        GROUP BY 1) AS binned
 """  # noqa: S608
 
 
@@ -192,12 +216,28 @@ async def select_sums(
     connection: Connection, window: Window, project_id: str | None
 ) -> tuple[dict[int, Tally], dict[tuple[str, str], Tally]]:
     """The runs of each bucket by its number, and those of each provider's model; without those that have none."""
+    return _sums_of(await connection.fetch(SELECT_SUMS, *_covers(window, project_id)))
+
+
+async def select_sums_and_latencies(
+    connection: Connection, window: Window, project_id: str | None
+) -> tuple[dict[int, Tally], dict[tuple[str, str], Tally], Sketch]:
+    """The same, and the latencies of the runs that no stored bucket covers."""
+    rows = await connection.fetch(SELECT_SUMS_AND_LATENCIES, *_covers(window, project_id))
+    [latencies] = [(row["latencies"] or [], row["counts"]) for row in rows if row["runs"] is None]
+    return *_sums_of(tuple(row)[:-2] for row in rows if row["runs"] is not None), latencies
+
+
+def _covers(window: Window, project_id: str | None) -> tuple[object, ...]:
+    """The parameters of both: one cover for the buckets, and one for the models."""
     cover, of_models = window.stored_parts(TOTAL_GRAINS), window.fewest_parts()
     if of_models[1] != cover[1]:
         # Of a window that is older than its buckets are kept as short: both leave the same to the runs.
         of_models = window.stored_parts()
-    stored = arrays(of_models)[:3]
-    rows = await connection.fetch(SELECT_SUMS, *parameters(window, project_id, cover), *stored)
+    return (*parameters(window, project_id, cover), *arrays(of_models)[:3])
+
+
+def _sums_of(rows: Iterable[Iterable[Any]]) -> tuple[dict[int, Tally], dict[tuple[str, str], Tally]]:
     buckets: dict[int, Tally] = {}
     models: dict[tuple[str, str], Tally] = {}
     for number, provider, model, *found in rows:

@@ -12,6 +12,7 @@ from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
 from runtally.metrics.window import Between, Reach, Window
+from runtally.models.rollup import TOTAL_GRAINS
 from runtally.models.run import Status
 
 
@@ -25,7 +26,7 @@ async def read_metrics(
     """
     if only:
         sketches = await _sketches(connection, window, project_id, only)
-        latencies, whole = _latencies(sketches), _latency([part for parts in sketches.values() for part in parts])
+        latencies, whole = _latencies(sketches), _latency(_parts_of(sketches))
     else:
         latencies = await _read_latencies(connection, window, project_id)
         whole = await _whole_latency(connection, window, project_id, only)
@@ -160,8 +161,15 @@ async def _read_latencies(connection: Connection, window: Window, project_id: st
 async def _read_before(connection: Connection, window: Window, project_id: str | None, only: Only) -> Metrics:
     """Of its buckets no percentiles: these are compared over the whole period alone."""
     before = window.previous(window.now)
-    sums = await read_sums(connection, before, project_id, only)
-    return replace(sums, latency=await _whole_latency(connection, before, project_id, only))
+    stored, rest_since = before.fewest_parts()
+    if only or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
+        sums = await read_sums(connection, before, project_id, only)
+        return replace(sums, latency=await _whole_latency(connection, before, project_id, only))
+    # The rest is looked up once for both.
+    *found, rest = await queries.select_sums_and_latencies(connection, before, project_id)
+    kept = await queries.select_sketches(connection, before, project_id, (stored, before.until))
+    sketches = [*_parts_of(kept), *([rest] if rest[0] else [])]
+    return Metrics.of_sums(before, *found, {None: _latency(sketches)})
 
 
 async def _whole_latency(connection: Connection, window: Window, project_id: str | None, only: Only) -> Latency:
@@ -170,7 +178,11 @@ async def _whole_latency(connection: Connection, window: Window, project_id: str
         whole = await _sketches(connection, window, project_id, only)
     else:
         whole = await queries.select_sketches(connection, window, project_id, window.fewest_parts())
-    return _latency([part for parts in whole.values() for part in parts])
+    return _latency(_parts_of(whole))
+
+
+def _parts_of(sketches: Mapping[int, Sequence[Sketch]]) -> list[Sketch]:
+    return [part for parts in sketches.values() for part in parts]
 
 
 def _latencies(sketches: Mapping[int, Sequence[Sketch]]) -> dict[int | None, Latency]:

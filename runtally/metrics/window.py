@@ -197,24 +197,29 @@ class Window:
         """As few stored buckets as there can be, none of which is in two of the window's."""
         cover = _Covering(self.start)
         for grain in reversed(grains):
-            if self._is_kept(grain) and not self.interval % grain.length and not (self.start - EPOCH) % grain.length:
-                cover.until(_floor(self.until, grain), grain)
+            if not self.interval % grain.length and not (self.start - EPOCH) % grain.length:
+                self._end_with(cover, grain)
         return cover.done
 
     def fewest_parts(self, grains: Sequence[Grain] = GRAINS) -> "Cover":
         """The same for what is added up over the whole window, where a stored bucket may be in several of its buckets."""
-        kept = [grain for grain in grains if self._is_kept(grain)]
+        kept = [grain for grain in grains if self._is_kept(grain, self.start)]
         if (self.start - EPOCH) % kept[0].length:
             return self.stored_parts(grains)
         cover = _Covering(self.start)
         for grain, longer in pairwise(kept):
             cover.until(min(_ceil(cover.since, longer), _floor(self.until, grain)), grain)
-        for grain in reversed(kept):
-            cover.until(_floor(self.until, grain), grain)
+        for grain in reversed(grains):
+            self._end_with(cover, grain)
         return cover.done
 
-    def _is_kept(self, grain: Grain) -> bool:
-        return grain.kept is None or self.start >= self.now - grain.kept + MARGIN
+    def _end_with(self, cover: "_Covering", grain: Grain) -> None:
+        """Short buckets may be kept of the end of a window alone: a run less to read for each that they cover."""
+        if self._is_kept(grain, cover.since):
+            cover.until(_floor(self.until, grain), grain)
+
+    def _is_kept(self, grain: Grain, since: datetime) -> bool:
+        return grain.kept is None or since >= self.now - grain.kept + MARGIN
 
 
 Cover: TypeAlias = tuple[tuple[Part, ...], datetime]

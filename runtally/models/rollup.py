@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from sqlalchemy import BigInteger, Integer, Numeric, SmallInteger
+from sqlalchemy import BigInteger, Index, Integer, Numeric, SmallInteger, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import SQLModel
 
@@ -97,6 +97,8 @@ class RollupTotal(SQLModel, table=True):
     """The runs of one bucket, of all models: one row where rollups have one per model, for what does not tell these apart."""
 
     __tablename__ = "rollup_totals"
+    # A day of all projects is a row of each: without this, each of them is looked up by itself (240 KB for 30,000 days).
+    __table_args__ = (Index("ix_rollup_totals_days", "bucket", postgresql_where=text("grain = 1440")),)
 
     project_id: str = column("Project of the runs; empty for all projects together.", key=True)
     grain: int = column("Length of the bucket in minutes.", SmallInteger, key=True)

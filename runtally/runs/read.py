@@ -30,6 +30,8 @@ COUNT_STEPS = 10_000
 SCATTERED_STEPS = 5_000
 # Where every run matches, a page needs no more; it still has to come out of many projects.
 MATCHING_STEPS = 2_000
+# What is full after a few runs is tried with a shorter stretch of time first.
+FEW_STEPS = 100
 MAX_TRACE_RUNS = 500
 MAX_EXPERIMENTS = 200
 # Read in about 10 ms, on a page that has other things to do.
@@ -89,12 +91,17 @@ async def read_page(connection: Connection, sought: RunFilter, now: datetime, po
 
 async def read_newest(connection: Connection, sought: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
     """The newest runs that match, as far as one walk finds them."""
-    stretch = await find_stretch(connection, sought, now, Position(), steps=MATCHING_STEPS)
-    if stretch.is_empty:
-        return ()
-    conditions = conditions_of(sought, now, stretch=stretch)
-    walk = await queries.select_page(connection, conditions, Direction.OLDER, steps=MATCHING_STEPS, limit=limit)
-    return walk.runs[:limit]
+    found: tuple[ListedRun, ...] = ()
+    for steps in (MATCHING_STEPS,) if sought.narrowed else (FEW_STEPS, MATCHING_STEPS):
+        stretch = await find_stretch(connection, sought, now, Position(), steps=steps)
+        if stretch.is_empty:
+            return ()
+        conditions = conditions_of(sought, now, stretch=stretch)
+        walk = await queries.select_page(connection, conditions, Direction.OLDER, steps=steps, limit=limit)
+        found = walk.runs[:limit]
+        if len(found) == limit:
+            break
+    return found
 
 
 async def read_extremes(connection: Connection, sought: RunFilter, now: datetime, limit: int) -> Extremes:

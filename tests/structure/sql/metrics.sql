@@ -234,6 +234,84 @@ GROUP BY 1
             FROM rest) AS models
 GROUP BY provider, model
 
+-- SELECT_SUMS_AND_LATENCIES
+WITH met AS MATERIALIZED (
+  SELECT floor(date_part('epoch', occurred_at - $7::timestamptz) / $8::int)::int AS number, provider, model,
+          CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
+                      sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+    FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE $5::timestamptz < $6::timestamptz
+     AND ($1 = '' OR projects.id = $1)
+     AND runs.occurred_at >= $5
+     AND runs.occurred_at < $6
+GROUP BY 1, 2, 3, 4
+),
+rest AS (
+  SELECT number, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
+          sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
+          AS input_tokens, sum(output_tokens) AS output_tokens
+    FROM met
+GROUP BY 1, 2, 3
+)
+  SELECT number, NULL AS provider, NULL AS model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated, NULL::int[] AS latencies, NULL::int[] AS counts
+    FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, runs, errors,
+            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollup_totals
+           ON rollup_totals.project_id = $1
+          AND rollup_totals.grain = parts.grain
+          AND rollup_totals.bucket >= parts.since
+          AND rollup_totals.bucket < parts.until
+       UNION ALL
+          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            FROM rest) AS buckets
+GROUP BY 1
+   UNION ALL
+  SELECT NULL, provider, model, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated, NULL::int[] AS latencies, NULL::int[] AS counts
+    FROM (SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+            output_tokens
+            FROM unnest($9::smallint[], $10::timestamptz[], $11::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollups
+           ON rollups.project_id = $1
+          AND rollups.grain = parts.grain
+          AND rollups.bucket >= parts.since
+          AND rollups.bucket < parts.until
+       UNION ALL
+          SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
+                  output_tokens
+            FROM rest) AS models
+GROUP BY provider, model
+   UNION ALL
+  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, array_agg(latency ORDER BY
+          latency), array_agg(runs ORDER BY latency)
+    FROM (SELECT latency, sum(runs)::int AS runs
+            FROM met
+           WHERE latency IS NOT NULL
+        GROUP BY 1) AS binned
+
 -- SELECT_SKETCHES
 WITH waiting AS (
   SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, latency, sum(runs)::int
@@ -426,6 +504,20 @@ SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
 SELECT max(dropped_before)
   FROM projects
  WHERE ($1::text IS NULL OR id = $1)
+
+-- SELECT_SUMS_OF_DAYS
+  SELECT project_id,
+         sum(runs)::bigint AS runs,
+                     sum(errors + timeouts)::bigint AS failed,
+                     sum(unpriced)::bigint AS unpriced,
+                     sum(cost_usd) AS cost_usd
+    FROM rollup_totals
+   WHERE grain = 1440
+     AND bucket >= $1
+     AND bucket < $2
+     AND project_id <> ''
+GROUP BY 1
+  HAVING sum(runs) > 0
 
 -- SELECT_SUMS_OF_RUNS
 SELECT project_id,
