@@ -1,5 +1,6 @@
 """SQL of budgets. What was spent is read from the rollups, never from the runs."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -8,18 +9,18 @@ from runtally.budgets.use import Recent, Use, pace_since
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
-# Months and the pace both begin with a bucket of this length, which is kept for ever.
+# The pace begins with a bucket of this length, which is kept for ever, and months with one of a day.
 _GRAIN = GRAINS[-1].minutes
 _DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
 
-# Parameters: project, or NULL for all; start and end of the month; since when the pace is taken, and until when.
+# Parameters: projects, or NULL for all; start and end of the month; since when the pace is taken, and until when.
 SELECT_USES = f"""
   SELECT budgets.project_id,
          budgets.amount_usd,
          budgets.alert_percents,
          first.bucket AS first_bucket,
          spent.spent_usd,
-         spent.recent_usd,
+         recent.recent_usd,
          spent.unpriced
     FROM budgets
          LEFT JOIN LATERAL (SELECT bucket
@@ -29,17 +30,29 @@ SELECT_USES = f"""
                           ORDER BY bucket
                              LIMIT 1) AS first ON TRUE
          CROSS JOIN LATERAL (
-              SELECT coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2), 0) AS spent_usd,
-                     coalesce(sum(cost_usd) FILTER (WHERE bucket >= $4 AND bucket < $5), 0) AS recent_usd,
-                     coalesce(sum(unpriced) FILTER (WHERE bucket >= $2), 0)::bigint AS unpriced
+              SELECT coalesce(sum(cost_usd), 0) AS spent_usd,
+                     coalesce(sum(unpriced), 0)::bigint AS unpriced
+                FROM rollup_totals
+               WHERE project_id = budgets.project_id
+                 AND grain = {_DAYS}
+                 AND bucket >= $2
+                 AND bucket < $3) AS spent
+         CROSS JOIN LATERAL (
+              SELECT coalesce(sum(cost_usd), 0) AS recent_usd
                 FROM rollup_totals
                WHERE project_id = budgets.project_id
                  AND grain = {_GRAIN}
-                 AND bucket >= least($2::timestamptz, $4::timestamptz)
-                 AND bucket < $3::timestamptz) AS spent
-   WHERE ($1::text IS NULL OR budgets.project_id = $1)
+                 AND bucket >= $4
+                 AND bucket < $5) AS recent
+   WHERE ($1::text[] IS NULL OR budgets.project_id = ANY ($1))
 ORDER BY budgets.project_id
 """  # noqa: S608  # A number of the declaration.
+
+SELECT_BUDGETED = """
+SELECT project_id
+  FROM budgets
+ WHERE $1::text IS NULL OR project_id = $1
+"""
 
 # What a clock that is ahead of ours has sent belongs to today: the days add up to what was spent.
 SELECT_DAYS = f"""
@@ -54,10 +67,17 @@ GROUP BY 1
 """  # noqa: S608  # A number of the declaration.
 
 
-async def select_uses(connection: Connection, now: datetime, project_id: str | None = None) -> tuple[Use, ...]:
-    """Every budget, or that of one project, and how much of it is used."""
+async def select_budgeted(connection: Connection, project_id: str | None) -> frozenset[str]:
+    """Which projects have a budget: all of them, or that one if it has."""
+    return frozenset(row[0] for row in await connection.fetch(SELECT_BUDGETED, project_id))
+
+
+async def select_uses(
+    connection: Connection, now: datetime, project_ids: Sequence[str] | None = None
+) -> tuple[Use, ...]:
+    """Every budget, or those of some projects, and how much of each is used."""
     month, since = Month.of(now), pace_since(now)
-    rows = await connection.fetch(SELECT_USES, project_id, month.start, month.end, since, now)
+    rows = await connection.fetch(SELECT_USES, project_ids, month.start, month.end, since, now)
     return tuple(
         Use(
             project_id=row["project_id"],

@@ -9,7 +9,7 @@ from runtally.db.database import Connection
 
 async def use_of(connection: Connection, project_id: str, now: datetime) -> Use | None:
     """None where no budget is set."""
-    return next(iter(await select_uses(connection, now, project_id)), None)
+    return next(iter(await select_uses(connection, now, [project_id])), None)
 
 
 async def burn_down_of(connection: Connection, project_id: str, now: datetime) -> BurnDown | None:

@@ -1,7 +1,7 @@
 """All projects: together, and each of them as a row. Before the first run, how to send one."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -10,11 +10,11 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
-from runtally.budgets.queries import select_uses
+from runtally.budgets.queries import select_budgeted, select_uses
 from runtally.budgets.use import Use
 from runtally.db.database import Connection
 from runtally.metrics import read
-from runtally.metrics.projects import Projects
+from runtally.metrics.projects import Projects, ProjectSummary
 from runtally.runs.read import read_newest
 from webapp.caching import unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
@@ -103,26 +103,38 @@ async def _overview_page(connection: Connection, view: View, now: datetime) -> O
     runs = view.sought.but(project_id=of_project)
     newest = await read_newest(connection, runs, now, NEWEST) if may_see_runs else ()
     projects = Projects(connection, window, of_project, only, services().past_sums)
-    uses = {use.project_id: use for use in await select_uses(connection, now, of_project)}
     return OverviewPage(
         heading=overview_name(of_project),
         panel=panel_of(report, view, now, of_project, services().prices.book),
-        list=await _project_list(projects, view, uses),
+        list=await _project_list(connection, projects, view, now),
         recent=newest_of(newest, now) if newest else None,
         runs_url=view.runs_url(),
     )
 
 
-async def _project_list(projects: Projects, view: View, uses: Mapping[str, Use]) -> ProjectList:
+async def _project_list(connection: Connection, projects: Projects, view: View, now: datetime) -> ProjectList:
     listing = await projects.listing()
-    columns = Columns(view, uses, has_budgets=any(one.project.id in uses for one in listing.projects))
+    budgeted = await select_budgeted(connection, actor().project_id)
+    columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))
     found = sought(listing.projects, view.search or "")
     if columns.is_by_change:
         found = await projects.compared(found)
+    if columns.is_by_budget:
+        columns = replace(columns, uses=await _uses(connection, found, budgeted, now))
     shown, paging = page_of(columns.sorted(found), view, request.args.get("page", 1, int))
     if not columns.is_by_change:
         shown = await projects.compared(shown)
+    if not columns.is_by_budget:
+        columns = replace(columns, uses=await _uses(connection, shown, budgeted, now))
     return project_list_of(listing, columns, await projects.drawn(shown), paging)
+
+
+async def _uses(
+    connection: Connection, projects: Sequence[ProjectSummary], budgeted: frozenset[str], now: datetime
+) -> Mapping[str, Use]:
+    """Of those that have a budget."""
+    ids = [one.project.id for one in projects if one.project.id in budgeted]
+    return {use.project_id: use for use in await select_uses(connection, now, ids)} if ids else {}
 
 
 def _first_run_page() -> FirstRunPage:

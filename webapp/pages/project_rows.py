@@ -136,9 +136,9 @@ class Columns:
     """Which columns the list has in a view, and by which of them it is sorted."""
 
     view: View
-    uses: Mapping[str, Use]
-    """Of the projects that have a budget."""
     has_budgets: bool
+    uses: Mapping[str, Use] = field(default_factory=dict)
+    """Of the projects that have a budget: of those that are shown, or of all once it is by them that they are sorted."""
     of_range: Column = field(init=False)
     titles: Mapping[Column, str] = field(init=False)
     sorting: Sorting[Column] = field(init=False)
@@ -177,6 +177,11 @@ class Columns:
     def is_by_change(self) -> bool:
         """Whether all projects have to be compared with the time before, not only those that are shown."""
         return self.sorting.column is Column.CHANGE
+
+    @property
+    def is_by_budget(self) -> bool:
+        """The same of their budgets."""
+        return self.sorting.column is Column.BUDGET
 
     def sorted(self, projects: Sequence[ProjectSummary]) -> Sequence[ProjectSummary]:
         """Of projects that have the most expensive first."""
