@@ -112,6 +112,7 @@ def costs_sql(parts: int, *, of_models: bool) -> str:
 
 # Whatever is done to a run changes the row of its day for all projects together, and every change of a row has a number of
 # its own: while those of some days stay the same, so do the sums of each project.
+# And when the last of the shortest buckets that has runs began.
 SELECT_DAYS = f"""
 SELECT bucket,
        xmin::text AS version
@@ -120,14 +121,13 @@ SELECT bucket,
    AND grain = {TOTAL_GRAINS[-1].minutes}
    AND bucket > $1::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
    AND bucket < $2
-ORDER BY bucket
-"""  # noqa: S608  # Constants of the declaration, here and below.
-SELECT_LAST_BUCKET = f"""
-SELECT max(bucket)
+ UNION ALL
+SELECT max(bucket),
+       NULL
   FROM rollup_totals
  WHERE project_id = '{EVERYTHING}'
    AND grain = {GRAINS[0].minutes}
-"""  # noqa: S608
+"""  # noqa: S608  # Constants of the declaration, here and below.
 
 SELECT_LISTED = f"""
   SELECT id,
@@ -262,15 +262,16 @@ def _added_up(numbers: list[int], costs: list[float]) -> dict[int, float]:
     return added
 
 
-async def select_days(connection: Connection, since: datetime, until: datetime) -> Mapping[datetime, str]:
-    """A text for each day of this time that has runs, which differs whenever one of them has come, changed or gone."""
-    return dict(map(tuple, await connection.fetch(SELECT_DAYS, since, until)))
+async def select_days(
+    connection: Connection, since: datetime, until: datetime
+) -> tuple[Mapping[datetime, str], datetime | None]:
+    """A text for each day of this time that has runs, which differs whenever one of them has come, changed or gone.
 
-
-async def select_last_bucket(connection: Connection) -> datetime | None:
-    """The last of the shortest buckets that has runs of any project."""
-    bucket: datetime | None = await connection.fetchval(SELECT_LAST_BUCKET)
-    return bucket
+    And the last of the shortest buckets that has runs of any project.
+    """
+    rows = await connection.fetch(SELECT_DAYS, since, until)
+    [last] = [bucket for bucket, version in rows if version is None]
+    return dict(sorted((day, version) for day, version in rows if version is not None)), last
 
 
 async def select_listed(connection: Connection, ids: Ids) -> tuple[ListedProject, ...]:

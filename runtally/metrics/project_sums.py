@@ -91,10 +91,8 @@ class ProjectSums:
 
     async def prepare(self, since: datetime) -> None:
         """Asks once what changed since then, for all windows that begin no earlier."""
-        if self._of_project is None:
-            self._days = await project_queries.select_days(self._connection, since, self._midnight)
-            self._days_since = since
-        self._last_bucket = await project_queries.select_last_bucket(self._connection)
+        self._days, self._last_bucket = await project_queries.select_days(self._connection, since, self._midnight)
+        self._days_since = since
 
     async def over(self, window: Window, ids: Ids = None) -> WindowSums:
         """Of these projects at least, or with None of all."""

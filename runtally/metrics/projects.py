@@ -4,9 +4,10 @@ What a thousand projects are sorted by is read of all; what is only shown, of th
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
+from typing import NamedTuple
 
 from runtally.db.database import Connection
 from runtally.metrics import project_queries
@@ -26,9 +27,8 @@ class Spending:
     month: WindowSums
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """A project as one row among others."""
+class ProjectSummary(NamedTuple):
+    """A project as one row among others; a tuple, because a thousand are made for each page."""
 
     project: ListedProject
     total: Sums
@@ -102,7 +102,7 @@ class Projects:
         fair = await project_queries.select_reaching_back(self._connection, self._before.comparable_from, ids)
         sums = await self._sums.over(self._before, ids)
         return tuple(
-            replace(one, previous=sums.of(one.project.id)) if one.project.id in fair else one for one in summaries
+            one._replace(previous=sums.of(one.project.id)) if one.project.id in fair else one for one in summaries
         )
 
     async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
@@ -115,7 +115,7 @@ class Projects:
             of_bucket = found.get(project_id, nothing)
             return tuple(of_bucket.get(number, 0.0) for number in numbers)
 
-        return tuple(replace(one, costs=costs(one.project.id)) for one in summaries)
+        return tuple(one._replace(costs=costs(one.project.id)) for one in summaries)
 
 
 def _ids(summaries: Iterable[ProjectSummary]) -> list[str]:

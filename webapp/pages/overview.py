@@ -16,6 +16,8 @@ from runtally.db.database import Connection
 from runtally.metrics import read
 from runtally.metrics.projects import Projects, ProjectSummary
 from runtally.runs.read import read_newest
+from runtally.runs.values import ListedRun
+from webapp.beside import beside
 from webapp.caching import unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.links import Metric, View
@@ -75,9 +77,7 @@ async def overview() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, of_project)
     if known := await unchanged(view.window(now), of_project):
         return known
-    async with services().reading.snapshot() as connection:
-        page = await _overview_page(connection, view, now)
-    return await render(page or _first_run_page())
+    return await render(await _overview_page(view, now) or _first_run_page())
 
 
 @blueprint.get("/first-run")
@@ -85,34 +85,47 @@ async def overview() -> ResponseReturnValue:
 async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
     demand(actor(), Scope.METRICS_READ, actor().project_id)
-    async with services().reading.snapshot() as connection:
-        page = await _overview_page(connection, View.parse(request.args), services().clock())
+    page = await _overview_page(View.parse(request.args), services().clock())
     return await render(page) if page else nothing_new()
 
 
-async def _overview_page(connection: Connection, view: View, now: datetime) -> OverviewPage | None:
+async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     """None before the first run."""
     of_project = actor().project_id
-    may_see_runs = may(actor(), Scope.RUNS_READ, of_project)
-    view = view.but(range=await read.readable(connection, view.range, of_project))
-    window, only = view.window(now), view.only
-    has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
-    report = await read.overview(connection, view.range, now, of_project, only, has_lines=has_lines)
-    if report.last_run_at is None:
-        return None
-    runs = view.sought.but(project_id=of_project)
-    newest = await read_newest(connection, runs, now, NEWEST) if may_see_runs else ()
-    projects = Projects(connection, window, of_project, only, services().past_sums)
+    async with beside(_newest(view, now)) as reading:
+        async with services().reading.snapshot() as connection:
+            view = await _readable(connection, view)
+            has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
+            report = await read.overview(connection, view.range, now, of_project, view.only, has_lines=has_lines)
+            if report.last_run_at is None:
+                return None
+            projects = await _project_list(connection, view, now)
+        panel = panel_of(report, view, now, of_project, services().prices.book)
+        newest = await reading
     return OverviewPage(
         heading=overview_name(of_project),
-        panel=panel_of(report, view, now, of_project, services().prices.book),
-        list=await _project_list(connection, projects, view, now),
+        panel=panel,
+        list=projects,
         recent=newest_of(newest, now) if newest else None,
         runs_url=view.runs_url(),
     )
 
 
-async def _project_list(connection: Connection, projects: Projects, view: View, now: datetime) -> ProjectList:
+async def _readable(connection: Connection, view: View) -> View:
+    return view.but(range=await read.readable(connection, view.range, actor().project_id))
+
+
+async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
+    """None for who may not see single runs."""
+    if not may(actor(), Scope.RUNS_READ, actor().project_id):
+        return ()
+    async with services().reading.snapshot() as connection:
+        sought = (await _readable(connection, view)).sought.but(project_id=actor().project_id)
+        return await read_newest(connection, sought, now, NEWEST)
+
+
+async def _project_list(connection: Connection, view: View, now: datetime) -> ProjectList:
+    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past_sums)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))

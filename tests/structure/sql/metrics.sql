@@ -547,10 +547,9 @@ SELECT bucket,
    AND grain = 1440
    AND bucket > $1::timestamptz - interval '1440 minutes'
    AND bucket < $2
-ORDER BY bucket
-
--- SELECT_LAST_BUCKET
-SELECT max(bucket)
+ UNION ALL
+SELECT max(bucket),
+       NULL
   FROM rollup_totals
  WHERE project_id = ''
    AND grain = 15
