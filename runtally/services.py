@@ -35,6 +35,7 @@ from runtally.jobs.registry import (
 from runtally.limits.limiter import Limiter
 from runtally.metrics.project_sums import PastSums
 from runtally.pricing.book import LivePrices
+from runtally.pricing.comparison import Comparison
 from runtally.pricing.repricing import Repricer
 from runtally.pricing.unpriced import UnpricedRuns
 from runtally.reporting.push import Pusher
@@ -56,6 +57,7 @@ class Services:
 
     past_sums: PastSums
     prices: LivePrices
+    comparison: Comparison
     ingest: Ingest
     reporting: ReportingSync
     limiter: Limiter
@@ -108,6 +110,7 @@ class Services:
                     reading=reading,
                     past_sums=PastSums(),
                     prices=prices,
+                    comparison=Comparison(),
                     ingest=Ingest(writer, prices, retention, settings, clock),
                     reporting=ReportingSync(reporting, settings, clock),
                     limiter=limiter,

@@ -24,6 +24,7 @@ from runtally.pricing.catalogue_entry import CatalogueEntry, CheckedDay
 from runtally.pricing.catalogue_queries import KnownEntry
 from runtally.pricing.overlap import Taken
 
+PACKAGE = "genai-prices"
 EXPORT = (sys.executable, "-m", "runtally.pricing.catalogue_export")
 
 log = structlog.get_logger()

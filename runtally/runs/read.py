@@ -16,18 +16,17 @@ from runtally.pricing.queries import select_discounts, select_offer
 from runtally.runs import queries, rollup_queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.explain import Explanation, explain
-from runtally.runs.filters import Outcome, RunFilter
+from runtally.runs.filters import RunFilter
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.stretch import find_stretch
 from runtally.runs.trace import Trace, trace_of
 from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk
 
 PAGE_RUNS = 50
-# About as many as are read in 15 ms, and counted in as many.
-WALK_STEPS = 10_000
-COUNT_STEPS = 10_000
-# Runs that are not side by side in the table are each on a page of their own.
-SCATTERED_STEPS = 5_000
+# About as many as are read in 10 ms, and counted in as many; out of many projects in twice that.
+WALK_STEPS = 5_000
+COUNT_STEPS = 5_000
+LATENCY_STEPS = 10_000
 # Where every run matches, a page needs no more; it still has to come out of many projects.
 MATCHING_STEPS = 2_000
 # What is full after a few runs is tried with a shorter stretch of time first.
@@ -72,13 +71,12 @@ class ExplainedRun:
 
 async def read_page(connection: Connection, sought: RunFilter, now: datetime, position: Position) -> RunPage:
     """The runs from this position on; the newest page is a full one, also when one comes to it from an older."""
-    steps = _steps(sought, WALK_STEPS)
-    reach = steps if sought.narrowed else MATCHING_STEPS
+    reach = WALK_STEPS if sought.narrowed else MATCHING_STEPS
     stretch = await find_stretch(connection, sought, now, position, steps=reach)
     walk = Walk((), None)
     if not stretch.is_empty:
         conditions = conditions_of(sought, now, position, stretch)
-        walk = await queries.select_page(connection, conditions, position.direction, steps=steps, limit=PAGE_RUNS + 1)
+        walk = await queries.select_page(connection, conditions, position.direction, steps=WALK_STEPS, limit=PAGE_RUNS + 1)
         if walk.stopped_at is None and stretch.end is not None and _lies_within(sought, now, stretch.end):
             walk = Walk(walk.runs, Place(stretch.end, "", ""))
     if position.direction is Direction.OLDER:
@@ -110,15 +108,15 @@ async def read_extremes(connection: Connection, sought: RunFilter, now: datetime
     if stretch.is_empty:
         return Extremes()
     conditions = conditions_of(sought, now, stretch=stretch)
-    return await queries.select_extremes(connection, conditions, steps=_steps(sought, EXTREME_STEPS), limit=limit)
+    return await queries.select_extremes(connection, conditions, steps=EXTREME_STEPS, limit=limit)
 
 
 async def read_latencies(connection: Connection, sought: RunFilter, now: datetime) -> Latencies:
     """Of a project's newest runs that match."""
-    stretch = await find_stretch(connection, sought, now, Position(), steps=COUNT_STEPS)
+    stretch = await find_stretch(connection, sought, now, Position(), steps=LATENCY_STEPS)
     if stretch.is_empty:
         return Latencies()
-    return await queries.select_latencies(connection, conditions_of(sought, now, stretch=stretch), steps=COUNT_STEPS)
+    return await queries.select_latencies(connection, conditions_of(sought, now, stretch=stretch), steps=LATENCY_STEPS)
 
 
 async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals:
@@ -129,11 +127,10 @@ async def read_totals(connection: Connection, sought: RunFilter, now: datetime) 
         since = await read_dropped_before(connection, sought, now) or since
     if set(sought.narrowed) <= _ROLLED_UP and sought.since is None and sought.until is None:
         return await rollup_queries.select_rolled_up_totals(connection, sought, since)
-    steps = _steps(sought, COUNT_STEPS)
-    stretch = await find_stretch(connection, sought, now, Position(), steps=steps)
+    stretch = await find_stretch(connection, sought, now, Position(), steps=COUNT_STEPS)
     if stretch.is_empty:
         return Totals(0, Decimal(0), 0)
-    totals = await queries.select_totals(connection, conditions_of(sought, now, stretch=stretch), steps=steps)
+    totals = await queries.select_totals(connection, conditions_of(sought, now, stretch=stretch), steps=COUNT_STEPS)
     if sought.project_id is None:
         reached = stretch.end if stretch.end and _lies_within(sought, now, stretch.end) else None
         return replace(totals, reached=reached)
@@ -183,11 +180,6 @@ async def read_trace(connection: Connection, project_id: str, trace_id: str) -> 
             "This project has no run of that trace; it may have been deleted, or be older than runs are kept."
         )
     return trace_of(trace_id, runs[:MAX_TRACE_RUNS], is_whole=len(runs) <= MAX_TRACE_RUNS)
-
-
-def _steps(sought: RunFilter, steps: int) -> int:
-    is_scattered = sought.experiment_id is not None or sought.status not in {None, Outcome.SUCCESS}
-    return min(steps, SCATTERED_STEPS) if is_scattered else steps
 
 
 def _lies_within(sought: RunFilter, now: datetime, at: datetime) -> bool:

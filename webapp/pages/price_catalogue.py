@@ -78,13 +78,13 @@ class CataloguePage(Page):
 @blueprint.get(PATH)
 @admin
 async def differences() -> ResponseReturnValue:
-    """New, changed and vanished prices; read in a process that ends."""
+    """New, changed and vanished prices."""
     async with services().database.connection() as connection:
-        found = await catalogue.compare(connection)
+        found = await services().comparison.read(connection)
     groups = tuple(_group(kind, [one for one in found if one.kind is kind]) for kind in Kind)
     page = CataloguePage(
         frame=prices_frame("price_catalogue.differences"),
-        package=f"genai-prices {version('genai-prices')}",
+        package=f"{catalogue.PACKAGE} {version(catalogue.PACKAGE)}",
         groups=tuple(group for group in groups if group.number),
     )
     return await render(page)
@@ -98,11 +98,11 @@ async def take() -> ResponseReturnValue:
     async with services().database.connection() as connection:
         keys = set(form.chosen("key"))
         if form.value("all"):
-            keys = {one.entry.catalogue_key for one in await catalogue.compare(connection) if one.after}
+            keys = {one.entry.catalogue_key for one in await services().comparison.read(connection) if one.after}
         report = await catalogue.take(connection, keys, now)
     done = {"added": report.added, "changed": report.changed, "ended": report.vanished, "left_out": report.kept}
     async with services().database.session() as session:
-        record(session, actor(), Change("catalogue.taken", version("genai-prices"), after=done))
+        record(session, actor(), Change("catalogue.taken", version(catalogue.PACKAGE), after=done))
     said = f"{report.added:,} added, {report.changed:,} changed, {report.vanished:,} ended, {report.kept:,} left out."
     return see_other(url_for(".differences"), said=said)
 

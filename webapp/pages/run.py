@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import ClassVar
 
 import msgspec
@@ -135,7 +136,7 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
         all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
         at=formats.moment(found.starts_at),
         figures=tuple(_figures(found)),
-        bars=tuple(_bar(step, found) for step in found.steps),
+        bars=_bars(found),
         is_whole=found.is_whole,
         unpriced=found.unpriced,
     )
@@ -176,7 +177,13 @@ def _figures(found: Trace) -> Iterator[Fact]:
     yield Fact("Tokens", formats.tokens(found.tokens))
 
 
-def _bar(step: Step, whole: Trace) -> Bar:
+def _bars(found: Trace) -> tuple[Bar, ...]:
+    # A sum over all steps, which each of them is a share of.
+    whole_usd = found.cost_usd
+    return tuple(_bar(step, whole_usd) for step in found.steps)
+
+
+def _bar(step: Step, whole_usd: Decimal) -> Bar:
     one = step.run
     length = max(step.length * 100, SHORTEST_BAR)
     return Bar(
@@ -189,7 +196,7 @@ def _bar(step: Step, whole: Trace) -> Bar:
         tone=TONES[one.status],
         tokens=f"{count(one.input_tokens)} in · {count(one.output_tokens)} out",
         cost="no price" if one.cost_usd is None else formats.money(one.cost_usd),
-        share=formats.share(one.cost_usd, whole.cost_usd) if one.cost_usd is not None else formats.NOTHING,
+        share=formats.share(one.cost_usd, whole_usd) if one.cost_usd is not None else formats.NOTHING,
         offset=round(min(step.offset * 100, 100 - length), 3),
         length=round(length, 3),
     )

@@ -16,6 +16,7 @@ from runtally.pricing import catalogue
 from runtally.pricing.book import load_book
 from runtally.pricing.catalogue import SyncReport, read_catalogue, seed_if_empty, store, sync
 from runtally.pricing.catalogue_entry import CatalogueEntry
+from runtally.pricing.comparison import Comparison
 from tests.factories import make_price
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -186,3 +187,19 @@ async def test_a_catalogue_that_cannot_be_read_says_what_to_do(monkeypatch: pyte
 
     with pytest.raises(CatalogueUnreadable, match="make setup"):
         await read_catalogue()
+
+
+async def test_the_catalogue_is_read_again_only_once_the_registry_is_another(
+    own_connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = AsyncMock(return_value=())
+    monkeypatch.setattr(catalogue, "compare", compare)
+    comparison = Comparison()
+
+    await comparison.read(own_connection)
+    await comparison.read(own_connection)
+    assert compare.await_count == 1
+
+    await store(own_connection, CATALOGUE, NOW)
+    await comparison.read(own_connection)
+    assert compare.await_count == 2
