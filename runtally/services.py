@@ -33,6 +33,7 @@ from runtally.jobs.registry import (
     watch_job,
 )
 from runtally.limits.limiter import Limiter
+from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.project_sums import PastSums
 from runtally.pricing.book import LivePrices
 from runtally.pricing.comparison import Comparison
@@ -56,6 +57,7 @@ class Services:
     """For what may be a little late: metrics, pages without forms, files."""
 
     past_sums: PastSums
+    past_costs: PastCosts
     prices: LivePrices
     comparison: Comparison
     ingest: Ingest
@@ -109,6 +111,7 @@ class Services:
                     database=database,
                     reading=reading,
                     past_sums=PastSums(),
+                    past_costs=PastCosts(),
                     prices=prices,
                     comparison=Comparison(),
                     ingest=Ingest(writer, prices, retention, settings, clock),

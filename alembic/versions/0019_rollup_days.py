@@ -19,9 +19,7 @@ def upgrade() -> None:
     # Ingest writes to this table all the time.
     with op.get_context().autocommit_block():
         # What is left of an attempt that was broken off is no use to anybody.
-        op.drop_index(
-            "ix_rollup_totals_days", table_name="rollup_totals", if_exists=True, postgresql_concurrently=True
-        )
+        op.drop_index("ix_rollup_totals_days", table_name="rollup_totals", if_exists=True, postgresql_concurrently=True)
         op.create_index(
             "ix_rollup_totals_days",
             "rollup_totals",
@@ -34,6 +32,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     with op.get_context().autocommit_block():
-        op.drop_index(
-            "ix_rollup_totals_days", table_name="rollup_totals", if_exists=True, postgresql_concurrently=True
-        )
+        op.drop_index("ix_rollup_totals_days", table_name="rollup_totals", if_exists=True, postgresql_concurrently=True)

@@ -8,6 +8,7 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
+from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
@@ -52,9 +53,11 @@ async def read_cells(connection: Connection, window: Window, project_id: str | N
     return Metrics.of_sums(window, buckets, models, {}, costs)
 
 
-async def read_rankings(connection: Connection, project_id: str | None) -> tuple[Ranking, Ranking]:
-    """Of models and of providers."""
-    costs = await queries.select_costs_of_all_time(connection, project_id)
+async def read_rankings(
+    connection: Connection, project_id: str | None, now: datetime, past: PastCosts | None = None
+) -> tuple[Ranking, Ranking]:
+    """Of models and of providers; what a process remembers of the `past` need not be added up again."""
+    costs = await (past or PastCosts()).read(connection, project_id, now)
     return Ranking.of((cost.model, cost) for cost in costs), Ranking.of((cost.provider, cost) for cost in costs)
 
 
@@ -78,8 +81,14 @@ async def readable(connection: Connection, reach: Reach, project_id: str | None)
     return reach.coarse if dropped_before and begins < dropped_before else reach
 
 
-async def project_report(
-    connection: Connection, range_: Reach, now: datetime, project_id: str, only: Only = EVERY_RUN
+async def project_report(  # noqa: PLR0913  # What is looked at, and what is remembered of it.
+    connection: Connection,
+    range_: Reach,
+    now: datetime,
+    project_id: str,
+    only: Only = EVERY_RUN,
+    *,
+    past: PastCosts | None = None,
 ) -> ProjectReport:
     """The range beside the period before, of one project or of some of its runs. Raises `NotFound`."""
     projects = await project_queries.select_projects(connection, project_id)
@@ -90,7 +99,7 @@ async def project_report(
     project = projects[0]
     window = Window.of(range_, now, range_.chart_interval)
     is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
-    report = await _report(connection, window, project_id, only, project.last_run_at, is_fair=is_fair)
+    report = await _report(connection, window, project_id, only, project.last_run_at, past, is_fair=is_fair)
     experiments = await narrowed_queries.select_experiments(connection, window, project_id, only)
     return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
@@ -103,6 +112,7 @@ async def overview(  # noqa: PLR0913  # What is looked at, and by what it is dra
     only: Only = EVERY_RUN,
     *,
     has_lines: bool = True,
+    past: PastCosts | None = None,
 ) -> Report:
     """Of all projects, or the one that a reader may see; of all runs, or those of a model or a provider.
 
@@ -111,15 +121,16 @@ async def overview(  # noqa: PLR0913  # What is looked at, and by what it is dra
     window = Window.of(range_, now, range_.chart_interval)
     is_fair = await is_comparable(connection, window.previous(now), project_id)
     last_run_at = await project_queries.select_last_run_at(connection, project_id, now - STALE_AFTER)
-    return await _report(connection, window, project_id, only, last_run_at, is_fair=is_fair, has_lines=has_lines)
+    return await _report(connection, window, project_id, only, last_run_at, past, is_fair=is_fair, has_lines=has_lines)
 
 
-async def _report(  # noqa: PLR0913  # As above.
+async def _report(  # noqa: PLR0913, PLR0917  # As above.
     connection: Connection,
     window: Window,
     project_id: str | None,
     only: Only,
     last_run_at: datetime | None,
+    past: PastCosts | None,
     *,
     is_fair: bool,
     has_lines: bool = True,
@@ -130,7 +141,7 @@ async def _report(  # noqa: PLR0913  # As above.
         bars = replace(bars, latency=fine.latency)
     else:
         fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only))
-    models, providers = await read_rankings(connection, project_id)
+    models, providers = await read_rankings(connection, project_id, window.now, past)
     return Report(
         metrics=bars,
         fine=fine,
@@ -166,10 +177,10 @@ async def _read_before(connection: Connection, window: Window, project_id: str |
         sums = await read_sums(connection, before, project_id, only)
         return replace(sums, latency=await _whole_latency(connection, before, project_id, only))
     # The rest is looked up once for both.
-    *found, rest = await queries.select_sums_and_latencies(connection, before, project_id)
+    buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
     kept = await queries.select_sketches(connection, before, project_id, (stored, before.until))
     sketches = [*_parts_of(kept), *([rest] if rest[0] else [])]
-    return Metrics.of_sums(before, *found, {None: _latency(sketches)})
+    return Metrics.of_sums(before, buckets, models, {None: _latency(sketches)})
 
 
 async def _whole_latency(connection: Connection, window: Window, project_id: str | None, only: Only) -> Latency:

@@ -76,7 +76,9 @@ async def read_page(connection: Connection, sought: RunFilter, now: datetime, po
     walk = Walk((), None)
     if not stretch.is_empty:
         conditions = conditions_of(sought, now, position, stretch)
-        walk = await queries.select_page(connection, conditions, position.direction, steps=WALK_STEPS, limit=PAGE_RUNS + 1)
+        walk = await queries.select_page(
+            connection, conditions, position.direction, steps=WALK_STEPS, limit=PAGE_RUNS + 1
+        )
         if walk.stopped_at is None and stretch.end is not None and _lies_within(sought, now, stretch.end):
             walk = Walk(walk.runs, Place(stretch.end, "", ""))
     if position.direction is Direction.OLDER:

@@ -96,7 +96,9 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
         async with services().reading.snapshot() as connection:
             view = await _readable(connection, view)
             has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
-            report = await read.overview(connection, view.range, now, of_project, view.only, has_lines=has_lines)
+            report = await read.overview(
+                connection, view.range, now, of_project, view.only, has_lines=has_lines, past=services().past_costs
+            )
             if report.last_run_at is None:
                 return None
             projects = await _project_list(connection, view, now)

@@ -66,7 +66,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         return known
     async with services().reading.snapshot() as connection:
         view = view.but(range=await readable(connection, view.range, project_id))
-        found = await project_report(connection, view.range, now, project_id, view.only)
+        found = await project_report(connection, view.range, now, project_id, view.only, past=services().past_costs)
         use = await use_of(connection, project_id, now)
         panel, extremes = await _beside(
             lambda: panel_of(found.report, view, now, project_id, services().prices.book),

@@ -12,6 +12,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
 from runtally.metrics.only import EVERY_RUN, Only
+from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.project_sums import PastSums
 from runtally.metrics.projects import Listing, Projects, ProjectSummary
 from runtally.metrics.read import is_comparable, overview, project_report, read_metrics, read_sums
@@ -121,6 +122,27 @@ async def test_what_is_remembered_of_past_days_follows_their_runs(
     assert (late.total.runs, late.total.failed) == (3, 1)
     assert (late.total, late.previous, late.month_usd) == (anew.total, anew.previous, anew.month_usd)
     assert erased is None or not erased.total.runs
+
+
+async def test_the_costs_of_all_time_follow_the_runs_of_past_days(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    past = PastCosts()
+
+    async def costs(remembered: PastCosts) -> dict[str, Decimal]:
+        async with database.snapshot() as connection:
+            found = await remembered.read(connection, project_id, system_clock())
+        assert all(one.everywhere_usd >= one.here_usd for one in found)
+        return {one.model: one.here_usd for one in found if one.here_usd}
+
+    await _post(client, project_id, 0, 400)
+    first = await costs(past)
+    await _post(client, project_id, 0, 2, model="acme-cached")
+    late = await costs(past)
+
+    assert list(first.values()) == [Decimal("0.021")]
+    assert late == await costs(PastCosts())
+    assert late["acme-cached"] == Decimal("0.021")
 
 
 async def test_of_one_model_the_overview_adds_up_as_well(

@@ -182,6 +182,19 @@ async def test_all_projects_together_are_paged_like_one(
     assert everywhere == _newest_first(everywhere)
 
 
+@pytest.mark.parametrize("few", [1, 100])
+async def test_the_newest_runs_are_the_first_of_all(
+    reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(read, "FEW_STEPS", few)
+    sought = RunFilter(range=Period.ALL)
+
+    newest = await read.read_newest(reading, sought, NOW, 20)
+
+    assert {run.project_id for run in newest} & {project, f"{project}-beside"}
+    assert newest == (await read.read_page(reading, sought, NOW, Position())).runs[:20]
+
+
 async def test_a_walk_that_finds_little_stops_and_goes_on_where_it_stopped(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -482,16 +482,32 @@ GROUP BY 1
         GROUP BY 1, 2) AS binned
 GROUP BY 1
 
--- SELECT_COSTS_OF_ALL_TIME
-  SELECT provider,
-         model,
-         coalesce(sum(cost_usd) FILTER (WHERE project_id = ''), 0) AS everywhere_usd,
-         coalesce(sum(cost_usd) FILTER (WHERE project_id = $1), 0) AS here_usd
+-- SELECT_COSTS_SINCE
+  SELECT project_id,
+         NULL AS provider,
+         NULL AS model,
+         NULL AS cost_usd,
+         md5(string_agg(xmin::text, ' ' ORDER BY bucket)) AS version
+    FROM rollup_totals
+   WHERE project_id = ANY ($1::text[])
+     AND grain = 1440
+     AND bucket < $2::timestamptz
+GROUP BY 1
+   UNION ALL
+  SELECT project_id, provider, model, sum(cost_usd), NULL
     FROM rollups
-   WHERE project_id IN ('', $1)
+   WHERE project_id = ANY ($1)
      AND grain = 360
-GROUP BY 1, 2
-ORDER BY 3 DESC, 1, 2
+     AND bucket >= $2
+GROUP BY 1, 2, 3
+
+-- SELECT_COSTS_BEFORE
+  SELECT project_id, provider, model, sum(cost_usd)
+    FROM rollups
+   WHERE project_id = ANY ($1)
+     AND grain = 360
+     AND bucket < $2
+GROUP BY 1, 2, 3
 
 -- SELECT_VERSION
 SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))

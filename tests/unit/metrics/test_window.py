@@ -149,3 +149,15 @@ def test_what_is_added_up_is_read_from_longer_buckets_than_what_is_drawn() -> No
         (360, 27),
         (60, 3),
     ]
+
+
+def test_the_end_of_a_window_is_read_from_short_buckets_that_its_start_has_no_more() -> None:
+    """The 30 days before begin 58 days ago, where only quarters of a day are kept, and end where hours are."""
+    now = datetime(2026, 11, 21, 14, 40, tzinfo=UTC)
+    before = Window.of(Range.MONTH, now, Range.MONTH.chart_interval).previous(now)
+
+    covers = before.stored_parts(), before.fewest_parts()
+
+    for parts, rest_since in covers:
+        assert [part.grain.minutes for part in parts] == [360, 60]
+        assert before.until - rest_since == timedelta(minutes=40)
