@@ -14,8 +14,8 @@ from runtally.experiments.verdict import Verdict, verdict_of
 HISTORY_DAYS = 30
 MIN_HISTORY_DAYS = 7
 # A window of the default size is read in no time at thirty moments, one of a hundred thousand runs is not. So many are read
-# in 20 ms.
-_HISTORY_RUNS = 60_000
+# in 25 ms.
+_HISTORY_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
