@@ -33,6 +33,7 @@ from runtally.jobs.registry import (
     watch_job,
 )
 from runtally.limits.limiter import Limiter
+from runtally.metrics.past_latencies import PastLatencies
 from runtally.metrics.project_sums import PastSums
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing import Repricer
@@ -55,6 +56,7 @@ class Services:
     """For what may be a little late: metrics, pages without forms, files."""
 
     past_sums: PastSums
+    past_latencies: PastLatencies
     prices: LivePrices
     ingest: Ingest
     reporting: ReportingSync
@@ -107,6 +109,7 @@ class Services:
                     database=database,
                     reading=reading,
                     past_sums=PastSums(),
+                    past_latencies=PastLatencies(),
                     prices=prices,
                     ingest=Ingest(writer, prices, retention, settings, clock),
                     reporting=ReportingSync(reporting, settings, clock),

@@ -8,6 +8,7 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
+from runtally.metrics.past_latencies import PastLatencies
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
@@ -77,10 +78,18 @@ async def readable(connection: Connection, reach: Reach, project_id: str | None)
     return reach.coarse if dropped_before and begins < dropped_before else reach
 
 
-async def project_report(
-    connection: Connection, range_: Reach, now: datetime, project_id: str, only: Only = EVERY_RUN
+async def project_report(  # noqa: PLR0913, PLR0917  # What is looked at, and what is known of it.
+    connection: Connection,
+    range_: Reach,
+    now: datetime,
+    project_id: str,
+    only: Only = EVERY_RUN,
+    past: PastLatencies | None = None,
 ) -> ProjectReport:
-    """The range beside the period before, of one project or of some of its runs. Raises `NotFound`."""
+    """The range beside the period before, of one project or of some of its runs. Raises `NotFound`.
+
+    What is remembered of the past is not read again.
+    """
     projects = await project_queries.select_projects(connection, project_id)
     if not projects:
         raise NotFound(
@@ -89,7 +98,7 @@ async def project_report(
     project = projects[0]
     window = Window.of(range_, now, range_.chart_interval)
     is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
-    report = await _report(connection, window, project_id, only, project.last_run_at, is_fair=is_fair)
+    report = await _report(connection, window, project_id, only, project.last_run_at, past, is_fair=is_fair)
     experiments = await narrowed_queries.select_experiments(connection, window, project_id, only)
     return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
@@ -113,19 +122,20 @@ async def overview(  # noqa: PLR0913  # What is looked at, and by what it is dra
     return await _report(connection, window, project_id, only, last_run_at, is_fair=is_fair, has_lines=has_lines)
 
 
-async def _report(  # noqa: PLR0913  # As above.
+async def _report(  # noqa: PLR0913, PLR0917  # As above.
     connection: Connection,
     window: Window,
     project_id: str | None,
     only: Only,
     last_run_at: datetime | None,
+    past: PastLatencies | None = None,
     *,
     is_fair: bool,
     has_lines: bool = True,
 ) -> Report:
     bars = await read_cells(connection, window, project_id, only)
     if has_lines:
-        fine = await _in_short_buckets(connection, bars, project_id, only)
+        fine = await _in_short_buckets(connection, bars, project_id, only, past)
         bars = replace(bars, latency=fine.latency)
     else:
         fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only))
@@ -133,21 +143,23 @@ async def _report(  # noqa: PLR0913  # As above.
     return Report(
         metrics=bars,
         fine=fine,
-        previous=await _read_before(connection, window, project_id, only) if is_fair else None,
+        previous=await _read_before(connection, window, project_id, only, past) if is_fair else None,
         models=models,
         providers=providers,
         last_run_at=last_run_at,
     )
 
 
-async def _in_short_buckets(connection: Connection, bars: Metrics, project_id: str | None, only: Only) -> Metrics:
+async def _in_short_buckets(
+    connection: Connection, bars: Metrics, project_id: str | None, only: Only, past: PastLatencies | None
+) -> Metrics:
     """The same runs in the buckets of a line, with percentiles; read in the same moment."""
     window = bars.window.in_buckets_of(bars.window.range.interval)
     if only:
         return await read_metrics(connection, window, project_id, only)
     buckets = await queries.select_buckets(connection, window, project_id)
     latencies = await _read_latencies(connection, window, project_id)
-    latencies[None] = await _whole_latency(connection, window, project_id, only)
+    latencies[None] = await _whole_latency(connection, window, project_id, only, past)
     return Metrics.of_sums(window, buckets, bars.models, latencies)
 
 
@@ -157,15 +169,21 @@ async def _read_latencies(connection: Connection, window: Window, project_id: st
     return _latencies(sketches) | known
 
 
-async def _read_before(connection: Connection, window: Window, project_id: str | None, only: Only) -> Metrics:
+async def _read_before(
+    connection: Connection, window: Window, project_id: str | None, only: Only, past: PastLatencies | None
+) -> Metrics:
     """Of its buckets no percentiles: these are compared over the whole period alone."""
     before = window.previous(window.now)
     sums = await read_sums(connection, before, project_id, only)
-    return replace(sums, latency=await _whole_latency(connection, before, project_id, only))
+    return replace(sums, latency=await _whole_latency(connection, before, project_id, only, past))
 
 
-async def _whole_latency(connection: Connection, window: Window, project_id: str | None, only: Only) -> Latency:
+async def _whole_latency(
+    connection: Connection, window: Window, project_id: str | None, only: Only, past: PastLatencies | None = None
+) -> Latency:
     """To merge hundreds of short buckets takes longer than to read the few long ones."""
+    if past is not None and project_id is not None and not only:
+        return _latency(await past.read(connection, window, project_id))
     if only:
         whole = await _sketches(connection, window, project_id, only)
     else:

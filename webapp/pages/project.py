@@ -67,7 +67,8 @@ async def project(project_id: str) -> ResponseReturnValue:
     view = await _readable(view)
     async with _beside(_extremes(view, now)) as reading:
         async with services().reading.snapshot() as connection:
-            found = await project_report(connection, view.range, now, project_id, view.only)
+            past = services().past_latencies
+            found = await project_report(connection, view.range, now, project_id, view.only, past)
             use = await use_of(connection, project_id, now)
         # What was just changed is not asked of a replica.
         async with services().database.connection() as connection:
