@@ -18,8 +18,8 @@ from webapp.addresses import path_to
 from webapp.assets import asset_url
 
 FOLDER = CHECKOUT / "templates"
-# In no text that is shown; were they, there would be one more cell.
-_BESIDE, _BELOW = "\0", "\1"
+# No text that is kept has a NUL, and no cell is a line break.
+_BESIDE, _BELOW = "\0", "\0\n\0"
 
 
 def figures(rows: Sequence[Sequence[str]], urls: Sequence[str] = ()) -> Markup:

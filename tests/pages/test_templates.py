@@ -36,6 +36,9 @@ def test_figures_of_a_table_are_escaped_together_and_their_names_lead_somewhere(
         == '<tr><th scope="row"><a href="/x?a=1&amp;b=2">&lt;a&gt;</a></th><td>1 &amp; 2</td><td>3</td></tr>'
         '<tr><th scope="row"><a href="/&#39;&#34;">b</a></th><td>&lt;4&gt;</td><td>5</td></tr>'
     )
+    assert figures([("a\n\1", ""), ("b", "4")]) == (
+        '<tr><th scope="row">a\n\1</th><td></td></tr><tr><th scope="row">b</th><td>4</td></tr>'
+    )
     assert figures([("b", "4")]) == '<tr><th scope="row">b</th><td>4</td></tr>'
     assert figures([]) == ""
 
