@@ -33,8 +33,7 @@ from runtally.jobs.registry import (
     watch_job,
 )
 from runtally.limits.limiter import Limiter
-from runtally.metrics.past_costs import PastCosts
-from runtally.metrics.project_sums import PastSums
+from runtally.metrics.past import Past
 from runtally.pricing.book import LivePrices
 from runtally.pricing.comparison import Comparison
 from runtally.pricing.repricing import Repricer
@@ -56,8 +55,7 @@ class Services:
     reading: Reader
     """For what may be a little late: metrics, pages without forms, files."""
 
-    past_sums: PastSums
-    past_costs: PastCosts
+    past: Past
     prices: LivePrices
     comparison: Comparison
     ingest: Ingest
@@ -110,8 +108,7 @@ class Services:
                     settings=settings,
                     database=database,
                     reading=reading,
-                    past_sums=PastSums(),
-                    past_costs=PastCosts(),
+                    past=Past(),
                     prices=prices,
                     comparison=Comparison(),
                     ingest=Ingest(writer, prices, retention, settings, clock),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
+from functools import lru_cache
 
 NOTHING = "\u2013"
 """Stands where there is no value: an error rate of no runs, the latency of nothing."""
@@ -31,8 +32,11 @@ _DAY_S = 86_400
 _HUNDRED = Decimal(100)
 # From here on percents are hard to picture.
 _TIMES_FROM = 100
+# A page has a thousand figures, and those of the past are the same when it is asked for again.
+_remembered = lru_cache(maxsize=8_000)
 
 
+@_remembered
 def money(amount_usd: Decimal) -> str:
     """Dollars: two decimals from $1 up, three from ten cents, four below, and never a rounded zero."""
     if 0 < amount_usd < _SMALLEST_SHOWN_USD:
@@ -101,6 +105,7 @@ def tokens(number: int) -> str:
     return f"{shown:,f}{suffix}"
 
 
+@_remembered
 def duration(milliseconds: float, second_digits: int = 1) -> str:
     """840 ms, 5.1 s, 2.0 s, 2 min 5 s, 1 h 2 min: two units at most."""
     if milliseconds < _SECOND_MS:
@@ -114,6 +119,7 @@ def duration(milliseconds: float, second_digits: int = 1) -> str:
     return _two_units(round(seconds / _MINUTE_S), _MINUTE_S, "h", "min")
 
 
+@_remembered
 def percent(share: float, digits: int = 2) -> str:
     """A rate of 0 to 1, with as many decimals as the one above it in a column; only none and all are 0% and 100%."""
     value, step = Decimal(str(share)) * 100, Decimal(1).scaleb(-digits)

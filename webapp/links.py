@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 
-from quart import url_for
 from werkzeug.routing import BaseConverter, ValidationError
 
 from runtally.errors import NotFound
@@ -17,6 +16,7 @@ from runtally.metrics.window import Between, Range, Reach, Window
 from runtally.models.run import Status
 from runtally.paths import id_in, path_of
 from runtally.runs.filters import RunFilter
+from webapp.addresses import address_of, path_to
 from webapp.charts.series import Split
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -83,50 +83,51 @@ class View:
     @property
     def url(self) -> str:
         if self.project_id is None:
-            return url_for("overview.overview", **self.query)
-        return url_for("project.project", project_id=self.project_id, **self.query)
+            return address_of("overview.overview", self.query)
+        return address_of("project.project", self.query, project_id=self.project_id)
 
     @property
     def query(self) -> dict[str, Any]:
         """What differs from a plain visit, so that plain URLs stay plain."""
-        plain = View()
         found: dict[str, Any] = self.what
-        found |= {
-            name: getattr(self, name).value for name in ("metric", "by") if getattr(self, name) != getattr(plain, name)
-        }
+        if self.metric is not Metric.COST:
+            found["metric"] = self.metric.value
+        if self.by is not Split.MODEL:
+            found["by"] = self.by.value
         listed = {"sort": self.sort, "q": self.search} if self.project_id is None else {}
         found |= {name: value for name, value in listed.items() if value is not None}
         return found | ({"live": "1"} if self.is_live else {})
 
     def project_urls(self) -> Callable[[str], str]:
-        """Of the overview: the same of the project with an id; of many, because Quart takes its time for each."""
+        """Of the overview: the same of the project with an id; of many, because each takes its time."""
         before, _, after = self.but(project_id=_SOME_PROJECT).url.partition(_SOME_PROJECT)
         return lambda project_id: f"{before}{path_of(project_id)}{after}"
 
     def page_url(self, number: int) -> str:
         """Of the overview: the same with another page of its projects; whatever else is chosen leads to the first."""
-        return url_for("overview.overview", **self.query, page=number if number > 1 else None)
+        return address_of("overview.overview", self.query | {"page": number if number > 1 else None})
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
         """Where the browser gets what it draws."""
-        by = None if self.by is Split.MODEL else self.by.value
-        return url_for("charts.chart", name=metric.value, project=of_project, by=by, **self.what)
+        return address_of("charts.chart", {"project": of_project, "by": self._by} | self.what, name=metric.value)
 
     def picture_url(self, metric: Metric, of_project: str | None, **more: str) -> str:
         """The same as one file."""
-        by = None if self.by is Split.MODEL else self.by.value
-        return url_for(
-            "embeds.picture", **({"name": metric.value, "project": of_project, "by": by, **more} | self.what)
-        )
+        query = {"project": of_project, "by": self._by, **more} | self.what
+        return address_of("embeds.picture", query, name=metric.value)
 
     def runs_url(self) -> str:
         """The same runs, one by one."""
-        return url_for("runs.explorer", project=self.project_id, **self.what)
+        return address_of("runs.explorer", {"project": self.project_id} | self.what)
 
     def breakdown_url(self, **more: str | None) -> str:
         """The same runs as a table, by what cost is split by."""
-        by = None if self.by is Split.MODEL else self.by.value
-        return url_for("breakdown.breakdown", **({"project": self.project_id, "by": by, **more} | self.what))
+        return address_of("breakdown.breakdown", {"project": self.project_id, "by": self._by, **more} | self.what)
+
+    @property
+    def _by(self) -> str | None:
+        """As it is written where models need no word."""
+        return None if self.by is Split.MODEL else self.by.value
 
     @property
     def sought(self) -> RunFilter:
@@ -239,11 +240,11 @@ def project_chosen(query: Mapping[str, str]) -> str | None:
 def safe_path(target: str | None) -> str:
     """The target if it is a page of this site, else the overview: a link may not lead from here to elsewhere."""
     if not target or not target.startswith("/") or target.startswith("//") or not target.isprintable():
-        return url_for("overview.overview")
+        return path_to("overview.overview")
     # A browser reads a backslash as a slash, and what it makes of segments of dots is nobody's page.
     segments = _parsed(target).path.split("/")
     is_page = len(segments) > 1 and "\\" not in target and not {".", ".."} & set(segments)
-    return target if is_page else url_for("overview.overview")
+    return target if is_page else path_to("overview.overview")
 
 
 def path_in(url: str) -> str:

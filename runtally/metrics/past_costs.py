@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from runtally.db.database import Connection
-from runtally.metrics import queries
+from runtally.metrics import cost_queries
 from runtally.metrics.report import CostOfAllTime
 from runtally.metrics.window import EPOCH
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
@@ -40,7 +40,7 @@ class PastCosts:
         """Per provider's model, everywhere and in the project, or with None everywhere; in no order."""
         midnight = now - (now - EPOCH) % timedelta(days=1)
         scopes = list(dict.fromkeys((ALL_PROJECTS.key, RollupScope(project_id).key)))
-        versions, sums = await queries.select_costs_since(connection, scopes, midnight)
+        versions, sums = await cost_queries.select_costs_since(connection, scopes, midnight)
         past = await self._before(connection, {scope: versions.get(scope) for scope in scopes}, midnight)
         everywhere, here = (_added_up(past[scope], sums.get(scope, {})) for scope in (scopes[0], scopes[-1]))
         return tuple(
@@ -59,7 +59,7 @@ class PastCosts:
             if one is not None and (one.before, one.version) == (before, versions[scope])
         }
         missing = [scope for scope in versions if scope not in past]
-        found = await queries.select_costs_before(connection, missing, before) if missing else {}
+        found = await cost_queries.select_costs_before(connection, missing, before) if missing else {}
         past |= {scope: _Remembered(before, versions[scope], found.get(scope, {})) for scope in missing}
         self._known |= past
         while len(self._known) > MAX_REMEMBERED:

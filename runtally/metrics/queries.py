@@ -1,9 +1,8 @@
 """SQL of the metrics of a project, or of all together, from the rollups."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 from runtally.db.database import Connection
 from runtally.metrics.parts import (
@@ -22,7 +21,7 @@ from runtally.metrics.parts import (
 from runtally.metrics.sketch import Sketch, milliseconds_of
 from runtally.metrics.values import Cell, CellCost, Latency, Tally
 from runtally.metrics.window import Cover, Window
-from runtally.models.rollup import GRAINS, TOTAL_GRAINS, RollupScope
+from runtally.models.rollup import TOTAL_GRAINS, RollupScope
 from runtally.rollups.rolling import sums
 from runtally.rollups.sketches import LATENCY
 
@@ -152,36 +151,6 @@ _OF_ONE, _OF_ALL = "project_id = $1", "TRUE"
 SELECT_SKETCHES, SELECT_SKETCHES_OF_ALL = _sketches(_OF_ONE), _sketches(_OF_ALL)
 SELECT_LATENCIES, SELECT_LATENCIES_OF_ALL = _sketches(_OF_ONE, _IS_KNOWN), _sketches(_OF_ALL, _IS_KNOWN)
 
-# Colours follow the rank of all time and of all projects, so that a name keeps its colour whatever is looked at. Of the days
-# that are over, only whether something of them changed: see `SELECT_VERSION`.
-SELECT_COSTS_SINCE = f"""
-  SELECT project_id,
-         NULL AS provider,
-         NULL AS model,
-         NULL AS cost_usd,
-         md5(string_agg(xmin::text, ' ' ORDER BY bucket)) AS version
-    FROM rollup_totals
-   WHERE project_id = ANY ($1::text[])
-     AND grain = {TOTAL_GRAINS[-1].minutes}
-     AND bucket < $2::timestamptz
-GROUP BY 1
-   UNION ALL
-  SELECT project_id, provider, model, sum(cost_usd), NULL
-    FROM rollups
-   WHERE project_id = ANY ($1)
-     AND grain = {GRAINS[-1].minutes}
-     AND bucket >= $2
-GROUP BY 1, 2, 3
-"""  # noqa: S608  # Constants of the declaration.
-SELECT_COSTS_BEFORE = f"""
-  SELECT project_id, provider, model, sum(cost_usd)
-    FROM rollups
-   WHERE project_id = ANY ($1)
-     AND grain = {GRAINS[-1].minutes}
-     AND bucket < $2
-GROUP BY 1, 2, 3
-"""  # noqa: S608  # Constants of the declaration.
-
 # Whatever is done to a run changes the row of its day, and every change of a row has a number of its own.
 SELECT_VERSION = f"""
 SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
@@ -295,29 +264,6 @@ def sketches_of(rows: Iterable[Iterable[Any]]) -> dict[int, list[Sketch]]:
         if latencies:
             sketches.setdefault(number, []).append((latencies, counts))
     return sketches
-
-
-CostsByScope: TypeAlias = dict[str, dict[tuple[str, str], Decimal]]
-
-
-async def select_costs_since(
-    connection: Connection, scopes: Sequence[str], since: datetime
-) -> tuple[dict[str, str], CostsByScope]:
-    """A text for each scope that differs whenever a run before then has come, changed or gone; and what came since."""
-    rows = await connection.fetch(SELECT_COSTS_SINCE, scopes, since)
-    return {scope: version for scope, *_, version in rows if version}, _by_scope(row[:4] for row in rows if not row[4])
-
-
-async def select_costs_before(connection: Connection, scopes: Sequence[str], before: datetime) -> CostsByScope:
-    """What each provider's model cost before a midnight."""
-    return _by_scope(await connection.fetch(SELECT_COSTS_BEFORE, scopes, before))
-
-
-def _by_scope(rows: Iterable[Iterable[Any]]) -> CostsByScope:
-    costs: CostsByScope = {}
-    for scope, provider, model, cost_usd in rows:
-        costs.setdefault(scope, {})[provider, model] = cost_usd
-    return costs
 
 
 async def select_version(connection: Connection, since: datetime, project_id: str | None) -> str | None:

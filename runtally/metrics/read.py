@@ -8,7 +8,7 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.past_costs import PastCosts
+from runtally.metrics.past import Past
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
@@ -30,7 +30,7 @@ async def read_metrics(
         latencies, whole = _latencies(sketches), _latency(_parts_of(sketches))
     else:
         latencies = await _read_latencies(connection, window, project_id)
-        whole = await _whole_latency(connection, window, project_id, only)
+        whole = await _whole_latency(connection, window, project_id, only, Past())
     return await _metrics(connection, window, project_id, only, latencies | {None: whole})
 
 
@@ -54,10 +54,10 @@ async def read_cells(connection: Connection, window: Window, project_id: str | N
 
 
 async def read_rankings(
-    connection: Connection, project_id: str | None, now: datetime, past: PastCosts | None = None
+    connection: Connection, project_id: str | None, now: datetime, past: Past | None = None
 ) -> tuple[Ranking, Ranking]:
     """Of models and of providers; what a process remembers of the `past` need not be added up again."""
-    costs = await (past or PastCosts()).read(connection, project_id, now)
+    costs = await (past or Past()).costs.read(connection, project_id, now)
     return Ranking.of((cost.model, cost) for cost in costs), Ranking.of((cost.provider, cost) for cost in costs)
 
 
@@ -88,9 +88,12 @@ async def project_report(  # noqa: PLR0913  # What is looked at, and what is rem
     project_id: str,
     only: Only = EVERY_RUN,
     *,
-    past: PastCosts | None = None,
+    past: Past | None = None,
 ) -> ProjectReport:
-    """The range beside the period before, of one project or of some of its runs. Raises `NotFound`."""
+    """The range beside the period before, of one project or of some of its runs. Raises `NotFound`.
+
+    What is remembered of the past is not read again.
+    """
     projects = await project_queries.select_projects(connection, project_id)
     if not projects:
         raise NotFound(
@@ -99,7 +102,7 @@ async def project_report(  # noqa: PLR0913  # What is looked at, and what is rem
     project = projects[0]
     window = Window.of(range_, now, range_.chart_interval)
     is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
-    report = await _report(connection, window, project_id, only, project.last_run_at, past, is_fair=is_fair)
+    report = await _report(connection, window, project_id, only, project.last_run_at, past or Past(), is_fair=is_fair)
     experiments = await narrowed_queries.select_experiments(connection, window, project_id, only)
     return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
@@ -112,7 +115,7 @@ async def overview(  # noqa: PLR0913  # What is looked at, and by what it is dra
     only: Only = EVERY_RUN,
     *,
     has_lines: bool = True,
-    past: PastCosts | None = None,
+    past: Past | None = None,
 ) -> Report:
     """Of all projects, or the one that a reader may see; of all runs, or those of a model or a provider.
 
@@ -121,6 +124,7 @@ async def overview(  # noqa: PLR0913  # What is looked at, and by what it is dra
     window = Window.of(range_, now, range_.chart_interval)
     is_fair = await is_comparable(connection, window.previous(now), project_id)
     last_run_at = await project_queries.select_last_run_at(connection, project_id, now - STALE_AFTER)
+    past = past or Past()
     return await _report(connection, window, project_id, only, last_run_at, past, is_fair=is_fair, has_lines=has_lines)
 
 
@@ -130,36 +134,38 @@ async def _report(  # noqa: PLR0913, PLR0917  # As above.
     project_id: str | None,
     only: Only,
     last_run_at: datetime | None,
-    past: PastCosts | None,
+    past: Past,
     *,
     is_fair: bool,
     has_lines: bool = True,
 ) -> Report:
     bars = await read_cells(connection, window, project_id, only)
     if has_lines:
-        fine = await _in_short_buckets(connection, bars, project_id, only)
+        fine = await _in_short_buckets(connection, bars, project_id, only, past)
         bars = replace(bars, latency=fine.latency)
     else:
-        fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only))
+        fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only, past))
     models, providers = await read_rankings(connection, project_id, window.now, past)
     return Report(
         metrics=bars,
         fine=fine,
-        previous=await _read_before(connection, window, project_id, only) if is_fair else None,
+        previous=await _read_before(connection, window, project_id, only, past) if is_fair else None,
         models=models,
         providers=providers,
         last_run_at=last_run_at,
     )
 
 
-async def _in_short_buckets(connection: Connection, bars: Metrics, project_id: str | None, only: Only) -> Metrics:
+async def _in_short_buckets(
+    connection: Connection, bars: Metrics, project_id: str | None, only: Only, past: Past
+) -> Metrics:
     """The same runs in the buckets of a line, with percentiles; read in the same moment."""
     window = bars.window.in_buckets_of(bars.window.range.interval)
     if only:
         return await read_metrics(connection, window, project_id, only)
     buckets = await queries.select_buckets(connection, window, project_id)
     latencies = await _read_latencies(connection, window, project_id)
-    latencies[None] = await _whole_latency(connection, window, project_id, only)
+    latencies[None] = await _whole_latency(connection, window, project_id, only, past)
     return Metrics.of_sums(window, buckets, bars.models, latencies)
 
 
@@ -169,13 +175,16 @@ async def _read_latencies(connection: Connection, window: Window, project_id: st
     return _latencies(sketches) | known
 
 
-async def _read_before(connection: Connection, window: Window, project_id: str | None, only: Only) -> Metrics:
+async def _read_before(
+    connection: Connection, window: Window, project_id: str | None, only: Only, past: Past
+) -> Metrics:
     """Of its buckets no percentiles: these are compared over the whole period alone."""
     before = window.previous(window.now)
     stored, rest_since = before.fewest_parts()
-    if only or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
+    is_of_all = project_id is None and not only
+    if not is_of_all or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
         sums = await read_sums(connection, before, project_id, only)
-        return replace(sums, latency=await _whole_latency(connection, before, project_id, only))
+        return replace(sums, latency=await _whole_latency(connection, before, project_id, only, past))
     # The rest is looked up once for both.
     buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
     kept = await queries.select_sketches(connection, before, project_id, (stored, before.until))
@@ -183,13 +192,15 @@ async def _read_before(connection: Connection, window: Window, project_id: str |
     return Metrics.of_sums(before, buckets, models, {None: _latency(sketches)})
 
 
-async def _whole_latency(connection: Connection, window: Window, project_id: str | None, only: Only) -> Latency:
+async def _whole_latency(
+    connection: Connection, window: Window, project_id: str | None, only: Only, past: Past
+) -> Latency:
     """To merge hundreds of short buckets takes longer than to read the few long ones."""
     if only:
-        whole = await _sketches(connection, window, project_id, only)
-    else:
-        whole = await queries.select_sketches(connection, window, project_id, window.fewest_parts())
-    return _latency(_parts_of(whole))
+        return _latency(_parts_of(await _sketches(connection, window, project_id, only)))
+    if project_id is None:
+        return _latency(_parts_of(await queries.select_sketches(connection, window, None, window.fewest_parts())))
+    return _latency(await past.latencies.read(connection, window, project_id))
 
 
 def _parts_of(sketches: Mapping[int, Sequence[Sketch]]) -> list[Sketch]:

@@ -1,9 +1,12 @@
 """The project page."""
 
+import asyncio
+
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.scopes import Scope
+from runtally.db.database import POOL_SIZE
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
@@ -54,6 +57,13 @@ async def test_the_slowest_and_the_costliest_runs_are_those_of_what_is_looked_at
     assert await highest(reader, "?status=success") == ["slow", "dear"]
     assert await highest(reader, "?range=30d") == ["slow-but-failed", "dear-but-old"]
     assert await highest(await signed_in(project_id, Scope.METRICS_READ)) == []
+
+
+async def test_more_visitors_than_connections_come_at_once(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+    visits = [reader.get(f"/projects/{project_id}") for _ in range(2 * POOL_SIZE)]
+
+    assert [answer.status_code for answer in await asyncio.gather(*visits)] == [200] * len(visits)
 
 
 async def test_the_tab_says_cost_range_and_name(reader: Browser, post: Post, project_id: str) -> None:

@@ -8,7 +8,7 @@ from jinja2 import UndefinedError
 
 from webapp.pages.appearance import ThemeButton
 from webapp.rendering import Page
-from webapp.templating import FOLDER, templates
+from webapp.templating import FOLDER, figures, templates
 
 TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
 PARTIALS = [name for name in TEMPLATES if Path(name).name.startswith("_")]
@@ -26,6 +26,21 @@ def test_a_name_that_is_missing_is_an_error() -> None:
 
 def test_what_is_shown_is_escaped() -> None:
     assert templates.from_string("{{ text }}").render(text="<b>'\"&") == "&lt;b&gt;&#39;&#34;&amp;"
+
+
+def test_figures_of_a_table_are_escaped_together_and_their_names_lead_somewhere() -> None:
+    rows = [("<a>", "1 & 2", "3"), ("b", "<4>", "5")]
+
+    assert (
+        figures(rows, ["/x?a=1&b=2", "/'\""])
+        == '<tr><th scope="row"><a href="/x?a=1&amp;b=2">&lt;a&gt;</a></th><td>1 &amp; 2</td><td>3</td></tr>'
+        '<tr><th scope="row"><a href="/&#39;&#34;">b</a></th><td>&lt;4&gt;</td><td>5</td></tr>'
+    )
+    assert figures([("a\n\1", ""), ("b", "4")]) == (
+        '<tr><th scope="row">a\n\1</th><td></td></tr><tr><th scope="row">b</th><td>4</td></tr>'
+    )
+    assert figures([("b", "4")]) == '<tr><th scope="row">b</th><td>4</td></tr>'
+    assert figures([]) == ""
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

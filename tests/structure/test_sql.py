@@ -15,6 +15,7 @@ import pytest
 from runtally.access import erasure_queries
 from runtally.db.database import Connection
 from runtally.ingest import queries as ingest
+from runtally.metrics import cost_queries as costs
 from runtally.metrics import narrowed_queries as narrow
 from runtally.metrics import project_queries as projects
 from runtally.metrics import queries as metrics
@@ -96,7 +97,13 @@ def beside() -> Iterator[tuple[str, str]]:
 STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "explorer": dict(explorer()),
     "ingest": dict(constants(ingest)),
-    "metrics": {**dict(constants(metrics)), **dict(constants(projects)), **dict(beside()), **dict(narrowed())},
+    "metrics": {
+        **dict(constants(metrics)),
+        **dict(constants(costs)),
+        **dict(constants(projects)),
+        **dict(beside()),
+        **dict(narrowed()),
+    },
     "recosting": dict(constants(recosting)),
     "rollups": {
         **dict(constants(rollups)),

@@ -107,7 +107,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     window = view.window(now)
     metrics = await read_sums(connection, window, project_id, view.only)
     latencies = await read_latencies(connection, view.sought, now) if project_id is not None else Latencies()
-    slots = series.slots_of(*await read_rankings(connection, project_id, now, services().past_costs), view.by)
+    slots = series.slots_of(*await read_rankings(connection, project_id, now, services().past), view.by)
     book = services().prices.book
     groups = groups_of(metrics, latencies, book, now, view, is_grouped=shown.is_grouped)
     titles = {name: title for name, title in TITLES.items() if name is not Column.LATENCY or project_id is not None}

@@ -68,7 +68,7 @@ async def read_chart(connection: Connection, metric: Metric, view: View, now: da
     if await is_comparable(connection, earlier, view.project_id, view.only):
         before = await read_sums(connection, earlier, view.project_id, view.only)
     if metric is Metric.COST:
-        slots = series.slots_of(*await read_rankings(connection, view.project_id, now, services().past_costs), view.by)
+        slots = series.slots_of(*await read_rankings(connection, view.project_id, now, services().past), view.by)
         marks = price_marks(sums, services().prices.book, view.project_id)
         return series.cost(sums, before, view.by, slots, marks)
     return series.runs(sums, before) if metric is Metric.RUNS else series.tokens(sums, before)

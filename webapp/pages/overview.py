@@ -97,7 +97,7 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
             view = await _readable(connection, view)
             has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
             report = await read.overview(
-                connection, view.range, now, of_project, view.only, has_lines=has_lines, past=services().past_costs
+                connection, view.range, now, of_project, view.only, has_lines=has_lines, past=services().past
             )
             if report.last_run_at is None:
                 return None
@@ -127,7 +127,7 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
 
 
 async def _project_list(connection: Connection, view: View, now: datetime) -> ProjectList:
-    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past_sums)
+    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past.sums)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))

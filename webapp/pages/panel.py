@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from quart import url_for
-
 from api.current import actor
 from runtally.access.scopes import Scope, may
 from runtally.metrics.report import STALE_AFTER, Report, UnpricedModel
@@ -15,6 +13,7 @@ from runtally.metrics.window import Between, Range, Reach, Window
 from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
 from webapp import formats
+from webapp.addresses import path_to
 from webapp.charts import series
 from webapp.charts.colours import OTHER
 from webapp.charts.drawing import Mark
@@ -137,7 +136,7 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         coverage=coverage_of(metrics.total),
         unpriced_runs=metrics.total.unpriced,
         unpriced_models=report.unpriced_models,
-        unpriced_url=url_for("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
+        unpriced_url=path_to("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(map(figure, _beside(view))),
         lists=_lists(report, view),

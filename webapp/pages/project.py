@@ -1,7 +1,5 @@
 """A project: what it cost, how well it ran, and which models and providers that was."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -13,13 +11,13 @@ from api.current import actor, services
 from runtally.access.embed_queries import select_embed_token
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import use_of
-from runtally.db.database import Connection
 from runtally.metrics.only import EVERY_RUN
 from runtally.metrics.read import project_report, readable
 from runtally.metrics.report import KnownProject
-from runtally.metrics.window import Window
+from runtally.metrics.window import Range, Window
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
+from webapp.beside import beside
 from webapp.caching import unchanged
 from webapp.links import View
 from webapp.pages.budget_line import BudgetLine, budget_line
@@ -64,17 +62,17 @@ async def project(project_id: str) -> ResponseReturnValue:
     view, now = View.parse(request.args, project_id), services().clock()
     if known := await unchanged(view.window(now), project_id):
         return known
-    async with services().reading.snapshot() as connection:
-        view = view.but(range=await readable(connection, view.range, project_id))
-        found = await project_report(connection, view.range, now, project_id, view.only, past=services().past_costs)
-        use = await use_of(connection, project_id, now)
-        panel, extremes = await _beside(
-            lambda: panel_of(found.report, view, now, project_id, services().prices.book),
-            _extremes(connection, view, now),
-        )
-    # What was just changed is not asked of a replica.
-    async with services().database.connection() as connection:
-        token = await select_embed_token(connection, project_id)
+    view = await _readable(view)
+    async with beside(_extremes(view, now)) as reading:
+        async with services().reading.snapshot() as connection:
+            past = services().past
+            found = await project_report(connection, view.range, now, project_id, view.only, past=past)
+            use = await use_of(connection, project_id, now)
+        # What was just changed is not asked of a replica.
+        async with services().database.connection() as connection:
+            token = await select_embed_token(connection, project_id)
+        panel = panel_of(found.report, view, now, project_id, services().prices.book)
+        extremes = await reading
     page = ProjectPage(
         project=found.project,
         panel=panel,
@@ -89,23 +87,19 @@ async def project(project_id: str) -> ResponseReturnValue:
     return await render(page)
 
 
-async def _extremes(connection: Connection, view: View, now: datetime) -> Extremes:
+async def _readable(view: View) -> View:
+    if isinstance(view.range, Range):
+        return view
+    async with services().reading.connection() as connection:
+        return view.but(range=await readable(connection, view.range, view.project_id))
+
+
+async def _extremes(view: View, now: datetime) -> Extremes:
     """None for who may not see single runs."""
     if not may(actor(), Scope.RUNS_READ, view.project_id):
         return Extremes()
-    return await read_extremes(connection, view.sought, now, HIGHEST)
-
-
-async def _beside(draw: Callable[[], Panel], reading: Coroutine[None, None, Extremes]) -> tuple[Panel, Extremes]:
-    """Draws while the database reads: both take about as long, each on a core of its own."""
-    task = asyncio.create_task(reading)
-    try:
-        # Once round the loop, so that the statement is on its way.
-        await asyncio.sleep(0)
-        panel = draw()
-    finally:
-        extremes = await task
-    return panel, extremes
+    async with services().reading.snapshot() as connection:
+        return await read_extremes(connection, view.sought, now, HIGHEST)
 
 
 def _within(dropped_before: datetime | None, window: Window) -> datetime | None:

@@ -7,9 +7,13 @@ from typing import Any
 
 from quart import url_for
 
+from runtally.paths import path_of
 from runtally.runs.export import Format
 from runtally.runs.filters import RunFilter
 from runtally.runs.position import Direction, Place
+from webapp.addresses import path_to
+
+_SOME_RUN = "some-run"
 
 
 class Column(StrEnum):
@@ -89,7 +93,9 @@ class RunsView:
 
 
 def run_url(project_id: str, run_id: str) -> str:
-    return url_for("run.run", project_id=project_id, run_id=run_id)
+    # Of one project there are many on a page.
+    before = path_to("run.run", project_id=project_id, run_id=_SOME_RUN).removesuffix(_SOME_RUN)
+    return f"{before}{path_of(run_id)}"
 
 
 def trace_url(project_id: str, trace_id: str) -> str:

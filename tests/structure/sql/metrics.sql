@@ -482,6 +482,18 @@ GROUP BY 1
         GROUP BY 1, 2) AS binned
 GROUP BY 1
 
+-- SELECT_VERSION
+SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
+  FROM rollup_totals
+ WHERE project_id = $1
+   AND grain = 1440
+   AND bucket > $2::timestamptz - interval '1440 minutes'
+
+-- SELECT_DROPPED_BEFORE
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)
+
 -- SELECT_COSTS_SINCE
   SELECT project_id,
          NULL AS provider,
@@ -508,18 +520,6 @@ GROUP BY 1, 2, 3
      AND grain = 360
      AND bucket < $2
 GROUP BY 1, 2, 3
-
--- SELECT_VERSION
-SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
-  FROM rollup_totals
- WHERE project_id = $1
-   AND grain = 1440
-   AND bucket > $2::timestamptz - interval '1440 minutes'
-
--- SELECT_DROPPED_BEFORE
-SELECT max(dropped_before)
-  FROM projects
- WHERE ($1::text IS NULL OR id = $1)
 
 -- SELECT_SUMS_OF_DAYS
   SELECT project_id,

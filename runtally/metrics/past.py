@@ -1,0 +1,16 @@
+"""What a process remembers of time that is over, so that no page adds it up again."""
+
+from dataclasses import dataclass, field
+
+from runtally.metrics.past_costs import PastCosts
+from runtally.metrics.past_latencies import PastLatencies
+from runtally.metrics.project_sums import PastSums
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Each beside the version of the rows that it is of, so that what is remembered is always exact."""
+
+    costs: PastCosts = field(default_factory=PastCosts)
+    latencies: PastLatencies = field(default_factory=PastLatencies)
+    sums: PastSums = field(default_factory=PastSums)

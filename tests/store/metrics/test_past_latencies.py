@@ -1,0 +1,102 @@
+"""What a process remembers of latencies, beside reading all of them."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runtally.db.database import Database
+from runtally.ingest.queries import insert_runs
+from runtally.metrics import past_latencies
+from runtally.metrics.latency_queries import select_stored
+from runtally.metrics.past_latencies import SETTLED_AFTER, PastLatencies
+from runtally.metrics.read import read_metrics
+from runtally.metrics.sketch import Sketch, percentiles_of_all
+from runtally.metrics.window import Range, Window
+from runtally.models.run import Status, StoredRun
+from runtally.rollups import upkeep
+
+NOW = datetime.now(UTC)
+OLD = SETTLED_AFTER + timedelta(days=1)
+WINDOWS = [window for range_ in Range for window in (Window.of(range_, NOW), Window.of(range_, NOW).previous(NOW))]
+runs = st.tuples(st.timedeltas(timedelta(0), timedelta(days=60)), st.integers(0, 10**6))
+
+
+async def _insert(database: Database, project_id: str, *sent: tuple[timedelta, int]) -> None:
+    stored = [
+        StoredRun(
+            project_id=project_id,
+            id=uuid.uuid4().hex,
+            occurred_at=NOW - age,
+            provider="acme",
+            model="large",
+            status=Status.SUCCESS,
+            latency_ms=latency_ms,
+            created_at=NOW,
+            version=1,
+        )
+        for age, latency_ms in sent
+    ]
+    async with database.connection() as connection:
+        await insert_runs(connection, stored)
+
+
+async def _percentiles(past: PastLatencies, database: Database, window: Window, project_id: str) -> tuple[float, ...]:
+    async with database.snapshot() as connection:
+        sketches = await past.read(connection, window, project_id)
+    return percentiles_of_all(sketches, 50, 95) if sketches else (0, 0)
+
+
+@given(
+    batches=st.lists(st.lists(runs, min_size=1, max_size=9), min_size=1, max_size=3), folds=st.sets(st.integers(0, 2))
+)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_they_are_those_of_all_runs_whenever_these_came(
+    database: Database, batches: list[list[tuple[timedelta, int]]], folds: set[int]
+) -> None:
+    past, project_id = PastLatencies(), f"past-{uuid.uuid4().hex}"
+    for number, batch in enumerate(batches):
+        await _insert(database, project_id, *batch)
+        if number in folds:
+            await upkeep.fold(database, NOW)
+        for window in WINDOWS:
+            async with database.snapshot() as connection:
+                latency = (await read_metrics(connection, window, project_id)).latency
+            assert await _percentiles(past, database, window, project_id) == (latency.p50_ms, latency.p95_ms)
+
+
+async def test_days_that_are_over_are_read_again_only_when_one_of_their_runs_comes(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+
+    async def counted(*arguments: object) -> list[Sketch]:
+        nonlocal reads
+        reads += 1
+        return await select_stored(*arguments)  # type: ignore[arg-type]  # Whatever they are.
+
+    monkeypatch.setattr(past_latencies, "select_stored", counted)
+    past, window = PastLatencies(), Window.of(Range.WEEK, NOW)
+    found = []
+    for age, latency_ms in ((OLD, 100), (timedelta(0), 900), (OLD, 500)):
+        await _insert(database, project_id, (age, latency_ms))
+        await upkeep.fold(database, NOW)
+        percentiles = await _percentiles(past, database, window, project_id)
+        found.append((reads, percentiles))
+
+    assert found == [(1, (100, 100)), (1, (100, 900)), (2, (500, 900))]
+
+
+async def test_what_was_asked_for_the_longest_time_ago_is_forgotten_first(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_latencies, "MAX_REMEMBERED", 2)
+    past = PastLatencies()
+    read = [Window.of(range_, NOW) for range_ in (Range.DAY, Range.WEEK, Range.DAY, Range.MONTH)]
+    for window in read:
+        await _percentiles(past, database, window, project_id)
+
+    kept = [parts[0].since for _, parts in past._known]  # noqa: SLF001  # What it is about.
+    assert kept == [window.fewest_parts()[0][0].since for window in read[2:]]

@@ -1,0 +1,31 @@
+"""Addresses of pages and files, for pages that name a hundred of them: Quart takes ten times as long for each."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlencode
+
+from quart import request, url_for
+
+# As Quart leaves them: https://url.spec.whatwg.org/#percent-encoded-bytes
+_SAFE = "!$'()*,/:;?@"
+_NO_QUERY: Mapping[str, object] = MappingProxyType({})
+
+
+def path_to(endpoint: str, **parts: str) -> str:
+    """The path of a route; `parts` are what stands in the path itself, which is remembered: no query of anybody's choice."""
+    return _path(request.root_path, endpoint, tuple(parts.items()))
+
+
+def address_of(endpoint: str, query: Mapping[str, object] = _NO_QUERY, **parts: str) -> str:
+    """The path with a query, of which None is left out."""
+    path = path_to(endpoint, **parts)
+    found = urlencode([(name, value) for name, value in query.items() if value is not None], safe=_SAFE)
+    return f"{path}?{found}" if found else path
+
+
+@lru_cache(maxsize=2_000)
+def _path(_root_path: str, endpoint: str, parts: tuple[tuple[str, str], ...]) -> str:
+    values: dict[str, Any] = dict(parts)
+    return url_for(endpoint, **values)
