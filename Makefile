@@ -61,7 +61,7 @@ check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step 
 lighthouse: $(VENV)/.synced ## Measure the pages with Lighthouse, 2 min; needs Node and Chromium
 	@exec $(BIN)/python scripts/lighthouse.py
 
-bench: $(VENV)/.synced-bench ## Measure speed, 30 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1
+bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1
 	@exec $(BIN)/python -m benchmarks
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
