@@ -5,7 +5,6 @@ cost.
 """
 
 from collections.abc import Sequence
-from itertools import repeat
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -25,9 +24,9 @@ _BESIDE, _BELOW = "\0", "\0\n\0"
 def figures(rows: Sequence[Sequence[str]], urls: Sequence[str] = ()) -> Markup:
     """Rows of a table, whose names lead to these addresses: cell by cell, those of a page take as long as all the rest of it."""
     texts = _escaped(_BELOW, [_BESIDE.join(row) for row in rows])
-    links = [f'<a href="{url}">' for url in _escaped(_BELOW, urls)] or repeat("")
+    links = [f'<a href="{url}">' for url in _escaped(_BELOW, urls)] or [""] * len(texts)
     written = []
-    for text, link in zip(texts, links, strict=False):
+    for text, link in zip(texts, links, strict=True):
         name, _, cells = text.partition(_BESIDE)
         linked = f"{link}{name}</a>" if link else name
         written.append(f'<tr><th scope="row">{linked}</th><td>{cells.replace(_BESIDE, "</td><td>")}</td></tr>')

@@ -24,6 +24,8 @@ PORT = "5432"  # Names the socket; no network address is listened on.
 # After a crash Postgres first replays what it wrote since the last checkpoint.
 START_SECONDS = 60
 STOP_SECONDS = 60
+# For one that recovers, or that somebody else stops already.
+RECOVERY_SECONDS = 10
 POLL_SECONDS = 0.01
 RETRY_SECONDS = 0.2
 # A socket's path has at most 107 bytes, on macOS 103, and Postgres adds a file name.
@@ -110,11 +112,11 @@ class Server:
 
     def stop(self) -> None:
         """Stop the server if it runs. Transactions that are under way are rolled back."""
-        answer = self._answer(find_programs(self._pg_bin))
+        answer = self._answer_before_stop()
         if self._is_ours() or answer is not Answer.NOBODY:
             # A fast one of Postgres 18 that meets a recovery from a crash never ends.
-            ways = (Shutdown.FAST, Shutdown.IMMEDIATE) if answer is Answer.READY else (Shutdown.IMMEDIATE,)
-            any(self._ended(how) for how in ways)
+            patience = RECOVERY_SECONDS if answer is Answer.NOT_NOW else STOP_SECONDS
+            _ = self._ended(Shutdown.FAST, patience) or self._ended(Shutdown.IMMEDIATE, STOP_SECONDS)
         if self._socket_folder.parent != self._home:
             with suppress(OSError):
                 self._socket_folder.rmdir()
@@ -197,19 +199,28 @@ class Server:
         if done.returncode:
             raise SettingsError(f"Postgres could not make the database {DATABASE}: {last_line(done.stderr)}")
 
+    def _answer_before_stop(self) -> Answer:
+        """A child of ours is stopped also where an update took the programs away that could ask it."""
+        try:
+            return self._answer(find_programs(self._pg_bin))
+        except SettingsError:
+            if self._is_ours():
+                return Answer.READY
+            raise
+
     def _is_ours(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def _ended(self, how: Shutdown) -> bool:
+    def _ended(self, how: Shutdown, seconds: float) -> bool:
         """Whether the server was gone in time, once it was told to end."""
         if self._process is not None and self._is_ours():
             self._process.send_signal(how.number)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(seconds)
             return not self._is_ours()
         account = account_for(self._data)
         programs = usable_by(account, find_programs(self._pg_bin), self._home)
-        options = (f"--mode={how.value}", "--wait", f"--timeout={STOP_SECONDS}")
+        options = (f"--mode={how.value}", "--wait", f"--timeout={seconds}")
         return account.run([programs["pg_ctl"], "stop", f"--pgdata={self._data}", *options]).returncode == 0
 
     def _is_stopping(self) -> bool:
@@ -230,7 +241,7 @@ class Server:
             if answer is Answer.NOT_NOW:
                 # A recovery ends by itself, however long it takes; a shutdown may be stuck, and whoever wanted it gone.
                 if time.monotonic() > began + STOP_SECONDS and self._is_stopping():
-                    self._ended(Shutdown.IMMEDIATE)
+                    self._ended(Shutdown.IMMEDIATE, STOP_SECONDS)
                 deadline = time.monotonic() + START_SECONDS
             elif self._process is None:
                 self._spawn(account, programs)

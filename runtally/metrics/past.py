@@ -9,7 +9,7 @@ from runtally.metrics.project_sums import PastSums
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Each beside the version of the rows that it is of, so that what is remembered is always exact."""
+    """Each beside the version of the rows that it is of, so that no run that comes, changes or goes is missed."""
 
     costs: PastCosts = field(default_factory=PastCosts)
     latencies: PastLatencies = field(default_factory=PastLatencies)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from runtally.db.database import Connection
 from runtally.metrics import cost_queries
+from runtally.metrics.project_sums import LONGEST_REMEMBERED
 from runtally.metrics.report import CostOfAllTime
 from runtally.metrics.window import EPOCH
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
@@ -27,7 +28,12 @@ ByModel: TypeAlias = Mapping[tuple[str, str], Decimal]
 class _Remembered:
     before: datetime
     version: str | None
+    read_at: datetime
     costs: ByModel
+
+    def is_good(self, before: datetime, version: str | None, now: datetime) -> bool:
+        is_fresh = self.read_at <= now < self.read_at + LONGEST_REMEMBERED
+        return is_fresh and (self.before, self.version) == (before, version)
 
 
 class PastCosts:
@@ -41,7 +47,7 @@ class PastCosts:
         midnight = now - (now - EPOCH) % timedelta(days=1)
         scopes = list(dict.fromkeys((ALL_PROJECTS.key, RollupScope(project_id).key)))
         versions, sums = await cost_queries.select_costs_since(connection, scopes, midnight)
-        past = await self._before(connection, {scope: versions.get(scope) for scope in scopes}, midnight)
+        past = await self._before(connection, {scope: versions.get(scope) for scope in scopes}, midnight, now)
         everywhere, here = (_added_up(past[scope], sums.get(scope, {})) for scope in (scopes[0], scopes[-1]))
         return tuple(
             CostOfAllTime(*model, everywhere.get(model, Decimal(0)), here.get(model, Decimal(0)))
@@ -49,18 +55,16 @@ class PastCosts:
         )
 
     async def _before(
-        self, connection: Connection, versions: Mapping[str, str | None], before: datetime
+        self, connection: Connection, versions: Mapping[str, str | None], before: datetime, now: datetime
     ) -> dict[str, ByModel]:
         """Of each scope; read where it is not known as of this version."""
         known = {scope: self._known.pop(scope, None) for scope in versions}
         past = {
-            scope: one
-            for scope, one in known.items()
-            if one is not None and (one.before, one.version) == (before, versions[scope])
+            scope: one for scope, one in known.items() if one is not None and one.is_good(before, versions[scope], now)
         }
         missing = [scope for scope in versions if scope not in past]
         found = await cost_queries.select_costs_before(connection, missing, before) if missing else {}
-        past |= {scope: _Remembered(before, versions[scope], found.get(scope, {})) for scope in missing}
+        past |= {scope: _Remembered(before, versions[scope], now, found.get(scope, {})) for scope in missing}
         self._known |= past
         while len(self._known) > MAX_REMEMBERED:
             # What was asked for the longest time ago.

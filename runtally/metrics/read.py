@@ -187,7 +187,8 @@ async def _read_before(
         return replace(sums, latency=await _whole_latency(connection, before, project_id, only, past))
     # The rest is looked up once for both.
     buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
-    kept = await queries.select_sketches(connection, before, project_id, (stored, before.until))
+    of_stored = replace(before, until=rest_since)
+    kept = await queries.select_sketches(connection, of_stored, project_id, (stored, rest_since))
     sketches = [*_parts_of(kept), *([rest] if rest[0] else [])]
     return Metrics.of_sums(before, buckets, models, {None: _latency(sketches)})
 

@@ -258,7 +258,7 @@ async def select_status(connection: Connection) -> tuple[int, int, datetime | No
 
 
 async def select_failing(connection: Connection) -> tuple[int, str | None]:
-    """How many of the waiting runs failed to be pushed, and why the last of them did."""
+    """How many of the waiting runs failed to be pushed, and why one of them did."""
     row = await connection.fetchrow(SELECT_FAILING)
     return (row["runs"], row["last_error"]) if row else (0, None)
 

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, RollupScope
@@ -13,14 +14,24 @@ from runtally.rollups.queries import Stretch
 from runtally.rollups.repair_queries import Repair
 from runtally.rollups.verify_queries import Difference
 
+OnProgress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done, of how much."""
+
 PRUNED_AT_ONCE = 10_000
 # A statement of tenths of a second.
 FOLDED_AT_ONCE = 5_000
 
 
-async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
+def _tell_nobody(_done: int, _total: int) -> None:
+    pass
+
+
+async def verify(
+    database: Database, now: datetime, on_progress: OnProgress = _tell_nobody
+) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
     """Each project, and all of them together last, with its first difference; ingest may go on meanwhile.
 
+    Nothing is known before all days were looked at; until then `on_progress` is told how many were, and of how many.
     Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:
@@ -29,6 +40,7 @@ async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[Rollu
         async for stretch in walk.of_projects(patient, spans, now):
             left = [key for key in stretch.keys if key not in found]
             found |= await _differences(patient, replace(stretch, keys=left), now)
+            on_progress(*walk.progress(spans, stretch))
         for span in spans:
             yield RollupScope(span.project_id), found.get(span.project_id)
         async for stretch in walk.of_all(patient):
@@ -38,17 +50,20 @@ async def verify(database: Database, now: datetime) -> AsyncIterator[tuple[Rollu
         yield ALL_PROJECTS, found.get(ALL_PROJECTS.key)
 
 
-async def rebuild(database: Database, now: datetime) -> AsyncIterator[tuple[RollupScope, int]]:
+async def rebuild(
+    database: Database, now: datetime, on_progress: OnProgress = _tell_nobody
+) -> AsyncIterator[tuple[RollupScope, int]]:
     """Make the rollups what they should be: each project with the number of rows that were changed.
 
     Online and repeatable: it adds what is missing and takes away what is too much, while ingest goes on, and every number
-    is right at every moment that it was right before. Raises `StoreUnavailable`.
+    is right at every moment that it was right before. Tells of progress as `verify` does. Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:
         spans = await walk.spans(patient)
         changed: Counter[str] = Counter()
         async for stretch in walk.of_projects(patient, spans, now):
             await _repair(patient, stretch, now, changed)
+            on_progress(*walk.progress(spans, stretch))
         for span in spans:
             yield RollupScope(span.project_id), changed[span.project_id]
         async for stretch in walk.of_all(patient):

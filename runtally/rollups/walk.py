@@ -63,6 +63,13 @@ async def of_projects(database: Database, spans: Sequence[Span], now: datetime) 
         yield begun
 
 
+def progress(spans: Sequence[Span], done: Stretch) -> tuple[int, int]:
+    """How many days are done after a step of projects, and how many there are."""
+    first = min(span.first for span in spans if span.first)
+    last = max(span.last for span in spans if span.last)
+    return (done.until - _start_of_day(first)).days, (_start_of_day(last) + DAY - _start_of_day(first)).days
+
+
 def _days(spans: Sequence[Span]) -> Iterator[Stretch]:
     """Each day with the projects that reach to it."""
     known = [(span.project_id, _start_of_day(span.first), span.last) for span in spans if span.first and span.last]

@@ -164,7 +164,8 @@ def _recovering(settings: Settings) -> int:
     return pid
 
 
-def test_a_server_that_recovers_is_stopped_all_the_same(settings: Settings) -> None:
+def test_a_server_that_recovers_is_stopped_all_the_same(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "RECOVERY_SECONDS", 1)
     with database_url(settings) as url:
         answer_of(url, "CREATE TABLE outlived AS SELECT 42 AS answer")
         pid = _recovering(settings)

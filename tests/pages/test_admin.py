@@ -151,7 +151,7 @@ async def test_runs_that_fail_to_be_pushed_are_told_before_any_is_parked(
     text = text_of(await html_of(admin, "/admin/relay"))
 
     assert re.search(r"\d of the waiting runs failed before and (is|are) tried again", text)
-    assert "The last error: HTTP 422 of a receiver" in text
+    assert "after errors such as HTTP 422 of a receiver." in text
     async with database.connection() as connection:
         await connection.execute("DELETE FROM outbox WHERE project_id = $1", project_id)
 

@@ -11,6 +11,7 @@ from runtally.rollups import upkeep
 from runtally.rollups.verify_queries import Difference
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
+from webapp.cli.progress import Progress
 
 
 @click.group()
@@ -33,14 +34,14 @@ def verify() -> None:
     """
 
     async def work(_settings: Settings, database: Database) -> int:
-        projects = different = 0
-        async for scope, difference in upkeep.verify(database, system_clock()):
-            projects += scope != ALL_PROJECTS
-            if difference:
-                different += 1
-                click.echo(line_of(scope, difference))
-        click.echo(f"{projects:,} projects compared; {different or 'none'} of the sums differ from their runs.")
-        return different
+        with Progress("Comparing") as progress:
+            found = [one async for one in upkeep.verify(database, system_clock(), progress.show)]
+        different = [(scope, difference) for scope, difference in found if difference]
+        for scope, difference in different:
+            click.echo(line_of(scope, difference))
+        projects = sum(scope != ALL_PROJECTS for scope, _ in found)
+        click.echo(f"{projects:,} projects compared; {len(different) or 'none'} of the sums differ from their runs.")
+        return len(different)
 
     if with_database(work):
         click.echo("`runtally rollups rebuild` repairs them.")
@@ -56,13 +57,12 @@ def rebuild() -> None:
     """
 
     async def work(_settings: Settings, database: Database) -> tuple[int, int]:
-        projects = rows = 0
-        async for scope, changed in upkeep.rebuild(database, system_clock()):
-            projects += scope != ALL_PROJECTS
-            rows += changed
+        with Progress("Counting") as progress:
+            counted = [one async for one in upkeep.rebuild(database, system_clock(), progress.show)]
+        for scope, changed in counted:
             if changed:
                 click.echo(f"{scope}: {changed:,} rows changed")
-        return projects, rows
+        return sum(scope != ALL_PROJECTS for scope, _ in counted), sum(changed for _, changed in counted)
 
     projects, rows = with_database(work)
     click.echo(f"{projects:,} projects counted; {rows:,} rows changed.")
