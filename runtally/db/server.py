@@ -116,7 +116,8 @@ class Server:
         if self._is_ours() or answer is not Answer.NOBODY:
             # A fast one of Postgres 18 that meets a recovery from a crash never ends.
             patience = RECOVERY_SECONDS if answer is Answer.NOT_NOW else STOP_SECONDS
-            _ = self._ended(Shutdown.FAST, patience) or self._ended(Shutdown.IMMEDIATE, STOP_SECONDS)
+            if not self._ended(Shutdown.FAST, patience):
+                self._ended(Shutdown.IMMEDIATE, STOP_SECONDS)
         if self._socket_folder.parent != self._home:
             with suppress(OSError):
                 self._socket_folder.rmdir()
