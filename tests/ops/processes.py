@@ -108,7 +108,14 @@ def children_of(pid: int) -> list[int]:
 
 def workers_of(pid: int) -> list[int]:
     """The server processes of a service that has several."""
-    return [child for child in children_of(pid) if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in children_of(pid) if b"spawn_main" in command_of(child)]
+
+
+def command_of(pid: int) -> bytes:
+    """What a process was started with; nothing of one that has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def kill(pid: int) -> None:

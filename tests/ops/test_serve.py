@@ -10,11 +10,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import pytest
 
 from runtally.settings import Settings
 from tests import commands
-from tests.ops.processes import RUNTALLY, children_of, environment, is_running, kill, run, server_pid, started, until
+from tests.ops.processes import (
+    RUNTALLY,
+    children_of,
+    environment,
+    is_running,
+    kill,
+    run,
+    server_pid,
+    started,
+    until,
+    workers_of,
+)
 from tests.serving import free_port, is_live
+
+# For a service to end on a machine that does other things too; a request may take 10 of them.
+END_SECONDS = 40
 
 
 def takes_connections(port: int) -> bool:
@@ -49,7 +64,7 @@ def test_ctrl_c_ends_everything_in_order(settings: Settings) -> None:
         family = family_of(process, settings)
         # As a terminal does, to the workers too.
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=15)
+        _, errors = process.communicate(timeout=END_SECONDS)
 
     assert (process.returncode, errors) == (0, "")
     until(lambda: not any(is_running(pid) for pid in family))
@@ -59,10 +74,21 @@ def test_a_term_signal_ends_everything_in_order(settings: Settings) -> None:
     with serving(settings.data_dir) as (process, _url):
         family = family_of(process, settings)
         process.terminate()
-        _, errors = process.communicate(timeout=15)
+        _, errors = process.communicate(timeout=END_SECONDS)
 
     assert (process.returncode, errors) == (0, "")
     until(lambda: not any(is_running(pid) for pid in family))
+
+
+def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_once(settings: Settings) -> None:
+    with serving(settings.data_dir, "--workers", "2") as (process, _url):
+        until(lambda: waits_in(process.pid, "futex"))
+        worker = workers_of(process.pid)[0]
+        os.kill(worker, signal.SIGSTOP)
+        until(lambda: waits_in(process.pid, "poll"))
+        kill(worker)
+        # Of the 30 that it has to answer.
+        until(lambda: not is_running(worker) and len(workers_of(process.pid)) > 1, seconds=20)
 
 
 def test_a_run_survives_a_kill_of_the_service_and_nothing_keeps_the_next_start(settings: Settings) -> None:
@@ -137,10 +163,18 @@ def test_without_a_database_it_serves_503_and_says_so(data_dir: Path) -> None:
     with serving(data_dir, DATABASE_URL=nowhere) as (process, url):
         health = httpx.get(f"{url}/api/health", timeout=10)
         process.terminate()
-        _, errors = process.communicate(timeout=15)
+        _, errors = process.communicate(timeout=END_SECONDS)
 
     assert health.status_code == 503
     assert "out of reach" in errors
+
+
+def waits_in(pid: int, call: str) -> bool:
+    """Whether the process waits in a system call of that name."""
+    where = Path(f"/proc/{pid}/wchan")
+    if not where.exists() or where.read_text() == "0":
+        pytest.skip("This system does not tell what a process waits for.")
+    return call in where.read_text()
 
 
 def family_of(process: subprocess.Popen[str], settings: Settings) -> list[int]:

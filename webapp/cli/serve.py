@@ -53,6 +53,15 @@ class Workers(Multiprocess):
         super().init_processes()
         signal.signal(signal.SIGINT, handler)
 
+    def keep_subprocess_alive(self) -> None:
+        """One that dies while it is asked whether it lives is missed at once, and not when its time to answer is over.
+
+        That needs its end of the pipe to be open in no other process.
+        """
+        for process in self.processes:
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
 
 @click.command(epilog="Example: runtally serve --port 9000 --workers 2")
 @click.option("--host", help="Address to listen on, instead of HOST.")
