@@ -15,7 +15,9 @@ from runtally.client.run import OutgoingRun, wire_time
 T = TypeVar("T")
 
 TIMEOUT_MS: Final = 60_000
-_USUAL_ERRORS: Final = ("rate_limit_exceeded", "overloaded", "content_filter", "invalid_tool_call")
+# Found in an answer, which is billed like any other.
+_BAD_ANSWERS: Final = ("content_filter", "invalid_tool_call")
+_USUAL_ERRORS: Final = ("rate_limit_exceeded", "overloaded", *_BAD_ANSWERS)
 _STAGING: Final = 0.06
 _PRICE_STEP: Final = Decimal("0.00000001")
 # A provider reads a prompt at some tens of thousands of tokens a second.
@@ -109,20 +111,26 @@ def _outcome(plan: _Plan, trouble: Trouble, chance: Random) -> _Outcome:
         return _Outcome("timeout", "timeout", TIMEOUT_MS + chance.randint(0, 40))
     if luck < trouble.timeout + trouble.error:
         code = trouble.code or chance.choice(_USUAL_ERRORS)
+        if code in _BAD_ANSWERS:
+            return _Outcome("error", code, _answer_ms(plan, trouble, chance))
         return _Outcome("error", code, round(180 * trouble.slower * chance.lognormvariate(0, 0.6)))
+    return _Outcome("success", None, _answer_ms(plan, trouble, chance))
+
+
+def _answer_ms(plan: _Plan, trouble: Trouble, chance: Random) -> int:
     model = plan.model
     first = model.first_token_ms * chance.lognormvariate(0, 0.3) + plan.input_tokens / _INPUT_TOKENS_PER_MS
     rest = plan.output_tokens / model.tokens_per_s * 1000 * chance.lognormvariate(0, 0.2)
-    return _Outcome("success", None, min(TIMEOUT_MS - 1, round((first + rest) * trouble.slower)))
+    return min(TIMEOUT_MS - 1, round((first + rest) * trouble.slower))
 
 
 def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
-    """Tokens and, where the provider reports it, the cost. A call that failed is not billed."""
-    if run.status != "success":
+    """Tokens and, where the provider reports it, the cost. Who waited in vain pays for the prompt, who was refused nothing."""
+    if run.status == "error" and run.error_code not in _BAD_ANSWERS:
         run.input_tokens = run.output_tokens = 0
         return
     model = plan.model
-    run.input_tokens, run.output_tokens = plan.input_tokens, plan.output_tokens
+    run.input_tokens, run.output_tokens = plan.input_tokens, 0 if run.status == "timeout" else plan.output_tokens
     if model.caches and plan.step.cached:
         cacheable = round(plan.input_tokens * plan.step.cached * chance.uniform(0.85, 1))
         if chance.random() < 0.8:  # noqa: PLR2004  # The usual hit rate; it has no other meaning.
@@ -130,10 +138,10 @@ def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
         elif model.provider == "anthropic":
             run.cache_write_tokens = cacheable
     if model.reasoning:
-        run.reasoning_tokens = round(plan.output_tokens * min(0.95, model.reasoning * chance.uniform(0.4, 1.6)))
+        run.reasoning_tokens = round(run.output_tokens * min(0.95, model.reasoning * chance.uniform(0.4, 1.6)))
     if model.usd_per_million:
         per_input, per_output = model.usd_per_million
-        cost = (per_input * plan.input_tokens + per_output * plan.output_tokens) / 1_000_000
+        cost = (per_input * plan.input_tokens + per_output * run.output_tokens) / 1_000_000
         run.cost_usd = cost.quantize(_PRICE_STEP)
 
 
