@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from runtally.models.run import StoredRun
+from runtally.models.run import Status, StoredRun
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Recount:
     failed: int
     unpriced: int
     cost_usd: Decimal
+    costs_usd: dict[str, Decimal]
+    """By status."""
     tokens_in: int
     tokens_out: int
     estimated: int
@@ -41,6 +43,7 @@ def recount(runs: Iterable[StoredRun]) -> Recount:
         failed=sum(run.status in {"error", "timeout"} for run in runs),
         unpriced=sum(run.cost_usd is None for run in runs),
         cost_usd=sum((run.cost_usd for run in runs if run.cost_usd is not None), Decimal(0)),
+        costs_usd={status: Decimal(0) for status in Status} | cost_by(runs, "status"),
         tokens_in=sum(run.input_tokens or 0 for run in runs),
         tokens_out=sum(run.output_tokens or 0 for run in runs),
         estimated=sum(bool(run.cost_estimated) for run in runs),

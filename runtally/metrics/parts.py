@@ -31,14 +31,25 @@ NUMBER = "floor(date_part('epoch', {moment} - $7::timestamptz) / $8::int)::int"
 # What a tally is made of.
 TALLIED = TOTALS.sums
 TALLIED_COLUMNS = ", ".join(TALLIED)
-TALLY = """sum(runs)::bigint AS runs,
-         sum(errors + timeouts)::bigint AS failed,
-         sum(unpriced)::bigint AS unpriced,
-         sum(cost_usd) AS cost_usd,
-         sum(input_tokens) AS tokens_in,
-         sum(output_tokens) AS tokens_out,
-         sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated"""
+# What a tally is, in its order.
+_TALLY = {
+    "runs": "sum(runs)::bigint",
+    "failed": "sum(errors + timeouts)::bigint",
+    "unpriced": "sum(unpriced)::bigint",
+    "cost_usd": "sum(cost_usd)",
+    "tokens_in": "sum(input_tokens)",
+    "tokens_out": "sum(output_tokens)",
+    "timeouts": "sum(timeouts)::bigint",
+    "estimated": "sum(estimated)::bigint",
+    "error_cost_usd": "sum(error_cost_usd)",
+    "timeout_cost_usd": "sum(timeout_cost_usd)",
+}
+TALLY = ",\n         ".join(f"{sql} AS {name}" for name, sql in _TALLY.items())
+TALLY_NAMES = tuple(_TALLY)
+# Of what has such columns.
+SUM_OF_TALLIES = ", ".join(
+    f"sum({name}){'::bigint' if sql.endswith('::bigint') else ''}" for name, sql in _TALLY.items()
+)
 
 
 def parts(first: int) -> str:
@@ -80,6 +91,19 @@ def tally(  # noqa: PLR0913, PLR0917  # The columns of a row, thousands of times
     tokens_out: Decimal,
     timeouts: int,
     estimated: int,
+    error_cost_usd: Decimal,
+    timeout_cost_usd: Decimal,
     /,
 ) -> Tally:
-    return Tally(runs, failed, unpriced, cost_usd, int(tokens_in), int(tokens_out), timeouts, estimated)
+    return Tally(
+        runs,
+        failed,
+        unpriced,
+        cost_usd,
+        int(tokens_in),
+        int(tokens_out),
+        timeouts,
+        estimated,
+        error_cost_usd,
+        timeout_cost_usd,
+    )

@@ -9,9 +9,11 @@ from runtally.metrics.parts import (
     NUMBER,
     REST,
     STORED,
+    SUM_OF_TALLIES,
     TALLIED,
     TALLIED_COLUMNS,
     TALLY,
+    TALLY_NAMES,
     arrays,
     parameters,
     parts,
@@ -37,24 +39,17 @@ GROUP BY 1, 2, 3
 """  # noqa: S608  # Names and expressions of the declaration, here and below.
 
 # What each of them cost; and buckets of all models, and models over all buckets: these few have all sums.
-_OF_CELLS = """sum(runs)::bigint,
-         sum(failed)::bigint,
-         sum(unpriced)::bigint,
-         sum(cost_usd),
-         sum(tokens_in),
-         sum(tokens_out),
-         sum(timeouts)::bigint,
-         sum(estimated)::bigint
-    FROM cells"""
 SELECT_COSTS = f"""
 WITH cells AS MATERIALIZED ({SELECT_CELLS})
-  SELECT number, provider, model, NULL, NULL, NULL, cost_usd, NULL, NULL, NULL, NULL
+  SELECT number, provider, model, {", ".join(name if name == "cost_usd" else "NULL" for name in TALLY_NAMES)}
     FROM cells
    UNION ALL
-  SELECT number, NULL, NULL, {_OF_CELLS}
+  SELECT number, NULL, NULL, {SUM_OF_TALLIES}
+    FROM cells
 GROUP BY number
    UNION ALL
-  SELECT NULL, provider, model, {_OF_CELLS}
+  SELECT NULL, provider, model, {SUM_OF_TALLIES}
+    FROM cells
 GROUP BY provider, model
 """  # noqa: S608
 
@@ -105,7 +100,7 @@ rest AS (
 GROUP BY 1, 2, 3
 ){_SUMS.format(more=", NULL::int[] AS latencies, NULL::int[] AS counts")}
    UNION ALL
-  SELECT NULL, NULL, NULL, {", ".join("NULL" for _ in range(8))}, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+  SELECT NULL, NULL, NULL, {", ".join("NULL" for _ in TALLY_NAMES)}, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
     FROM (SELECT latency, sum(runs)::int AS runs
             FROM met
            WHERE latency IS NOT NULL

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple, Self, TypeAlias, TypeVar
 
 from runtally.metrics.window import Window
+from runtally.models.run import Status
 
 ZERO = Decimal(0)
 Key = TypeVar("Key", bound=Hashable)
@@ -28,6 +29,8 @@ class Tally:
     """Of those that failed."""
     estimated: int = 0
     """Runs whose cost is an estimate."""
+    error_cost_usd: Decimal = ZERO
+    timeout_cost_usd: Decimal = ZERO
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally.sum((self, other))
@@ -39,7 +42,7 @@ class Tally:
     def sum(cls, tallies: Iterable["Tally"]) -> "Tally":
         """Of thousands: without a value for each step."""
         runs = failed = unpriced = tokens_in = tokens_out = timeouts = estimated = 0
-        cost_usd = ZERO
+        cost_usd = error_cost_usd = timeout_cost_usd = ZERO
         for one in tallies:
             runs += one.runs
             failed += one.failed
@@ -49,11 +52,32 @@ class Tally:
             tokens_out += one.tokens_out
             timeouts += one.timeouts
             estimated += one.estimated
-        return cls(runs, failed, unpriced, cost_usd, tokens_in, tokens_out, timeouts, estimated)
+            error_cost_usd += one.error_cost_usd
+            timeout_cost_usd += one.timeout_cost_usd
+        return cls(
+            runs,
+            failed,
+            unpriced,
+            cost_usd,
+            tokens_in,
+            tokens_out,
+            timeouts,
+            estimated,
+            error_cost_usd,
+            timeout_cost_usd,
+        )
 
     @property
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
+
+    @property
+    def costs_usd(self) -> Mapping[Status, Decimal]:
+        return {
+            Status.SUCCESS: self.cost_usd - self.error_cost_usd - self.timeout_cost_usd,
+            Status.ERROR: self.error_cost_usd,
+            Status.TIMEOUT: self.timeout_cost_usd,
+        }
 
     @property
     def error_rate(self) -> float:

@@ -91,6 +91,8 @@ class Rollup(SQLModel, table=True):
     reasoning_tokens: Decimal = column("Output tokens spent on reasoning.", Numeric)
     audio_input_tokens: Decimal = column("Input tokens of audio.", Numeric, server_default="0")
     audio_output_tokens: Decimal = column("Output tokens of audio.", Numeric, server_default="0")
+    error_cost_usd: Decimal = column("Cost of runs that ended in an error.", Numeric, server_default="0")
+    timeout_cost_usd: Decimal = column("Cost of runs that ended in a timeout.", Numeric, server_default="0")
 
 
 class RollupTotal(SQLModel, table=True):
@@ -111,6 +113,8 @@ class RollupTotal(SQLModel, table=True):
     cost_usd: Decimal = column("Cost in US dollars.", Numeric)
     input_tokens: Decimal = column("Input tokens, cached ones included.", Numeric)
     output_tokens: Decimal = column("Output tokens, reasoning included.", Numeric)
+    error_cost_usd: Decimal = column("Cost of runs that ended in an error.", Numeric, server_default="0")
+    timeout_cost_usd: Decimal = column("Cost of runs that ended in a timeout.", Numeric, server_default="0")
 
 
 class LatencySketch(SQLModel, table=True):

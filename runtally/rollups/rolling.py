@@ -36,8 +36,10 @@ _OF_RUNS = {
     "timeouts": "coalesce(sum({weight}) FILTER (WHERE status = 'timeout'), 0)",
     "unpriced": "coalesce(sum({weight}) FILTER (WHERE cost_usd IS NULL), 0)",
     "estimated": "coalesce(sum({weight}) FILTER (WHERE cost_estimated), 0)",
-    **{name: f"coalesce(sum({{weight}} * {name}), 0)" for name in CELLS.sums[CELLS.sums.index("cost_usd") :]},
+    "error_cost_usd": "coalesce(sum({weight} * cost_usd) FILTER (WHERE status = 'error'), 0)",
+    "timeout_cost_usd": "coalesce(sum({weight} * cost_usd) FILTER (WHERE status = 'timeout'), 0)",
 }
+_OF_RUNS |= {name: f"coalesce(sum({{weight}} * {name}), 0)" for name in CELLS.sums if name not in _OF_RUNS}
 FINEST = GRAINS[0].minutes
 
 

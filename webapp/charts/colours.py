@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 SLOTS = ("c1", "c2", "c3", "c4", "c5")
 OTHER = "other"
+BAD, WARN = "bad", "warn"
 
 
 def colour_slots(names: Iterable[str]) -> dict[str, str]:

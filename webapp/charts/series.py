@@ -14,10 +14,11 @@ from functools import cached_property
 from runtally.metrics.report import Ranking
 from runtally.metrics.values import CellCost, Metrics, Point, Tally
 from runtally.metrics.window import Between, Range, Reach
+from runtally.models.run import Status
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
-from webapp.charts.colours import OTHER, shared_slots
+from webapp.charts.colours import BAD, OTHER, WARN, shared_slots
 from webapp.charts.drawing import TIME, Drawing, Mark, Series, Sums, Table, Tip, line_rows, rows_of, titles
 
 OTHER_NAME = "Other"
@@ -42,10 +43,16 @@ class Split(StrEnum):
 
     MODEL = "model"
     PROVIDER = "provider"
+    STATUS = "status"
+
+
+STATUS_SLOTS = {Status.SUCCESS: "c1", Status.ERROR: BAD, Status.TIMEOUT: WARN}
 
 
 def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str]:
     """The colour of each name that cost is split by."""
+    if by is Split.STATUS:
+        return {status.value: slot for status, slot in STATUS_SLOTS.items()}
     ranking = models if by is Split.MODEL else providers
     return shared_slots(ranking.everywhere, ranking.here)
 
@@ -115,10 +122,13 @@ def cost(
 ) -> Chart:
     """Cost per bucket, stacked by model or provider: the costliest at the bottom, names without a colour as "Other".
 
+    Or by status, from success up.
+
     The marks say when a price changed.
     """
     measure = _Measure(f"Cost by {by}", formats.money, axes.money, lambda tally: tally.cost_usd)
-    return _bars(metrics, previous, _stack(metrics, by, slots), measure, marks)
+    stack = _statuses(metrics) if by is Split.STATUS else _stack(metrics, by, slots)
+    return _bars(metrics, previous, stack, measure, marks)
 
 
 def runs(metrics: Metrics, previous: Metrics | None) -> Chart:
@@ -216,6 +226,11 @@ def _stack(metrics: Metrics, by: Split, slots: Mapping[str, str]) -> list[Series
     return stack
 
 
+def _statuses(metrics: Metrics) -> list[Series]:
+    costs = {status: tuple(point.tally.costs_usd[status] for point in metrics.points) for status in STATUS_SLOTS}
+    return [Series(status.capitalize(), STATUS_SLOTS[status], usd) for status, usd in costs.items() if any(usd)]
+
+
 def _bars(
     metrics: Metrics,
     previous: Metrics | None,
@@ -239,7 +254,7 @@ def _bars(
     return Chart(
         heading=heading,
         sentence=f"{heading}. {_sentence(sums, window.range)}",
-        key=_entries(stack) if len(stack) > 1 else (),
+        key=() if [series.name for series in stack] == [measure.name] else _entries(stack),
         has_previous=bool(sums.before),
         previous_name=sums.before_name,
         table=sums.table(),

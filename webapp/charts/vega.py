@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from webapp.charts.colours import OTHER, SLOTS
+from webapp.charts.colours import BAD, OTHER, SLOTS, WARN
 
 # Edges of bars, and of the ticks that reach out of them, as parts of a bucket.
 _BAR = (0.07, 0.93)
@@ -102,7 +102,8 @@ def burn_down() -> str:
     return _spec(nothing, even, forecast, left, dot, _pointer(_hovered()))
 
 
-_COLOURS = alt.Scale(domain=[*SLOTS, OTHER], range=[f"var(--{slot})" for slot in (*SLOTS, OTHER)])
+_FILLS = (*SLOTS, OTHER, WARN, BAD)
+_COLOURS = alt.Scale(domain=_FILLS, range=[f"var(--{slot})" for slot in _FILLS])
 
 
 def _layer(name: str) -> alt.Chart:

@@ -32,6 +32,7 @@ from webapp.sorting import SortHeading, Sorting, headings_of
 blueprint = Blueprint("breakdown", __name__)
 
 GROUPED = "grouped"
+BY = (Split.MODEL, Split.PROVIDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class BreakdownView:
     def parse(cls, query: Mapping[str, str], project_id: str | None) -> "BreakdownView":
         sorting = Sorting.parse(query.get("sort"), Column, Column.COST)
         view = View.parse(query, project_id).but(sort=None, search=None)
+        view = view if view.by in BY else view.but(by=BY[0])
         return cls(view, sorting, query.get("names") == GROUPED)
 
     @property
@@ -119,7 +121,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         period=range_name(view.range),
         now=now,
         ranges=tuple(Choice(one.value, shown.but(range=one).url, one is view.range) for one in Range),
-        splits=tuple(Choice(SPLIT_NAMES[one], shown.but(by=one).url, one is view.by) for one in Split),
+        splits=tuple(Choice(SPLIT_NAMES[one], shown.but(by=one).url, one is view.by) for one in BY),
         names=_names(shown),
         chips=chips_of(view, lambda one: replace(shown, view=one).url),
         runs_url=view.runs_url(),

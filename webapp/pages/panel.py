@@ -17,7 +17,7 @@ from webapp.addresses import path_to
 from webapp.charts import series
 from webapp.charts.colours import OTHER
 from webapp.charts.drawing import Mark
-from webapp.charts.series import Chart, Split, range_name
+from webapp.charts.series import STATUS_SLOTS, Chart, Split, range_name
 from webapp.links import Metric, View
 from webapp.pages.drivers import Drivers, drivers_of
 from webapp.pages.kpis import Kpi, coverage_of, kpis_of
@@ -29,7 +29,7 @@ COMPARED_WITH = {
     Range.WEEK: "the 7 days before",
     Range.MONTH: "the same weekdays 28 days earlier",
 }
-SPLIT_NAMES = {Split.MODEL: "Model", Split.PROVIDER: "Provider"}
+SPLIT_NAMES = {Split.MODEL: "Model", Split.PROVIDER: "Provider", Split.STATUS: "Status"}
 # The charts below the main one, out of those that are not the main one.
 BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
 MAX_BESIDE = 2
@@ -231,7 +231,7 @@ def _statuses(total: Tally, view: View) -> tuple[Bar, ...]:
     return tuple(
         Bar(
             status.capitalize(),
-            None,
+            STATUS_SLOTS[status] if view.by is Split.STATUS else None,
             length=round(number / total.runs * 100, 2),
             share=formats.share(Decimal(number), Decimal(total.runs)),
             amount=formats.count(number),

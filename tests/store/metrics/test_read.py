@@ -46,6 +46,7 @@ def as_recount(tally: Tally, latency: Latency) -> Recount:
         tally.failed,
         tally.unpriced,
         tally.cost_usd,
+        {status.value: usd for status, usd in tally.costs_usd.items()},
         tally.tokens_in,
         tally.tokens_out,
         tally.estimated,

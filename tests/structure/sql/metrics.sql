@@ -17,8 +17,13 @@ unnest({parts}) AS parts (grain, since, until)
           AND {table}.bucket >= parts.since
           AND {table}.bucket < parts.until
 
+-- SUM_OF_TALLIES
+sum(runs)::bigint, sum(failed)::bigint, sum(unpriced)::bigint, sum(cost_usd), sum(tokens_in), sum(tokens_out),
+        sum(timeouts)::bigint, sum(estimated)::bigint, sum(error_cost_usd), sum(timeout_cost_usd)
+
 -- TALLIED_COLUMNS
-runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+        timeout_cost_usd
 
 -- TALLY
 sum(runs)::bigint AS runs,
@@ -28,7 +33,9 @@ sum(runs)::bigint AS runs,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
 
 -- LATENCY
 CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
@@ -42,9 +49,12 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, provider,
-            model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens,
+            error_cost_usd, timeout_cost_usd
             FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN rollups
            ON rollups.project_id = $1
@@ -60,7 +70,9 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -79,9 +91,12 @@ WITH cells AS MATERIALIZED (
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, provider,
-            model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens,
+            error_cost_usd, timeout_cost_usd
             FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN rollups
            ON rollups.project_id = $1
@@ -97,7 +112,9 @@ WITH cells AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -107,28 +124,18 @@ WITH cells AS MATERIALIZED (
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3
 )
-  SELECT number, provider, model, NULL, NULL, NULL, cost_usd, NULL, NULL, NULL, NULL
+  SELECT number, provider, model, NULL, NULL, NULL, cost_usd, NULL, NULL, NULL, NULL, NULL, NULL
     FROM cells
    UNION ALL
-  SELECT number, NULL, NULL, sum(runs)::bigint,
-         sum(failed)::bigint,
-         sum(unpriced)::bigint,
-         sum(cost_usd),
-         sum(tokens_in),
-         sum(tokens_out),
-         sum(timeouts)::bigint,
-         sum(estimated)::bigint
+  SELECT number, NULL, NULL, sum(runs)::bigint, sum(failed)::bigint, sum(unpriced)::bigint, sum(cost_usd),
+          sum(tokens_in), sum(tokens_out), sum(timeouts)::bigint, sum(estimated)::bigint, sum(error_cost_usd),
+          sum(timeout_cost_usd)
     FROM cells
 GROUP BY number
    UNION ALL
-  SELECT NULL, provider, model, sum(runs)::bigint,
-         sum(failed)::bigint,
-         sum(unpriced)::bigint,
-         sum(cost_usd),
-         sum(tokens_in),
-         sum(tokens_out),
-         sum(timeouts)::bigint,
-         sum(estimated)::bigint
+  SELECT NULL, provider, model, sum(runs)::bigint, sum(failed)::bigint, sum(unpriced)::bigint, sum(cost_usd),
+          sum(tokens_in), sum(tokens_out), sum(timeouts)::bigint, sum(estimated)::bigint, sum(error_cost_usd),
+          sum(timeout_cost_usd)
     FROM cells
 GROUP BY provider, model
 
@@ -142,7 +149,9 @@ WITH rest AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -158,9 +167,12 @@ GROUP BY 1, 2, 3
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, runs, errors,
-            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+            timeout_cost_usd
             FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN rollup_totals
            ON rollup_totals.project_id = $1
@@ -168,7 +180,8 @@ GROUP BY 1, 2, 3
           AND rollup_totals.bucket >= parts.since
           AND rollup_totals.bucket < parts.until
        UNION ALL
-          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens,
+                  error_cost_usd, timeout_cost_usd
             FROM rest) AS buckets
 GROUP BY 1
 
@@ -182,7 +195,9 @@ WITH rest AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -198,9 +213,12 @@ GROUP BY 1, 2, 3
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, runs, errors,
-            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+            timeout_cost_usd
             FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN rollup_totals
            ON rollup_totals.project_id = $1
@@ -208,7 +226,8 @@ GROUP BY 1, 2, 3
           AND rollup_totals.bucket >= parts.since
           AND rollup_totals.bucket < parts.until
        UNION ALL
-          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens,
+                  error_cost_usd, timeout_cost_usd
             FROM rest) AS buckets
 GROUP BY 1
    UNION ALL
@@ -219,9 +238,11 @@ GROUP BY 1
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-            output_tokens
+            output_tokens, error_cost_usd, timeout_cost_usd
             FROM unnest($9::smallint[], $10::timestamptz[], $11::timestamptz[]) AS parts (grain, since, until)
          JOIN rollups
            ON rollups.project_id = $1
@@ -230,7 +251,7 @@ GROUP BY 1
           AND rollups.bucket < parts.until
        UNION ALL
           SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-                  output_tokens
+                  output_tokens, error_cost_usd, timeout_cost_usd
             FROM rest) AS models
 GROUP BY provider, model
 
@@ -246,7 +267,9 @@ WITH met AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -258,7 +281,8 @@ GROUP BY 1, 2, 3, 4
 rest AS (
   SELECT number, provider, model, sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts,
           sum(unpriced) AS unpriced, sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens)
-          AS input_tokens, sum(output_tokens) AS output_tokens
+          AS input_tokens, sum(output_tokens) AS output_tokens, sum(error_cost_usd) AS error_cost_usd,
+          sum(timeout_cost_usd) AS timeout_cost_usd
     FROM met
 GROUP BY 1, 2, 3
 )
@@ -269,9 +293,12 @@ GROUP BY 1, 2, 3
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated, NULL::int[] AS latencies, NULL::int[] AS counts
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd, NULL::int[] AS latencies, NULL::int[] AS counts
     FROM (SELECT floor(date_part('epoch', bucket - $7::timestamptz) / $8::int)::int AS number, runs, errors,
-            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+            timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens, error_cost_usd,
+            timeout_cost_usd
             FROM unnest($2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS parts (grain, since, until)
          JOIN rollup_totals
            ON rollup_totals.project_id = $1
@@ -279,7 +306,8 @@ GROUP BY 1, 2, 3
           AND rollup_totals.bucket >= parts.since
           AND rollup_totals.bucket < parts.until
        UNION ALL
-          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens
+          SELECT number, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens, output_tokens,
+                  error_cost_usd, timeout_cost_usd
             FROM rest) AS buckets
 GROUP BY 1
    UNION ALL
@@ -290,9 +318,11 @@ GROUP BY 1
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated, NULL::int[] AS latencies, NULL::int[] AS counts
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd, NULL::int[] AS latencies, NULL::int[] AS counts
     FROM (SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-            output_tokens
+            output_tokens, error_cost_usd, timeout_cost_usd
             FROM unnest($9::smallint[], $10::timestamptz[], $11::timestamptz[]) AS parts (grain, since, until)
          JOIN rollups
            ON rollups.project_id = $1
@@ -301,12 +331,12 @@ GROUP BY 1
           AND rollups.bucket < parts.until
        UNION ALL
           SELECT provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-                  output_tokens
+                  output_tokens, error_cost_usd, timeout_cost_usd
             FROM rest) AS models
 GROUP BY provider, model
    UNION ALL
-  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, array_agg(latency ORDER BY
-          latency), array_agg(runs ORDER BY latency)
+  SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, array_agg(latency ORDER
+          BY latency), array_agg(runs ORDER BY latency)
     FROM (SELECT latency, sum(runs)::int AS runs
             FROM met
            WHERE latency IS NOT NULL
@@ -735,7 +765,9 @@ SELECT projects.id,
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, provider,
             model, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
@@ -744,7 +776,9 @@ SELECT projects.id,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2
@@ -764,7 +798,9 @@ GROUP BY 1, 2, 3
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, provider,
             model, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
@@ -773,7 +809,9 @@ GROUP BY 1, 2, 3
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2
@@ -805,7 +843,9 @@ GROUP BY 1
          sum(input_tokens) AS tokens_in,
          sum(output_tokens) AS tokens_out,
          sum(timeouts)::bigint AS timeouts,
-         sum(estimated)::bigint AS estimated
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
     FROM (SELECT experiment_id, sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
@@ -813,7 +853,9 @@ GROUP BY 1
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
          coalesce(sum(1 * cost_usd), 0) AS cost_usd,
          coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2

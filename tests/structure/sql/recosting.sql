@@ -135,19 +135,21 @@ rolled_runs AS (
          coalesce(sum(weight * cache_write_tokens), 0) AS cache_write_tokens,
          coalesce(sum(weight * reasoning_tokens), 0) AS reasoning_tokens,
          coalesce(sum(weight * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(weight * audio_output_tokens), 0) AS audio_output_tokens
+         coalesce(sum(weight * audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(weight * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(weight * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM weighed
 GROUP BY 1, 2, 3, 4
 ),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             estimated, cost_usd, input_tokens, output_tokens)
+             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens)
+                         sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -162,13 +164,16 @@ rolled_totals AS (
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
                      estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
                      excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens
+                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING 1
 ),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -176,7 +181,7 @@ rolled AS (
                  provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
                          sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens)
+                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -196,7 +201,9 @@ rolled AS (
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
                      held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens
+                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING 1
 )
 SELECT count(*)

@@ -233,7 +233,9 @@ WITH difference AS (
          coalesce(should_be.audio_input_tokens, 0) - coalesce(stored.audio_input_tokens, 0) AS
                  audio_input_tokens,
          coalesce(should_be.audio_output_tokens, 0) - coalesce(stored.audio_output_tokens, 0) AS
-                 audio_output_tokens
+                 audio_output_tokens,
+         coalesce(should_be.error_cost_usd, 0) - coalesce(stored.error_cost_usd, 0) AS error_cost_usd,
+         coalesce(should_be.timeout_cost_usd, 0) - coalesce(stored.timeout_cost_usd, 0) AS timeout_cost_usd
     FROM (
   SELECT project_id, minutes AS grain, to_timestamp(floor(date_part('epoch', occurred_at) / (minutes * 60)) *
           (minutes * 60)) AS bucket, provider, model,
@@ -249,7 +251,9 @@ WITH difference AS (
          coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
          coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
          coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
+         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM runs CROSS JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains
@@ -260,7 +264,7 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
          FULL JOIN (
   SELECT project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-          audio_input_tokens, audio_output_tokens
+          audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON minutes = grain
@@ -272,21 +276,24 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
            coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0),
            coalesce(should_be.cached_input_tokens, 0), coalesce(should_be.cache_write_tokens, 0),
            coalesce(should_be.reasoning_tokens, 0), coalesce(should_be.audio_input_tokens, 0),
-           coalesce(should_be.audio_output_tokens, 0))
+           coalesce(should_be.audio_output_tokens, 0), coalesce(should_be.error_cost_usd, 0),
+           coalesce(should_be.timeout_cost_usd, 0))
          <> (coalesce(stored.runs, 0), coalesce(stored.errors, 0), coalesce(stored.timeouts, 0),
                  coalesce(stored.unpriced, 0), coalesce(stored.estimated, 0), coalesce(stored.cost_usd, 0),
                  coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0),
                  coalesce(stored.cached_input_tokens, 0), coalesce(stored.cache_write_tokens, 0),
                  coalesce(stored.reasoning_tokens, 0), coalesce(stored.audio_input_tokens, 0),
-                 coalesce(stored.audio_output_tokens, 0))
+                 coalesce(stored.audio_output_tokens, 0), coalesce(stored.error_cost_usd, 0),
+                 coalesce(stored.timeout_cost_usd, 0))
 ),
 changed AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated,
                   cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-                  reasoning_tokens, audio_input_tokens, audio_output_tokens
+                  reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd
             FROM difference
         ORDER BY project_id, grain, bucket, provider, model
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
@@ -299,7 +306,9 @@ changed AS (
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
                      held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens
+                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING project_id
 )
   SELECT project_id, count(*)
@@ -325,7 +334,9 @@ WITH difference AS (
          coalesce(should_be.audio_input_tokens, 0) - coalesce(stored.audio_input_tokens, 0) AS
                  audio_input_tokens,
          coalesce(should_be.audio_output_tokens, 0) - coalesce(stored.audio_output_tokens, 0) AS
-                 audio_output_tokens
+                 audio_output_tokens,
+         coalesce(should_be.error_cost_usd, 0) - coalesce(stored.error_cost_usd, 0) AS error_cost_usd,
+         coalesce(should_be.timeout_cost_usd, 0) - coalesce(stored.timeout_cost_usd, 0) AS timeout_cost_usd
     FROM (
   SELECT '' AS project_id, minutes AS grain, bucket AS bucket, provider, model,
          sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS unpriced,
@@ -333,7 +344,8 @@ WITH difference AS (
                  sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS cached_input_tokens,
                  sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS reasoning_tokens,
                  sum(audio_input_tokens) AS audio_input_tokens, sum(audio_output_tokens) AS
-                 audio_output_tokens
+                 audio_output_tokens, sum(error_cost_usd) AS error_cost_usd, sum(timeout_cost_usd) AS
+                 timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON grain = minutes
@@ -342,7 +354,7 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
          FULL JOIN (
   SELECT project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-          audio_input_tokens, audio_output_tokens
+          audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON minutes = grain
@@ -353,21 +365,24 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
            coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0),
            coalesce(should_be.cached_input_tokens, 0), coalesce(should_be.cache_write_tokens, 0),
            coalesce(should_be.reasoning_tokens, 0), coalesce(should_be.audio_input_tokens, 0),
-           coalesce(should_be.audio_output_tokens, 0))
+           coalesce(should_be.audio_output_tokens, 0), coalesce(should_be.error_cost_usd, 0),
+           coalesce(should_be.timeout_cost_usd, 0))
          <> (coalesce(stored.runs, 0), coalesce(stored.errors, 0), coalesce(stored.timeouts, 0),
                  coalesce(stored.unpriced, 0), coalesce(stored.estimated, 0), coalesce(stored.cost_usd, 0),
                  coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0),
                  coalesce(stored.cached_input_tokens, 0), coalesce(stored.cache_write_tokens, 0),
                  coalesce(stored.reasoning_tokens, 0), coalesce(stored.audio_input_tokens, 0),
-                 coalesce(stored.audio_output_tokens, 0))
+                 coalesce(stored.audio_output_tokens, 0), coalesce(stored.error_cost_usd, 0),
+                 coalesce(stored.timeout_cost_usd, 0))
 ),
 changed AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated,
                   cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-                  reasoning_tokens, audio_input_tokens, audio_output_tokens
+                  reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd
             FROM difference
         ORDER BY project_id, grain, bucket, provider, model
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
@@ -380,7 +395,9 @@ changed AS (
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
                      held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens
+                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING project_id
 )
   SELECT project_id, count(*)
@@ -397,13 +414,16 @@ WITH difference AS (
          coalesce(should_be.estimated, 0) - coalesce(stored.estimated, 0) AS estimated,
          coalesce(should_be.cost_usd, 0) - coalesce(stored.cost_usd, 0) AS cost_usd,
          coalesce(should_be.input_tokens, 0) - coalesce(stored.input_tokens, 0) AS input_tokens,
-         coalesce(should_be.output_tokens, 0) - coalesce(stored.output_tokens, 0) AS output_tokens
+         coalesce(should_be.output_tokens, 0) - coalesce(stored.output_tokens, 0) AS output_tokens,
+         coalesce(should_be.error_cost_usd, 0) - coalesce(stored.error_cost_usd, 0) AS error_cost_usd,
+         coalesce(should_be.timeout_cost_usd, 0) - coalesce(stored.timeout_cost_usd, 0) AS timeout_cost_usd
     FROM (
   SELECT project_id AS project_id, minutes AS grain, to_timestamp(floor(date_part('epoch', bucket) / (minutes
           * 60)) * (minutes * 60)) AS bucket,
          sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS unpriced,
                  sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
-                 sum(output_tokens) AS output_tokens
+                 sum(output_tokens) AS output_tokens, sum(error_cost_usd) AS error_cost_usd,
+                 sum(timeout_cost_usd) AS timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON
@@ -412,7 +432,7 @@ WITH difference AS (
 GROUP BY 1, 2, 3) AS should_be
          FULL JOIN (
   SELECT project_id, grain, bucket, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-          output_tokens
+          output_tokens, error_cost_usd, timeout_cost_usd
     FROM rollup_totals JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON
@@ -421,16 +441,18 @@ GROUP BY 1, 2, 3) AS should_be
            USING (project_id, grain, bucket)
    WHERE (coalesce(should_be.runs, 0), coalesce(should_be.errors, 0), coalesce(should_be.timeouts, 0),
            coalesce(should_be.unpriced, 0), coalesce(should_be.estimated, 0), coalesce(should_be.cost_usd, 0),
-           coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0))
+           coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0),
+           coalesce(should_be.error_cost_usd, 0), coalesce(should_be.timeout_cost_usd, 0))
          <> (coalesce(stored.runs, 0), coalesce(stored.errors, 0), coalesce(stored.timeouts, 0),
                  coalesce(stored.unpriced, 0), coalesce(stored.estimated, 0), coalesce(stored.cost_usd, 0),
-                 coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0))
+                 coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0),
+                 coalesce(stored.error_cost_usd, 0), coalesce(stored.timeout_cost_usd, 0))
 ),
 changed AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             estimated, cost_usd, input_tokens, output_tokens)
+             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
           SELECT project_id, grain, bucket, runs, errors, timeouts, unpriced, estimated, cost_usd,
-                  input_tokens, output_tokens
+                  input_tokens, output_tokens, error_cost_usd, timeout_cost_usd
             FROM difference
         ORDER BY project_id, grain, bucket
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
@@ -438,7 +460,9 @@ changed AS (
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
                      estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
                      excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens
+                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING project_id
 )
   SELECT project_id, count(*)
@@ -734,7 +758,9 @@ WITH difference AS (
          coalesce(should_be.audio_input_tokens, 0) - coalesce(stored.audio_input_tokens, 0) AS
                  audio_input_tokens,
          coalesce(should_be.audio_output_tokens, 0) - coalesce(stored.audio_output_tokens, 0) AS
-                 audio_output_tokens
+                 audio_output_tokens,
+         coalesce(should_be.error_cost_usd, 0) - coalesce(stored.error_cost_usd, 0) AS error_cost_usd,
+         coalesce(should_be.timeout_cost_usd, 0) - coalesce(stored.timeout_cost_usd, 0) AS timeout_cost_usd
     FROM (
   SELECT project_id, minutes AS grain, to_timestamp(floor(date_part('epoch', occurred_at) / (minutes * 60)) *
           (minutes * 60)) AS bucket, provider, model,
@@ -750,7 +776,9 @@ WITH difference AS (
          coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
          coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
          coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens
+         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM runs CROSS JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains
@@ -761,7 +789,7 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
          FULL JOIN (
   SELECT project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-          audio_input_tokens, audio_output_tokens
+          audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON minutes = grain
@@ -773,13 +801,15 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
            coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0),
            coalesce(should_be.cached_input_tokens, 0), coalesce(should_be.cache_write_tokens, 0),
            coalesce(should_be.reasoning_tokens, 0), coalesce(should_be.audio_input_tokens, 0),
-           coalesce(should_be.audio_output_tokens, 0))
+           coalesce(should_be.audio_output_tokens, 0), coalesce(should_be.error_cost_usd, 0),
+           coalesce(should_be.timeout_cost_usd, 0))
          <> (coalesce(stored.runs, 0), coalesce(stored.errors, 0), coalesce(stored.timeouts, 0),
                  coalesce(stored.unpriced, 0), coalesce(stored.estimated, 0), coalesce(stored.cost_usd, 0),
                  coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0),
                  coalesce(stored.cached_input_tokens, 0), coalesce(stored.cache_write_tokens, 0),
                  coalesce(stored.reasoning_tokens, 0), coalesce(stored.audio_input_tokens, 0),
-                 coalesce(stored.audio_output_tokens, 0))
+                 coalesce(stored.audio_output_tokens, 0), coalesce(stored.error_cost_usd, 0),
+                 coalesce(stored.timeout_cost_usd, 0))
 )
   SELECT DISTINCT ON (project_id)
          project_id, count(*) OVER (PARTITION BY project_id) AS differing, grain, bucket, provider || ' ' ||
@@ -807,7 +837,9 @@ WITH difference AS (
          coalesce(should_be.audio_input_tokens, 0) - coalesce(stored.audio_input_tokens, 0) AS
                  audio_input_tokens,
          coalesce(should_be.audio_output_tokens, 0) - coalesce(stored.audio_output_tokens, 0) AS
-                 audio_output_tokens
+                 audio_output_tokens,
+         coalesce(should_be.error_cost_usd, 0) - coalesce(stored.error_cost_usd, 0) AS error_cost_usd,
+         coalesce(should_be.timeout_cost_usd, 0) - coalesce(stored.timeout_cost_usd, 0) AS timeout_cost_usd
     FROM (
   SELECT '' AS project_id, minutes AS grain, bucket AS bucket, provider, model,
          sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS unpriced,
@@ -815,7 +847,8 @@ WITH difference AS (
                  sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS cached_input_tokens,
                  sum(cache_write_tokens) AS cache_write_tokens, sum(reasoning_tokens) AS reasoning_tokens,
                  sum(audio_input_tokens) AS audio_input_tokens, sum(audio_output_tokens) AS
-                 audio_output_tokens
+                 audio_output_tokens, sum(error_cost_usd) AS error_cost_usd, sum(timeout_cost_usd) AS
+                 timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON grain = minutes
@@ -824,7 +857,7 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
          FULL JOIN (
   SELECT project_id, grain, bucket, provider, model, runs, errors, timeouts, unpriced, estimated, cost_usd,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-          audio_input_tokens, audio_output_tokens
+          audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON minutes = grain
@@ -835,13 +868,15 @@ GROUP BY 1, 2, 3, 4, 5) AS should_be
            coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0),
            coalesce(should_be.cached_input_tokens, 0), coalesce(should_be.cache_write_tokens, 0),
            coalesce(should_be.reasoning_tokens, 0), coalesce(should_be.audio_input_tokens, 0),
-           coalesce(should_be.audio_output_tokens, 0))
+           coalesce(should_be.audio_output_tokens, 0), coalesce(should_be.error_cost_usd, 0),
+           coalesce(should_be.timeout_cost_usd, 0))
          <> (coalesce(stored.runs, 0), coalesce(stored.errors, 0), coalesce(stored.timeouts, 0),
                  coalesce(stored.unpriced, 0), coalesce(stored.estimated, 0), coalesce(stored.cost_usd, 0),
                  coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0),
                  coalesce(stored.cached_input_tokens, 0), coalesce(stored.cache_write_tokens, 0),
                  coalesce(stored.reasoning_tokens, 0), coalesce(stored.audio_input_tokens, 0),
-                 coalesce(stored.audio_output_tokens, 0))
+                 coalesce(stored.audio_output_tokens, 0), coalesce(stored.error_cost_usd, 0),
+                 coalesce(stored.timeout_cost_usd, 0))
 )
   SELECT DISTINCT ON (project_id)
          project_id, count(*) OVER (PARTITION BY project_id) AS differing, grain, bucket, provider || ' ' ||
@@ -860,13 +895,16 @@ WITH difference AS (
          coalesce(should_be.estimated, 0) - coalesce(stored.estimated, 0) AS estimated,
          coalesce(should_be.cost_usd, 0) - coalesce(stored.cost_usd, 0) AS cost_usd,
          coalesce(should_be.input_tokens, 0) - coalesce(stored.input_tokens, 0) AS input_tokens,
-         coalesce(should_be.output_tokens, 0) - coalesce(stored.output_tokens, 0) AS output_tokens
+         coalesce(should_be.output_tokens, 0) - coalesce(stored.output_tokens, 0) AS output_tokens,
+         coalesce(should_be.error_cost_usd, 0) - coalesce(stored.error_cost_usd, 0) AS error_cost_usd,
+         coalesce(should_be.timeout_cost_usd, 0) - coalesce(stored.timeout_cost_usd, 0) AS timeout_cost_usd
     FROM (
   SELECT project_id AS project_id, minutes AS grain, to_timestamp(floor(date_part('epoch', bucket) / (minutes
           * 60)) * (minutes * 60)) AS bucket,
          sum(runs) AS runs, sum(errors) AS errors, sum(timeouts) AS timeouts, sum(unpriced) AS unpriced,
                  sum(estimated) AS estimated, sum(cost_usd) AS cost_usd, sum(input_tokens) AS input_tokens,
-                 sum(output_tokens) AS output_tokens
+                 sum(output_tokens) AS output_tokens, sum(error_cost_usd) AS error_cost_usd,
+                 sum(timeout_cost_usd) AS timeout_cost_usd
     FROM rollups JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON
@@ -875,7 +913,7 @@ WITH difference AS (
 GROUP BY 1, 2, 3) AS should_be
          FULL JOIN (
   SELECT project_id, grain, bucket, runs, errors, timeouts, unpriced, estimated, cost_usd, input_tokens,
-          output_tokens
+          output_tokens, error_cost_usd, timeout_cost_usd
     FROM rollup_totals JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL)), (1440, make_interval(days => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains ON
@@ -884,10 +922,12 @@ GROUP BY 1, 2, 3) AS should_be
            USING (project_id, grain, bucket)
    WHERE (coalesce(should_be.runs, 0), coalesce(should_be.errors, 0), coalesce(should_be.timeouts, 0),
            coalesce(should_be.unpriced, 0), coalesce(should_be.estimated, 0), coalesce(should_be.cost_usd, 0),
-           coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0))
+           coalesce(should_be.input_tokens, 0), coalesce(should_be.output_tokens, 0),
+           coalesce(should_be.error_cost_usd, 0), coalesce(should_be.timeout_cost_usd, 0))
          <> (coalesce(stored.runs, 0), coalesce(stored.errors, 0), coalesce(stored.timeouts, 0),
                  coalesce(stored.unpriced, 0), coalesce(stored.estimated, 0), coalesce(stored.cost_usd, 0),
-                 coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0))
+                 coalesce(stored.input_tokens, 0), coalesce(stored.output_tokens, 0),
+                 coalesce(stored.error_cost_usd, 0), coalesce(stored.timeout_cost_usd, 0))
 )
   SELECT DISTINCT ON (project_id)
          project_id, count(*) OVER (PARTITION BY project_id) AS differing, grain, bucket, 'all models' AS
@@ -1048,19 +1088,21 @@ rolled_runs AS (
          coalesce(sum(-1 * cache_write_tokens), 0) AS cache_write_tokens,
          coalesce(sum(-1 * reasoning_tokens), 0) AS reasoning_tokens,
          coalesce(sum(-1 * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(-1 * audio_output_tokens), 0) AS audio_output_tokens
+         coalesce(sum(-1 * audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(-1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(-1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM erased
 GROUP BY 1, 2, 3, 4
 ),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
-             estimated, cost_usd, input_tokens, output_tokens)
+             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
-                         sum(input_tokens), sum(output_tokens)
+                         sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -1075,13 +1117,16 @@ rolled_totals AS (
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
                      estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
                      excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
-                     output_tokens = held.output_tokens + excluded.output_tokens
+                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING 1
 ),
 rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
-             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens)
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -1089,7 +1134,7 @@ rolled AS (
                  provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
                          sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens)
+                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -1109,7 +1154,9 @@ rolled AS (
                      held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
                      held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
-                     held.audio_output_tokens + excluded.audio_output_tokens
+                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
        RETURNING 1
 )
 SELECT count(*)

@@ -132,6 +132,25 @@ def test_cost_by_provider_adds_up_its_models() -> None:
     assert datasets(chart)["segments"][0] == {"i": 0, "y0": 0.0, "y1": 3.0, "slot": "c1"}
 
 
+def test_cost_by_status_has_what_failed_on_top() -> None:
+    tallies = {
+        0: Tally(
+            runs=9, failed=5, timeouts=2, cost_usd=Decimal(10), error_cost_usd=Decimal(3), timeout_cost_usd=Decimal(1)
+        ),
+        1: Tally(runs=2, cost_usd=Decimal(2)),
+    }
+
+    chart = series.cost(make_metrics(tallies=tallies), None, Split.STATUS, {})
+
+    assert chart.heading == "Cost by status, per 6 hours"
+    assert chart.key == (KeyEntry("Success", "c1"), KeyEntry("Error", "bad"), KeyEntry("Timeout", "warn"))
+    assert [row[1:] for row in chart.table.rows[:2]] == [
+        ("$6.00", "$3.00", "$1.00", "$10.00"),
+        ("$2.00", "$0.00", "$0.00", "$2.00"),
+    ]
+    assert datasets(chart)["segments"][2] == {"i": 0, "y0": 9.0, "y1": 10.0, "slot": "warn"}
+
+
 def test_names_survive_json_and_stay_out_of_the_spec() -> None:
     name = 'odd "name" </script> \u6f22 \u2028 {{x}} \U0001f4b8'
     chart = series.cost(make_metrics({0: {name: "1", "large": "2"}}), None, Split.MODEL, SLOTS | {name: "c4"})
