@@ -85,7 +85,7 @@ def complaints() -> Iterator[Complaints]:
 @pytest.fixture(scope="session")
 def tab(browser: Browser) -> Iterator[Page]:
     """One for nearly all tests: what the pages share is fetched and compiled once."""
-    with browser.new_context(viewport=VIEWPORT) as context:
+    with browser.new_context(viewport=VIEWPORT, timezone_id="UTC") as context:
         yield _open(context)
 
 
@@ -105,7 +105,7 @@ def page(tab: Page, complaints: Complaints) -> Iterator[Page]:
 @pytest.fixture
 def first_visit(browser: Browser, complaints: Complaints) -> Iterator[Page]:
     """A tab of a browser that has never been here, and keeps nothing."""
-    with browser.new_context() as context, complaints.of(_open(context)) as page:
+    with browser.new_context(timezone_id="UTC") as context, complaints.of(_open(context)) as page:
         yield page
 
 

@@ -14,7 +14,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings, load_settings
-from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing
+from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing, zone
 from webapp.charts import specs
 from webapp.express.lane import ExpressLane
 
@@ -32,6 +32,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     sessions.set_up(app, settings)
 
     app.before_request(tracing.begin)
+    app.before_request(zone.begin)
     app.before_request(hosts.refuse_foreign_names)
     app.before_request(security.refuse_foreign_forms)
     app.before_request(enforce_access)

@@ -1,10 +1,10 @@
 """Numbers, money and times as people read them. Pure; templates use these as filters, charts for ticks and tooltips.
 
-Times are UTC. Month and day names are English whatever the server's locale.
+Times are said in the zone that they come in. Month and day names are English whatever the server's locale.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from functools import lru_cache
@@ -29,6 +29,7 @@ _SECOND_MS = 1_000
 _MINUTE_S = 60
 _HOUR_S = 3_600
 _DAY_S = 86_400
+_DAY = timedelta(days=1)
 _HUNDRED = Decimal(100)
 # From here on percents are hard to picture.
 _TIMES_FROM = 100
@@ -180,57 +181,64 @@ def change_in_points(now: float, before: float) -> Change:
 
 def weekday(at: datetime) -> str:
     """Wed 18."""
-    at = at.astimezone(UTC)
     return f"{_DAYS[at.weekday()]} {at.day}"
 
 
 def date(at: datetime) -> str:
     """18 Nov."""
-    at = at.astimezone(UTC)
     return f"{at.day} {_MONTHS[at.month - 1]}"
 
 
 def day(at: datetime) -> str:
     """18 Nov 2026."""
-    return f"{date(at)} {at.astimezone(UTC).year}"
+    return f"{date(at)} {at.year}"
 
 
 def weekday_and_date(at: datetime) -> str:
     """Wed 18 Nov."""
-    return f"{_DAYS[at.astimezone(UTC).weekday()]} {date(at)}"
+    return f"{_DAYS[at.weekday()]} {date(at)}"
 
 
 def month(at: datetime) -> str:
     """Nov 2026."""
-    at = at.astimezone(UTC)
     return f"{_MONTHS[at.month - 1]} {at.year}"
 
 
 def clock(at: datetime) -> str:
     """06:00."""
-    at = at.astimezone(UTC)
     return f"{at.hour:02}:{at.minute:02}"
 
 
 def moment(at: datetime) -> str:
     """18 Nov 2026, 12:03:09 UTC."""
-    at = at.astimezone(UTC)
-    return f"{date(at)} {at.year}, {at:%H:%M:%S} UTC"
+    return f"{day(at)}, {at:%H:%M:%S} {zone_name(at)}"
 
 
-def bucket(start: datetime, interval: timedelta) -> str:
-    """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; a whole day is Wed 18 Nov UTC."""
-    day = weekday_and_date(start)
-    if interval > timedelta(days=1):
-        return f"{between(start, start + interval)} UTC"
-    if interval == timedelta(days=1):
-        return f"{day} UTC"
-    return f"{day}, {clock(start)}{_TO}{clock(start + interval)} UTC"
+def minute(at: datetime) -> str:
+    """18 Nov 2026, 12:03 UTC."""
+    return f"{day(at)}, {clock(at)} {zone_name(at)}"
+
+
+def zone_name(at: datetime) -> str:
+    """UTC, CET; where a zone has no short name, how far it is from UTC: UTC+05:30."""
+    name = at.tzname() or ""
+    offset = f"{at:%z}"
+    return f"UTC{offset[:3]}:{offset[3:5]}" if name[:1] in {"+", "-"} else name
+
+
+def bucket(start: datetime, interval: timedelta, zone: tzinfo = UTC) -> str:
+    """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; Wed 18 Nov UTC is a whole day, which is never another zone's."""
+    end = start + interval
+    if interval > _DAY:
+        return f"{between(start, end)} {zone_name(start)}"
+    if interval == _DAY:
+        return f"{weekday_and_date(start)} {zone_name(start)}"
+    start, end = start.astimezone(zone), end.astimezone(zone)
+    return f"{weekday_and_date(start)}, {clock(start)}{_TO}{clock(end)} {zone_name(start)}"
 
 
 def between(since: datetime, until: datetime) -> str:
     """16 Nov 2026, 12:00 to 18:00, with an en dash for the "to"; of whole days without the times, the last included."""
-    since, until = since.astimezone(UTC), until.astimezone(UTC)
     if clock(since) == clock(until) == "00:00":
         last = until - timedelta(days=1)
         first = date(since) if since.year == last.year else f"{date(since)} {since.year}"

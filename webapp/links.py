@@ -18,11 +18,12 @@ from runtally.paths import id_in, path_of
 from runtally.runs.filters import RunFilter
 from webapp.addresses import address_of, path_to
 from webapp.charts.series import Split
+from webapp.zone import in_utc
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MINUTES = "%Y-%m-%dT%H:%M"
-"""A time in a query and in a form's field, in UTC."""
+"""A time in a query, in UTC, and in a form's field, in the zone that the form sends along."""
 
 _SOME_PROJECT = "some-project"
 
@@ -59,7 +60,7 @@ class View:
     def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
         """The view that a query string asks for. What it mistypes is as if it were not there: a page still shows."""
         plain = cls()
-        between = _between(query)
+        between = _between(in_utc(query))
         sent = (query.get("since", ""), query.get("until", ""))
         return cls(
             project_id,

@@ -12,7 +12,7 @@ from quart import url_for
 
 from runtally import __version__
 from runtally.settings import CHECKOUT
-from webapp import formats
+from webapp import formats, zone
 from webapp.addresses import path_to
 from webapp.assets import asset_url
 
@@ -47,5 +47,16 @@ templates = Environment(
     # Code and templates change together, when the service starts.
     auto_reload=False,
 )
-templates.globals |= {"asset": asset_url, "path_to": path_to, "url_for": url_for, "version": __version__}
-templates.filters |= {"clock": formats.clock, "count": formats.count, "day": formats.day, "figures": figures}
+templates.globals |= {
+    "asset": asset_url,
+    "path_to": path_to,
+    "url_for": url_for,
+    "version": __version__,
+    "zone": zone,
+}
+templates.filters |= {
+    "clock": lambda at: formats.clock(zone.local(at)),
+    "count": formats.count,
+    "day": formats.day,
+    "figures": figures,
+}

@@ -1,7 +1,8 @@
 """Numbers, money and times as people read them."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -218,19 +219,35 @@ def test_error_rates_change_by_percentage_points() -> None:
     assert formats.change_in_points(0.01, 0.01) == Change("", "0 pp", "no change", Tone.NEUTRAL)
 
 
-def test_times_are_utc_wherever_they_come_from() -> None:
-    tokyo = datetime(2026, 11, 18, 3, 4, 5, tzinfo=timezone(timedelta(hours=9)))
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [
+        ("UTC", "18 Nov 2026, 03:04:05 UTC"),
+        ("Asia/Tokyo", "18 Nov 2026, 12:04:05 JST"),
+        ("America/Sao_Paulo", "18 Nov 2026, 00:04:05 UTC-03:00"),
+        ("Asia/Kathmandu", "18 Nov 2026, 08:49:05 UTC+05:45"),
+    ],
+)
+def test_times_are_said_in_the_zone_that_they_come_in(zone: str, text: str) -> None:
+    at = datetime(2026, 11, 18, 3, 4, 5, tzinfo=UTC)
 
-    assert formats.moment(tokyo) == "17 Nov 2026, 18:04:05 UTC"
-    assert formats.clock(tokyo) == "18:04"
-    assert formats.date(tokyo) == "17 Nov"
-    assert formats.weekday(tokyo) == "Tue 17"
+    assert formats.moment(at.astimezone(ZoneInfo(zone))) == text
 
 
 def test_a_bucket_within_a_day_says_its_end_and_a_day_its_name() -> None:
     assert formats.bucket(NOON, timedelta(hours=6)) == "Wed 18 Nov, 12:00\u201318:00 UTC"
     assert formats.bucket(NOON + timedelta(hours=6), timedelta(hours=6)) == "Wed 18 Nov, 18:00\u201300:00 UTC"
     assert formats.bucket(NOON.replace(hour=0), timedelta(days=1)) == "Wed 18 Nov UTC"
+
+
+def test_a_bucket_is_named_in_the_readers_zone_but_a_day_is_one_of_utc() -> None:
+    berlin, midnight = ZoneInfo("Europe/Berlin"), NOON.replace(hour=0)
+
+    assert formats.bucket(NOON, timedelta(hours=6), berlin) == "Wed 18 Nov, 13:00\u201319:00 CET"
+    assert formats.bucket(midnight, timedelta(days=1), berlin) == "Wed 18 Nov UTC"
+    # Its second hour is the one of 02:00 a second time.
+    summer_ends = datetime(2026, 10, 25, tzinfo=UTC)
+    assert formats.bucket(summer_ends, timedelta(hours=6), berlin) == "Sun 25 Oct, 02:00\u201307:00 CEST"
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,17 @@
-"""Where the ticks of an axis stand and what they say. Pure.
+"""Where the ticks of an axis stand and what they say. Pure, but for the reader's time zone.
 
 A value axis always has four gridlines above zero, at round figures; a time axis has ticks at the days or hours that people
 look for, counted in buckets from the window's start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from runtally.metrics.window import Window
 from webapp import formats
+from webapp.zone import local
 
 GRIDLINES = 4
 WEEK = 7
@@ -30,6 +31,8 @@ _HOUR_STEPS = (
     (timedelta(hours=1), timedelta(hours=8)),
     (timedelta(hours=3), timedelta(days=1)),
 )
+_DAY = timedelta(days=1)
+_LONGEST_WITH_DAYS = timedelta(days=10)
 _LEAST_STEP_USD = Decimal("0.0001")
 _LEAST_STEP_PERCENT = Decimal("0.25")
 _LEAST_STEP_MS = Decimal(1)
@@ -97,30 +100,41 @@ def duration(highest_ms: float) -> Ticks:
 
 
 def time(window: Window) -> Ticks:
-    """The hours of a day, the days of a week, the Mondays of a month, every bar of more; in buckets from the start."""
-    is_daily = window.interval >= timedelta(days=1)
-    values, labels = [], []
+    """The hours of a day, the days of a week, the Mondays of a month, every bar of more; in buckets from the start.
+
+    Bars of whole days are days of UTC; hours, and what of shorter buckets is midnight, are the reader's.
+    """
+    marks = list(_days_of(window) if window.interval >= _DAY else _moments_of(window))
+    return Ticks(tuple(place for place, _ in marks), tuple(label for _, label in marks))
+
+
+def _days_of(window: Window) -> Iterator[tuple[float, str]]:
+    """A day that is one bar has its name below the bar."""
     for number, start in enumerate(window.buckets):
-        label = _time_label(start, window)
-        if label:
-            # A day that is one bar has its name below the bar; midnight between two bars has it below the gap.
-            values.append(number + 0.5 if is_daily else number)
-            labels.append(label)
-    return Ticks(tuple(values), tuple(labels))
+        if window.interval > _DAY:
+            yield number + 0.5, formats.date(start)
+        elif window.range.length <= _LONGEST_WITH_DAYS:
+            yield number + 0.5, formats.weekday(start)
+        elif not start.weekday():
+            yield number + 0.5, formats.date(start)
 
 
-def _time_label(start: datetime, window: Window) -> str | None:
-    length, into_day = window.range.length, timedelta(hours=start.hour, minutes=start.minute)
-    if window.interval > timedelta(days=1):
-        return formats.date(start)
-    if length > timedelta(days=10):
-        return formats.date(start) if start.weekday() == 0 and not into_day else None
-    if not into_day:
-        return formats.weekday(start)
-    if length > timedelta(days=1):
-        return None
-    step = next(step for step, longest in _HOUR_STEPS if length <= longest)
-    return None if into_day % step else formats.clock(start)
+def _moments_of(window: Window) -> Iterator[tuple[float, str]]:
+    """Midnight between two bars has its name below the gap, or below the bar that it is in the middle of."""
+    length = window.range.length
+    step = next((step for step, longest in _HOUR_STEPS if length <= longest), _DAY)
+    at = local(window.start).replace(hour=0, minute=0, second=0, microsecond=0)
+    # On the clock of the reader, where a day may have 23 hours.
+    while (moment := at.astimezone(UTC)) < window.end:
+        if moment >= window.start and (label := _moment_label(at, length)):
+            yield (moment - window.start) / window.interval, label
+        at += step
+
+
+def _moment_label(at: datetime, length: timedelta) -> str | None:
+    if length > _LONGEST_WITH_DAYS:
+        return formats.date(at) if not at.weekday() else None
+    return formats.clock(at) if at.hour or at.minute else formats.weekday(at)
 
 
 def days(starts: Sequence[datetime]) -> Ticks:

@@ -1,20 +1,21 @@
-"""From series to what a spec draws, what a tooltip says and what the table shows. Pure.
+"""From series to what a spec draws, what a tooltip says and what the table shows. Pure, but for the reader's time zone.
 
 Money becomes a float here, to be drawn, and only here.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 
 from runtally.metrics.window import Window
-from webapp import formats
+from webapp import formats, zone
 from webapp.charts.axes import Ticks
 from webapp.charts.specs import Rows
 
-TIME = "Time (UTC)"
+_UTC = re.compile(r" UTC(?=$|,)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Sums:
         if self.before:
             columns.append((self.before_name, list(self.before)))
         cells = [[self.text(value) for value in values] for _, values in columns]
-        return Table((TIME, *(name for name, _ in columns)), tuple(zip(rows_of(self.titles), *cells, strict=True)))
+        time, times = time_column(self.titles)
+        return Table((time, *(name for name, _ in columns)), tuple(zip(times, *cells, strict=True)))
 
     def tips(self) -> tuple[Tip, ...]:
         return tuple(self._tip(number, title) for number, title in enumerate(self.titles))
@@ -136,19 +138,21 @@ def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
 
 def titles(window: Window) -> tuple[str, ...]:
     """What each bucket is called; mostly the last is not over."""
-    names = _names(tuple(window.buckets), window.interval)
+    names = _names(tuple(window.buckets), window.interval, zone.current())
     return names if window.is_over else (*names[:-1], f"{names[-1]}, so far")
 
 
 # The charts of a page have the same ones, and so has the page when it is asked for again.
 @lru_cache(maxsize=64)
-def _names(starts: tuple[datetime, ...], interval: timedelta) -> tuple[str, ...]:
-    return tuple(formats.bucket(start, interval) for start in starts)
+def _names(starts: tuple[datetime, ...], interval: timedelta, of_reader: tzinfo) -> tuple[str, ...]:
+    return tuple(formats.bucket(start, interval, of_reader) for start in starts)
 
 
-def rows_of(titles: Sequence[str]) -> tuple[str, ...]:
-    """The buckets as rows of a table, whose heading says that they are UTC."""
-    return tuple(title.replace(" UTC", "") for title in titles)
+def time_column(titles: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Heading and rows of a table by buckets: the heading says UTC for all, while other zones have a summer time."""
+    if all(map(_UTC.search, titles)):
+        return "Time (UTC)", [_UTC.sub("", title) for title in titles]
+    return "Time", titles
 
 
 def _segments(stack: Sequence[Series], buckets: int, *, is_over: bool) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Metrics to charts: what is drawn, in words, and as a table. Pure.
+"""Metrics to charts: what is drawn, in words, and as a table. Pure, but for the reader's time zone.
 
 What can be added up (cost, runs, tokens) is drawn as bars beside those of the previous period. What cannot (error rate,
 percentiles) is a line, read from the runs of each bucket, never an average of averages.
@@ -19,7 +19,8 @@ from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.colours import BAD, OTHER, WARN, shared_slots
-from webapp.charts.drawing import TIME, Drawing, Mark, Series, Sums, Table, Tip, line_rows, rows_of, titles
+from webapp.charts.drawing import Drawing, Mark, Series, Sums, Table, Tip, line_rows, time_column, titles
+from webapp.zone import local
 
 OTHER_NAME = "Other"
 MAX_SERIES = 5
@@ -31,7 +32,7 @@ PREVIOUS_NAMES = {Range.DAY: PREVIOUS, Range.WEEK: PREVIOUS, Range.MONTH: "28 da
 
 def range_name(reach: Reach) -> str:
     """What a range is called, or from when to when it is."""
-    return formats.between(reach.since, reach.until) if isinstance(reach, Between) else RANGE_NAMES[reach]
+    return formats.between(local(reach.since), local(reach.until)) if isinstance(reach, Between) else RANGE_NAMES[reach]
 
 
 def previous_name(reach: Reach) -> str:
@@ -277,6 +278,7 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
     columns |= {name: [text(point) for point in points] for name, text in rate.details.items()}
     columns["Runs"] = [formats.count(point.tally.runs) for point in points]
     heading = f"{rate.name}, per {formats.interval(window.interval)}"
+    time, times = time_column(names)
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
     highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
     summary = f"{range_name(window.range)}: {rate.whole} over all runs"
@@ -286,7 +288,7 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
         key=(),
         has_previous=False,
         previous_name=previous_name(window.range),
-        table=Table((TIME, *columns), tuple(zip(rows_of(names), *columns.values(), strict=True))),
+        table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
         spec=specs.line(rate.slot),
         draw=lambda: Drawing(
             (axes.time(window), rate.ticks(float(max(known, default=0)))),

@@ -18,6 +18,7 @@ from webapp.links import project_chosen
 from webapp.pages.admin import Frame, frame
 from webapp.rendering import Page, render
 from webapp.security import admin
+from webapp.zone import local
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
 _AMOUNT = re.compile(r"\d+\.\d+")
@@ -92,7 +93,7 @@ def _entry(row: AuditEntry) -> Entry:
     # What begins without a value says nothing.
     names = [name for name in {**before, **after} if name in before or after[name] is not None]
     return Entry(
-        at=formats.moment(row.at),
+        at=formats.moment(local(row.at)),
         who=row.actor_label,
         action=row.action.replace(".", " ").replace("_", " "),
         target=row.target,
@@ -114,5 +115,5 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 def _legible(text: str) -> str:
     """A time as other pages write it, an amount without the zeros of its column."""
     if _TIME.fullmatch(text):
-        return formats.moment(datetime.fromisoformat(text))
+        return formats.moment(local(datetime.fromisoformat(text)))
     return text.rstrip("0").rstrip(".") if _AMOUNT.fullmatch(text) else text

@@ -23,6 +23,7 @@ from webapp.links import join_url
 from webapp.pages.admin import Frame, frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
+from webapp.zone import local
 
 ROLES = (
     (Role.VIEWER.value, "Viewer: reads one project"),
@@ -241,5 +242,5 @@ def _invited(invitation: Invitation) -> InvitedRow:
         str(invitation.id),
         invitation.email or "",
         f"{role} of {project_id}" if project_id else role,
-        formats.moment(invitation.expires_at),
+        formats.moment(local(invitation.expires_at)),
     )

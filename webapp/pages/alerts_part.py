@@ -11,6 +11,7 @@ from runtally.budgets.targets import Rules
 from runtally.models.alert import Alert, AlertDelivery, AlertTarget, TargetKind
 from webapp import formats
 from webapp.form import Form
+from webapp.zone import local
 
 KINDS = {TargetKind.WEBHOOK: "Webhook", TargetKind.EMAIL: "Mail"}
 WEBHOOK_FORM = Form("webhook", {"of_unusual_cost": ("1",)})
@@ -95,7 +96,7 @@ def _state(delivery: AlertDelivery) -> str:
         return f"given up after {tries}"
     if delivery.attempts == 0 or delivery.answer is None:
         return "on its way"
-    return f"{tries}, the next at {formats.clock(delivery.due_at)}"
+    return f"{tries}, the next at {formats.clock(local(delivery.due_at))}"
 
 
 def _is_first_try(delivery: AlertDelivery) -> bool:

@@ -28,6 +28,7 @@ from webapp.pages.panel import SPLIT_NAMES, Choice, overview_name
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.zone import local
 
 blueprint = Blueprint("breakdown", __name__)
 
@@ -130,7 +131,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         has_latency=project_id is not None,
         latency_note=None
         if latencies.reached is None
-        else f"p95 of the runs since {formats.moment(latencies.reached)}",
+        else f"p95 of the runs since {formats.moment(local(latencies.reached))}",
     )
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from runtally.metrics.window import Between, Range, Window
 from runtally.models.rollup import GRAINS
+from webapp import zone
 from webapp.charts.series import range_name
 from webapp.links import MINUTES, View
+from webapp.zone import local
 
 MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
 FIELDS = {"model": "Model", "provider": "Provider", "status": "Status", "experiment_id": "Experiment"}
@@ -64,7 +66,9 @@ def _with(view: View, field: str, value: str | None) -> View:
 
 def narrower_of(view: View, window: Window) -> Narrower:
     rest = view.but(range=Range.WEEK, is_live=False)
-    since, until = view.mistaken or (window.start.strftime(MINUTES), min(window.until, window.now).strftime(MINUTES))
+    since, until = view.mistaken or tuple(
+        local(at).strftime(MINUTES) for at in (window.start, min(window.until, window.now))
+    )
     can_be_live = view.project_id is not None and not window.is_over
     return Narrower(
         is_chosen=isinstance(view.range, Between),
@@ -72,7 +76,7 @@ def narrower_of(view: View, window: Window) -> Narrower:
         until=until,
         error=None if view.mistaken is None else MISTAKEN.format(shown=range_name(view.range)),
         action=View(view.project_id).url,
-        hidden=tuple(rest.query.items()),
+        hidden=tuple((rest.query | zone.fields()).items()),
         url=view.url,
         live_url=view.but(is_live=not view.is_live).url if can_be_live else None,
         is_live=can_be_live and view.is_live,

@@ -10,7 +10,7 @@ from runtally.budgets.use import Use
 from runtally.metrics.projects import Listing, ProjectSummary
 from runtally.metrics.report import Sums
 from runtally.metrics.window import Range
-from webapp import formats
+from webapp import formats, zone
 from webapp.formats import Change
 from webapp.links import View
 from webapp.pages.budget_line import SHORT, Level, level_of
@@ -155,6 +155,8 @@ class Columns:
             **({Column.BUDGET: "Budget used"} if self.has_budgets else {}),
             **own,
             **_SPENDING,
+            # Days are added up as days of UTC.
+            **({} if zone.name() == "UTC" else {Column.TODAY: "Today (UTC)"}),
             Column.CHANGE: "Change",
         }
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.

@@ -27,6 +27,7 @@ from webapp.pages.alerts_part import AlertsPart, alerts_part
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin, project_editor
 from webapp.snippets import Snippet, snippets
+from webapp.zone import local
 
 PATH = "/projects/<project_id:project_id>/settings"
 EXPIRIES = (("30", "30 days"), ("90", "90 days"), ("365", "1 year"), ("", "Never"))
@@ -236,7 +237,7 @@ def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None
     return ShownKey(
         secret=issued.secret,
         scopes=", ".join(row.scopes),
-        expires=formats.moment(row.expires_at) if row.expires_at else "never",
+        expires=formats.moment(local(row.expires_at)) if row.expires_at else "never",
         replaces=replaces.prefix if replaces else None,
         snippets=snippets(server_url, issued.secret, row.project_id or "", row.scopes),
     )

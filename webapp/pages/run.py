@@ -21,6 +21,7 @@ from webapp.pages.run_rows import TONES, count, moment, status_of
 from webapp.pages.run_views import run_url, runs_url, trace_url
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.zone import local
 
 # A bar shorter than this share of the width could not be seen.
 SHORTEST_BAR = 0.4
@@ -134,7 +135,7 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
         project_id=project_id,
         runs_url=runs_url(project_id=project_id),
         all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
-        at=formats.moment(found.starts_at),
+        at=formats.moment(local(found.starts_at)),
         figures=tuple(_figures(found)),
         bars=_bars(found),
         is_whole=found.is_whole,
@@ -145,7 +146,7 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
 
 def _facts(one: StoredRun) -> Iterator[Fact]:
     project_id = one.project_id
-    yield Fact("Time", formats.moment(one.occurred_at))
+    yield Fact("Time", formats.moment(local(one.occurred_at)))
     yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
     yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
     yield Fact("Latency", formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms))
@@ -165,7 +166,7 @@ def _facts(one: StoredRun) -> Iterator[Fact]:
             yield Fact(name, value, is_code=True)
     if one.prompt_preview:
         yield Fact("Prompt preview", one.prompt_preview)
-    yield Fact("Received", formats.moment(one.created_at))
+    yield Fact("Received", formats.moment(local(one.created_at)))
 
 
 def _figures(found: Trace) -> Iterator[Fact]:

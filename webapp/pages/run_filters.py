@@ -12,6 +12,7 @@ from webapp.charts.series import RANGE_NAMES
 from webapp.pages.narrowing import Chip
 from webapp.pages.panel import Choice
 from webapp.pages.run_views import HEADINGS, Column, RunsView
+from webapp.zone import local
 
 PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()}, Period.ALL: "All time"}
 OUTCOMES = {
@@ -121,7 +122,7 @@ def _parts(sought: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def _moment(at: datetime) -> str:
-    return f"{formats.date(at)} {at.year}, {at:%H:%M} UTC"
+    return formats.minute(local(at))
 
 
 def _between(

@@ -9,6 +9,7 @@ from webapp import formats
 from webapp.pages.run_rows import Row, row_of
 from webapp.pages.run_views import HEADINGS, NUMBERS, Column
 from webapp.sorting import Heading
+from webapp.zone import local
 
 NEWEST = 10
 HIGHEST = 5
@@ -44,7 +45,7 @@ def newest_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
 def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
     """Of a project."""
     reached = extremes.reached
-    since = None if reached is None else f"since {formats.date(reached)}, {formats.clock(reached)} UTC"
+    since = None if reached is None else f"since {formats.minute(local(reached))}"
     lists = (
         _list("slowest", "Slowest runs", since, _HIGHEST, extremes.slowest, now),
         _list("costliest", "Costliest runs", since, _HIGHEST, extremes.costliest, now),

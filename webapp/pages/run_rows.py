@@ -8,6 +8,7 @@ from runtally.models.run import Status
 from runtally.runs.values import ListedRun
 from webapp import formats
 from webapp.pages.run_views import NUMBERS, Column, run_url
+from webapp.zone import local
 
 TONES = {Status.SUCCESS: "good", Status.ERROR: "bad", Status.TIMEOUT: "warn"}
 SHORT_ID = 12
@@ -56,7 +57,8 @@ def row_of(run: ListedRun, columns: tuple[Column, ...], now: datetime) -> Row:
 
 def moment(at: datetime, now: datetime) -> str:
     """21 Nov, 12:03:09; with the year where it is another."""
-    year = "" if at.year == now.year else f" {at.year}"
+    at = local(at)
+    year = "" if at.year == local(now).year else f" {at.year}"
     return f"{formats.date(at)}{year}, {at:%H:%M:%S}"
 
 

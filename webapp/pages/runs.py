@@ -31,6 +31,7 @@ from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_ur
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.sorting import Heading
+from webapp.zone import for_fields, in_utc, local
 
 _EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
 # A download may take longer than any page; what stops it is its reader.
@@ -94,7 +95,7 @@ class RunsPage(Page):
 async def explorer() -> ResponseReturnValue:
     """Runs that match the filter of the query, the newest first."""
     try:
-        view = _view(RunFilter.parse(request.args))
+        view = _view(RunFilter.parse(in_utc(request.args)))
         position = Position.parse(request.args.get("before"), request.args.get("after"))
     except InvalidFilter as error:
         return await _mistaken({detail.path: detail.message for detail in error.details})
@@ -130,7 +131,7 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 @signed_in
 async def export_runs(name: str) -> ResponseReturnValue:
     """All runs that match the filter of the query as a file."""
-    format_, view = Format.parse(name), _view(RunFilter.parse(request.args))
+    format_, view = Format.parse(name), _view(RunFilter.parse(in_utc(request.args)))
     in_frames = request.headers.get("Accept") == FRAMES
     stream = (exported_in_frames if in_frames else exported)(services(), view.sought, format_)
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
@@ -181,7 +182,7 @@ async def _page(
     connection: Connection, view: RunsView, now: datetime, errors: Mapping[str, str], listing: Listing | None
 ) -> RunsPage:
     names = await read.read_names(connection, view.sought.project_id, _open_to(actor()))
-    sought, values = view.sought, request.args if errors else view.sought.query
+    sought, values = view.sought, request.args if errors else for_fields(view.sought.query)
     is_custom = sought.since is not None or sought.until is not None
     return RunsPage(
         form=form_of(view, values, errors, names),
@@ -204,7 +205,7 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
         summary=_summary(totals, now),
         newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
         older_url=view.url(Direction.OLDER, found.older) if found.older else None,
-        stopped=formats.moment(found.stopped_at) if found.stopped_at else None,
+        stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
         exports=tuple(Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items()),
         runs=None if totals.reached else totals.runs,
         dropped=None,
@@ -213,14 +214,14 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
 
 def _dropped(before: datetime, sought: RunFilter) -> str:
     if sought.project_id is None:
-        return f"Some projects no longer keep their runs before {formats.day(before)}; totals may count them."
-    return f"Runs before {formats.day(before)} are no longer kept; what they add up to is on the project's page."
+        return f"Some projects no longer keep their runs before {formats.day(local(before))}; totals may count them."
+    return f"Runs before {formats.day(local(before))} are no longer kept; what they add up to is on the project's page."
 
 
 def _summary(totals: Totals, now: datetime) -> Summary:
     notes = []
     if totals.reached:
-        notes.append(f"counted back to {formats.moment(totals.reached)}, {formats.ago(totals.reached, now)}")
+        notes.append(f"counted back to {formats.moment(local(totals.reached))}, {formats.ago(totals.reached, now)}")
     if totals.unpriced:
         notes.append(f"{formats.count(totals.unpriced)} without a price")
     number = formats.runs(totals.runs)

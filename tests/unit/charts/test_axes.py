@@ -1,5 +1,8 @@
 """Ticks and their labels."""
 
+import itertools
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -8,8 +11,16 @@ from hypothesis import strategies as st
 
 from runtally.metrics.window import Range, Window
 from tests.unit.charts.made import NOW
+from webapp import zone
 from webapp.charts import axes
 from webapp.charts.axes import GRIDLINES, Ticks
+
+
+@pytest.fixture
+def in_zone() -> Iterator[Callable[[str], None]]:
+    """Reads what follows in the zone of this name."""
+    yield lambda name: zone.use(zone.named(name))
+    zone.use(UTC)
 
 
 def labels(ticks: Ticks) -> str:
@@ -118,3 +129,37 @@ def test_finer_buckets_have_the_same_names_on_their_axis(range_: Range) -> None:
     coarse, fine = (Window.of(range_, NOW, step) for step in (range_.chart_interval, range_.interval))
 
     assert axes.time(fine).labels == axes.time(coarse).labels
+
+
+@pytest.mark.parametrize(
+    ("name", "range_", "expected"),
+    [
+        ("Asia/Kolkata", Range.DAY, "21:00 Sat 21 03:00 06:00 09:00 12:00 15:00 18:00"),
+        ("Asia/Kolkata", Range.WEEK, "Sun 15 Mon 16 Tue 17 Wed 18 Thu 19 Fri 20 Sat 21"),
+        ("Asia/Kolkata", Range.MONTH, "26 Oct 2 Nov 9 Nov 16 Nov"),
+    ],
+)
+def test_hours_and_midnights_are_the_readers(
+    in_zone: Callable[[str], None], name: str, range_: Range, expected: str
+) -> None:
+    in_zone(name)
+
+    assert labels(axes.time(Window.of(range_, NOW, range_.chart_interval))) == expected
+
+
+def test_midnight_stands_where_it_is_among_the_bars(in_zone: Callable[[str], None]) -> None:
+    in_zone("Asia/Kolkata")
+
+    # Half past six in the evening of UTC, while bars are six hours from six on.
+    assert axes.time(Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)).values[0] == 0.5 / 6
+
+
+def test_a_day_with_a_change_of_the_clock_has_each_hour_once(in_zone: Callable[[str], None]) -> None:
+    in_zone("Europe/Berlin")
+    now = datetime(2026, 10, 25, 12, 30, tzinfo=UTC)
+
+    ticks = axes.time(Window.of(Range.DAY, now, Range.DAY.chart_interval))
+
+    assert labels(ticks) == "15:00 18:00 21:00 Sun 25 03:00 06:00 09:00 12:00"
+    # From midnight to three there are four hours.
+    assert [b - a for a, b in itertools.pairwise(ticks.values)] == [3, 3, 3, 4, 3, 3, 3]

@@ -1,0 +1,26 @@
+"""Times in the zone of whoever reads them."""
+
+from playwright.sync_api import Browser, Page, Request, expect
+
+from tests.browser.conftest import PROJECT
+from tests.serving import Server
+
+
+def test_pages_are_in_the_zone_of_the_browser_from_the_first_visit_on(browser: Browser, story: Server) -> None:
+    with browser.new_context(timezone_id="Asia/Tokyo") as context:
+        page = context.new_page()
+        asked = documents_of(page)
+
+        page.goto(f"{story.url}/projects/{PROJECT}")
+        expect(page.locator(".page-sub")).to_contain_text("Tokyo time")
+        page.goto(f"{story.url}/runs")
+
+        expect(page.locator(".page-sub")).to_contain_text("Tokyo time")
+        # The first page twice, and no other.
+        assert len(asked) == 3
+
+
+def documents_of(page: Page) -> list[Request]:
+    asked: list[Request] = []
+    page.on("request", lambda request: asked.append(request) if request.resource_type == "document" else None)
+    return asked

@@ -1,0 +1,88 @@
+"""Times in the zone of whoever reads them."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.clock import system_clock
+from tests.factories import make_run
+from tests.pages.conftest import Post
+from tests.pages.looking import html_of, text_of
+
+TOKYO = timedelta(hours=9)
+
+
+@pytest.fixture
+def in_tokyo(reader: Browser) -> Browser:
+    reader.set_cookie("localhost", "zone", "Asia%2FTokyo")
+    return reader
+
+
+async def test_a_run_is_seen_at_the_time_of_its_reader(in_tokyo: Browser, post: Post, project_id: str) -> None:
+    at = system_clock() - timedelta(minutes=5)
+    await post(make_run(runId="r1", timestamp=at.isoformat()))
+
+    detail = text_of(await html_of(in_tokyo, f"/projects/{project_id}/runs/r1"))
+    listed = text_of(await html_of(in_tokyo, f"/runs?project={project_id}"))
+
+    assert f"{at + TOKYO:%H:%M:%S} JST" in detail
+    assert f"{at + TOKYO:%H:%M:%S}" in listed
+    assert "Tokyo time" in listed
+
+
+async def test_bars_of_hours_are_the_readers_and_bars_of_days_those_of_utc(
+    in_tokyo: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run())
+
+    hours = await (await in_tokyo.get(f"/charts/cost.json?project={project_id}&range=24h")).get_json()
+    days = await (await in_tokyo.get(f"/charts/cost.json?project={project_id}&range=30d")).get_json()
+    page = text_of(await html_of(in_tokyo, f"/projects/{project_id}?range=24h"))
+
+    assert all(re.search(r" JST(, so far)?$", tip["title"]) for tip in hours["tips"])
+    assert all(re.search(r" UTC(, so far)?$", tip["title"]) for tip in days["tips"])
+    assert "Tokyo time" in page
+    assert "Time (UTC)" not in page
+
+
+async def test_times_of_a_form_are_in_the_zone_that_it_names(reader: Browser, post: Post, project_id: str) -> None:
+    since, until = (
+        system_clock().replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours) for hours in (3, 1)
+    )
+    await post(make_run(runId="inside", timestamp=(since + timedelta(hours=1)).isoformat()))
+    await post(make_run(runId="after", timestamp=(until + timedelta(minutes=1)).isoformat()))
+    typed = {"since": f"{since + TOKYO:%Y-%m-%dT%H:%M}", "until": f"{until + TOKYO:%Y-%m-%dT%H:%M}"}
+    asked = f"since={typed['since']}&until={typed['until']}&zone=Asia/Tokyo"
+
+    response = await reader.get(f"/runs?project={project_id}&column=run&{asked}")
+    listed = text_of(await response.get_data(as_text=True))
+    report = await html_of(reader, f"/projects/{project_id}?{asked}")
+
+    assert "inside" in listed
+    assert "after" not in listed
+    # The address that is kept says the same to whoever gets it.
+    assert f"since={since:%Y-%m-%dT%H}" in response.headers["HX-Push-Url"].replace("%3A", ":")
+    assert f"{since:%H:%M}" in text_of(report)
+
+
+async def test_a_form_shows_the_times_of_an_address_in_the_readers_zone(
+    in_tokyo: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run())
+
+    explorer = await html_of(in_tokyo, "/runs?since=2026-11-01T00:00&until=2026-11-02T12:00")
+    report = await html_of(in_tokyo, f"/projects/{project_id}?since=2026-11-01T00:00&until=2026-11-02T12:00")
+
+    for html in (explorer, report):
+        assert 'value="2026-11-01T09:00"' in html
+        assert 'value="2026-11-02T21:00"' in html
+        assert '<input type="hidden" name="zone" value="Asia/Tokyo">' in html
+
+
+@pytest.mark.parametrize("cookie", ["", "Mars%2FOlympus", "../../etc/passwd", "Europe", "%00", "a" * 2_000])
+async def test_a_zone_that_nobody_knows_is_utc(reader: Browser, cookie: str) -> None:
+    reader.set_cookie("localhost", "zone", cookie)
+
+    assert "UTC" in text_of(await html_of(reader, "/runs"))
