@@ -218,6 +218,11 @@ def moment(at: datetime) -> str:
     return f"{date(at)} {at.year}, {at:%H:%M:%S} UTC"
 
 
+def minute(at: datetime) -> str:
+    """18 Nov 2026, 12:03 UTC: of what is set, where a second more or less says nothing."""
+    return f"{day(at)}, {clock(at)} UTC"
+
+
 def bucket(start: datetime, interval: timedelta) -> str:
     """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; a whole day is Wed 18 Nov UTC."""
     day = weekday_and_date(start)

@@ -222,6 +222,7 @@ def test_times_are_utc_wherever_they_come_from() -> None:
     tokyo = datetime(2026, 11, 18, 3, 4, 5, tzinfo=timezone(timedelta(hours=9)))
 
     assert formats.moment(tokyo) == "17 Nov 2026, 18:04:05 UTC"
+    assert formats.minute(tokyo) == "17 Nov 2026, 18:04 UTC"
     assert formats.clock(tokyo) == "18:04"
     assert formats.date(tokyo) == "17 Nov"
     assert formats.weekday(tokyo) == "Tue 17"
