@@ -30,7 +30,7 @@ _HOUR_STEPS = (
     (timedelta(hours=1), timedelta(hours=8)),
     (timedelta(hours=3), timedelta(days=1)),
 )
-_LEAST_STEP_USD = Decimal("0.0001")
+_LEAST_STEP_USD = Decimal("0.0000001")
 _LEAST_STEP_PERCENT = Decimal("0.25")
 _LEAST_STEP_MS = Decimal(1)
 # The axis of a chart without any value reaches this far.
