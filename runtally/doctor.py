@@ -51,7 +51,7 @@ def examine_settings(settings: Settings) -> Iterator[Finding]:
     )
     if settings.service_dev_mode:
         yield Finding(
-            "dev mode", State.WARN, "everybody who reaches the pages is admin; unset SERVICE_DEV_MODE to end it"
+            "dev mode", State.WARN, "everybody who reaches the pages is admin; unset `SERVICE_DEV_MODE` to end it"
         )
 
 
@@ -112,10 +112,10 @@ def _prices(book: PriceBook) -> Finding:
 
 def _relay(status: RelayStatus, now: datetime) -> Finding:
     if status.parked:
-        todo = "`runtally relay --list-parked` says why, and --retry-parked queues them again"
+        todo = "`runtally relay --list-parked` says why, and `--retry-parked` queues them again"
         return Finding("relay", State.WARN, f"{status.parked:,} runs are parked after failing too often; {todo}")
     if status.oldest_at and now - status.oldest_at > LONG_WAIT:
-        todo = "let `serve` or `runtally relay` run, with SERVICE_SYNC_SIGN"
+        todo = "let `serve` or `runtally relay` run, with `SERVICE_SYNC_SIGN`"
         return Finding(
             "relay", State.WARN, f"{status.waiting:,} runs wait, the first since {status.oldest_at:%F %R}; {todo}"
         )

@@ -12,7 +12,7 @@ from runtally.audit import ActorKind
 from runtally.errors import Forbidden, InvalidLink, RuntallyError, StoreUnavailable
 from webapp.links import path_in
 from webapp.rendering import Page, render, see_other, wants_part
-from webapp.security import SignInRequired
+from webapp.security import ForeignForm, SignInRequired
 
 BUG = "What was acknowledged is stored. Try again; if it stays, send the request id below to whoever runs this server."
 TITLES = {
@@ -42,7 +42,10 @@ class ErrorPage(Page):
     status: int
     title: str
     message: str
-    here: str
+    retry_url: str | None
+    """Where to try again, if that may help."""
+    sign_in_url: str | None
+    """Where to sign in as somebody who may, if that is what is wrong."""
     request_id: str | None
 
     @property
@@ -69,7 +72,7 @@ async def respond(error: Exception) -> Response:
     shown = known(error)
     status = status_of(shown or error)
     id_to_report = request_id() if shown is None or status == 500 else None  # noqa: PLR2004  # The status says it best.
-    response = await _rendered(status, _title(shown, status), _message(shown, status), id_to_report)
+    response = await _rendered(shown, status, id_to_report)
     if status == 503:  # noqa: PLR2004  # The status says it best.
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, HTTPException):
@@ -77,11 +80,21 @@ async def respond(error: Exception) -> Response:
     return response
 
 
-async def _rendered(status: int, title: str, message: str, id_to_report: str | None) -> Response:
-    here = request.full_path.rstrip("?")
+async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id_to_report: str | None) -> Response:
+    message, here = _message(shown, status), request.full_path.rstrip("?")
+    # What was sent with a form is not sent again by a link.
+    retry_url = here if request.method == "GET" else None
     if not wants_part():
-        return await render(ErrorPage(status, title, message, here, id_to_report), status)
-    response = await render(ErrorToast(message, here if request.method == "GET" else None, id_to_report), status)
+        page = ErrorPage(
+            status,
+            _title(shown, status),
+            message,
+            retry_url=retry_url if status >= 500 else None,  # noqa: PLR2004  # Server errors.
+            sign_in_url=url_for("sign_in.sign_in", next=here) if _is_not_theirs(shown) else None,
+            request_id=id_to_report,
+        )
+        return await render(page, status)
+    response = await render(ErrorToast(message, retry_url, id_to_report), status)
     response.headers["HX-Retarget"] = "#toast"
     response.headers["HX-Reswap"] = "innerHTML"
     # What was asked for is not what is on the screen, so the address stays that of the screen.
@@ -97,17 +110,23 @@ def _to_sign_in() -> Response:
     return Response(status=401, headers=headers)
 
 
+def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:
+    return isinstance(shown, Forbidden) and not isinstance(shown, ForeignForm)
+
+
 def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if isinstance(shown, InvalidLink):
         return "This link doesn't work any more"
-    return TITLES.get(status, "Something broke on our side")
+    if isinstance(shown, ForeignForm):
+        return "That was not sent from here"
+    return TITLES.get(status, TITLES[422] if status < 500 else "Something broke on our side")  # noqa: PLR2004  # Server errors.
 
 
 def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if isinstance(shown, StoreUnavailable):
         return OUT_OF_REACH
-    if isinstance(shown, Forbidden) and actor().kind is ActorKind.KEY:
+    if _is_not_theirs(shown) and actor().kind is ActorKind.KEY:
         return NOT_WITH_THIS_KEY
     if isinstance(shown, RuntallyError):
-        return shown.message
+        return " ".join(f"{one.path}: {one.message}" for one in shown.details) or shown.message
     return MESSAGES.get(status, BUG if status >= 500 else "Go back and try another way.")  # noqa: PLR2004  # Server errors.

@@ -215,7 +215,7 @@ def moment(at: datetime) -> str:
 
 
 def minute(at: datetime) -> str:
-    """18 Nov 2026, 12:03 UTC."""
+    """18 Nov 2026, 12:03 UTC: of what is set, where a second more or less says nothing."""
     return f"{day(at)}, {clock(at)} {zone_name(at)}"
 
 

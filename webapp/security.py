@@ -31,6 +31,13 @@ class SignInRequired(RuntallyError):
     message = "Sign in to see this page."
 
 
+class ForeignForm(Forbidden):
+    """Another site made a browser send it, in the name of whoever is signed in."""
+
+    code = "foreign_form"
+    message = "It came from another site, so nothing was changed. Open the page here and send it again."
+
+
 def headers_for(*, is_secure: bool) -> dict[str, str]:
     """What every answer says to a browser."""
     return HEADERS | {"Strict-Transport-Security": "max-age=31536000"} if is_secure else HEADERS
@@ -46,7 +53,7 @@ async def refuse_foreign_forms() -> None:
     """Refuses what another site makes a browser send. Every browser of today says where a request comes from.
 
     Requests without a browser send neither header and carry no cookie worth abusing; the API takes keys, not cookies.
-    Raises `Forbidden`.
+    Raises `ForeignForm`.
     """
     if request.method in _SAFE_METHODS or request.path.startswith("/api/"):
         return
@@ -57,7 +64,7 @@ async def refuse_foreign_forms() -> None:
     else:
         foreign = origin is not None and host_of(origin) != request.host
     if foreign:
-        raise Forbidden("This form came from another site; open the page here and send it again.")
+        raise ForeignForm
 
 
 async def _signed_in_actor() -> Actor:

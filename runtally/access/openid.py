@@ -43,7 +43,7 @@ class SignInFailed(InvalidCredentials):
 
 class ProviderUnavailable(ReceiverUnavailable):
     code = "identity_provider_unavailable"
-    message = "The sign-in service cannot be reached, or answers nonsense; try again, or sign in with a password."
+    message = "The sign-in service does not answer as it should; try again in a moment, or sign in with a password."
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import uuid
 
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import Invite, Post
 from tests.pages.looking import Outline, html_of, text_of
@@ -67,6 +68,26 @@ async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
 
     assert sent.status_code == 303
     assert f"Test of the alerts of {project_id}" in text_of(await html_of(reader, url))
+
+
+async def test_a_delivery_that_fails_stands_out_even_if_it_is_tried_again(
+    reader: Browser, post: Post, database: Database, project_id: str
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings"
+    await reader.post(f"{url}/alerts/webhook", form={"address": "https://nowhere.invalid/"})
+    [target_id] = TARGET.findall(await html_of(reader, url))
+    await reader.post(f"{url}/alerts/{target_id}/test")
+    assert 'class="bad"' not in await html_of(reader, url)
+
+    async with database.connection() as connection:
+        await connection.execute(
+            "UPDATE alert_deliveries SET attempts = 2, answer = 'cannot connect' WHERE project_id = $1", project_id
+        )
+
+    html = await html_of(reader, url)
+    assert '<span class="bad">2 tries, the next at' in html
+    assert '<span class="bad">cannot connect</span>' in html
 
 
 async def test_who_is_told_of_one_project_cannot_be_reached_through_another(

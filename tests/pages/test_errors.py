@@ -20,7 +20,7 @@ async def broken_app(database_url: str) -> AsyncIterator[Quart]:
     """With a page that has a bug."""
     app = create_app(settings_for(database_url, service_dev_mode=True))
 
-    @app.get("/broken")
+    @app.route("/broken", methods=["GET", "POST"])
     @public
     async def broken() -> str:
         raise LookupError(SECRET)
@@ -68,6 +68,29 @@ async def test_a_bug_shows_its_request_id_and_nothing_else(broken_app: Quart) ->
     assert SECRET not in html
     assert "LookupError" not in html
     assert "Traceback" not in html
+
+
+async def test_what_is_wrong_with_an_address_is_said_in_full(reader: Browser) -> None:
+    text = text_of(await html_of(reader, "/runs/export.csv?minCost=much", 400))
+
+    assert "That can't be done minCost: " in text
+    assert "details" not in text
+
+
+async def test_a_form_of_another_site_is_no_matter_of_who_is_signed_in(reader: Browser) -> None:
+    response = await reader.post("/admin/users/invite", headers={"Sec-Fetch-Site": "cross-site"})
+
+    text = text_of(await response.get_data(as_text=True))
+    assert "It came from another site, so nothing was changed." in text
+    assert "Sign in" not in text
+
+
+async def test_a_link_does_not_offer_to_send_a_form_again(broken_app: Quart) -> None:
+    browser = broken_app.test_client()
+    asked, sent = await browser.get("/broken"), await browser.post("/broken")
+
+    assert "Try again</a>" in await asked.get_data(as_text=True)
+    assert "Try again</a>" not in await sent.get_data(as_text=True)
 
 
 async def test_a_bug_in_a_part_becomes_a_toast_and_leaves_the_page_alone(broken_app: Quart) -> None:

@@ -131,7 +131,7 @@ async def test_the_form_of_a_time_keeps_what_else_is_chosen(reader: Browser, pag
 
 
 async def test_each_bar_leads_to_its_time_alone(reader: Browser, page: str) -> None:
-    outline = Outline(await html_of(reader, f"{page}?model=b2"))
+    outline = Outline(await html_of(reader, f"{page}?model=b2&metric=runs"))
     links = [
         link["href"] or ""
         for link in outline.all("a")
@@ -143,7 +143,7 @@ async def test_each_bar_leads_to_its_time_alone(reader: Browser, page: str) -> N
     assert "data-chart-narrows" not in outline.by_id("errors-chart-plot")
     html = await html_of(reader, links[-1])
     assert "Runs 1" in text_of(html)
-    assert "Cost by model, per 15 minutes" in html or "Cost by model, per hour" in html
+    assert "Runs, per 15 minutes" in html or "Runs, per hour" in html
     assert "Remove Model b2" in text_of(html)
 
 

@@ -164,7 +164,7 @@ async def test_an_archived_project_is_hidden_but_not_forgotten(
 
     assert f'href="/projects/{project_id}"' not in html
     assert "Archived projects" in html
-    await html_of(reader, f"/projects/{project_id}")
+    assert Outline(await html_of(reader, f"/projects/{project_id}")).by_id("archived")
 
 
 async def test_a_project_goes_by_its_name_and_its_id_stays_in_sight(

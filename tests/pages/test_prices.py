@@ -84,7 +84,7 @@ async def test_a_new_price_from_a_date_closes_the_old_one(reader: Browser, provi
     assert second != first
     assert "from 1 Jan 2027" in history
     log = text_of(await html_of(reader, "/admin/audit"))
-    assert f"price changed {provider} large" in log
+    assert f"Price changed {provider} large" in log
     refusal = await refused(
         reader, f"{second}/follow", provider=provider, model="large", input_per_million="1", effective_from="2026-01-01"
     )

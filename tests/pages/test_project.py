@@ -170,8 +170,10 @@ async def test_without_any_price_there_is_no_cost_rather_than_nothing_to_pay(
 
     text = text_of(await html_of(reader, f"/projects/{project_id}"))
 
-    assert "1 run has no price, so cost is a minimum. It used free-thought." in text
+    assert "1 run has no price, so cost is not known. It used free-thought." in text
     assert f"Cost {formats.NOTHING} no run has a price" in text
+    assert "No run in this range has a price. Choose another figure above" in text
+    assert "Runs, per" in text_of(await html_of(reader, f"/projects/{project_id}?metric=runs"))
 
 
 async def test_an_unknown_project_is_not_found_and_says_what_to_do(reader: Browser, project_id: str) -> None:

@@ -237,6 +237,23 @@ async def test_a_file_in_frames_says_how_many_runs_it_has_so_far(reader: Browser
     assert read_parquet(BytesIO(parts)).read_all().num_rows == 3
 
 
+async def test_there_is_no_file_of_nothing(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+
+    assert "Parquet" in await html_of(reader, f"/runs?project={project_id}")
+    assert "Parquet" not in await html_of(reader, f"/runs?project={project_id}&model=none")
+
+
+async def test_a_run_without_a_price_leads_to_where_it_is_entered(
+    reader: Browser, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post(make_run(runId="a", model="new & free"))
+    url = f"/projects/{project_id}/runs/a"
+
+    assert 'href="/admin/prices/new?provider=acme&amp;model=new+%26+free"' in await html_of(reader, url)
+    assert "Add its price" not in await html_of(await signed_in(project_id, READ), url)
+
+
 @pytest.mark.parametrize("query", ["xlsx", "csv?minCost=much"])
 async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str) -> None:
     assert (await reader.get(f"/runs/export.{query}")).status_code == 400

@@ -33,7 +33,7 @@ _HOUR_STEPS = (
 )
 _DAY = timedelta(days=1)
 _LONGEST_WITH_DAYS = timedelta(days=10)
-_LEAST_STEP_USD = Decimal("0.0001")
+_LEAST_STEP_USD = Decimal("0.0000001")
 _LEAST_STEP_PERCENT = Decimal("0.25")
 _LEAST_STEP_MS = Decimal(1)
 # The axis of a chart without any value reaches this far.

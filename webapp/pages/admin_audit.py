@@ -95,7 +95,7 @@ def _entry(row: AuditEntry) -> Entry:
     return Entry(
         at=formats.moment(local(row.at)),
         who=row.actor_label,
-        action=row.action.replace(".", " ").replace("_", " "),
+        action=row.action.replace(".", " ").replace("_", " ").capitalize(),
         target=row.target,
         project_id=row.project_id,
         changes=tuple((name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names),

@@ -219,8 +219,8 @@ async def _page(session: AsyncSession) -> UsersPage:
 
 def _choices(found: Sequence[Project]) -> tuple[tuple[str, str], ...]:
     named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
-    # The role that is chosen first, a viewer's, is of one project.
-    return (*named, ("", "All projects (admin only)"))
+    # None is chosen before somebody does: a wrong one would show what is not theirs.
+    return (("", "Choose a project"), *named)
 
 
 def _row(account: Account, now: datetime) -> UserRow:
@@ -242,5 +242,5 @@ def _invited(invitation: Invitation) -> InvitedRow:
         str(invitation.id),
         invitation.email or "",
         f"{role} of {project_id}" if project_id else role,
-        formats.moment(local(invitation.expires_at)),
+        formats.minute(local(invitation.expires_at)),
     )

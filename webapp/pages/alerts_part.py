@@ -39,6 +39,8 @@ class LogRow:
     when: str
     state: str
     answer: str
+    is_failing: bool
+    """Whether the last try failed, be there more of them or not."""
     is_given_up: bool
 
 
@@ -82,6 +84,7 @@ def _log(log: Sequence[tuple[AlertDelivery, Alert, AlertTarget]], now: datetime)
             formats.ago(alert.created_at, now),
             _state(delivery),
             delivery.answer or "",
+            is_failing=delivery.delivered_at is None and delivery.answer is not None,
             is_given_up=delivery.parked_at is not None,
         )
         for delivery, alert, target in log

@@ -58,9 +58,10 @@ def _cost(report: Report, now: datetime) -> Reading:
     total = report.metrics.total
     if total.runs and total.runs == total.unpriced:
         return Reading(note="no run has a price")
+    pace = formats.rough_money(report.month_pace_usd(now))
     return Reading(
         formats.money(total.cost_usd),
-        f"≈ {formats.rough_money(report.month_pace_usd(now))} a month at this pace" if total.cost_usd else "",
+        f"{'' if pace.startswith('<') else '≈ '}{pace} a month at this pace" if total.cost_usd else "",
         formats.change(total.cost_usd, _before(report).cost_usd),
         is_minimum=total.unpriced > 0,
     )

@@ -96,6 +96,8 @@ class Panel:
     splits: tuple[Choice, ...]
     kpis: tuple[Kpi, ...]
     has_runs: bool
+    has_cost: bool
+    """Whether any of the runs has a price."""
     coverage: str
     """How much of the runs the cost is of."""
     unpriced_runs: int
@@ -133,6 +135,7 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
         kpis=kpis,
         has_runs=metrics.total.runs > 0,
+        has_cost=metrics.total.runs > metrics.total.unpriced,
         coverage=coverage_of(metrics.total),
         unpriced_runs=metrics.total.unpriced,
         unpriced_models=report.unpriced_models,

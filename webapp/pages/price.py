@@ -156,6 +156,6 @@ def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
         "Costs are": "estimates" if entry.estimated else "exact",
         "Set by": source_of(entry).removesuffix(", estimate"),
         "Entry": str(entry.id),
-        "Made": formats.moment(entry.created_at),
+        "Made": formats.day(entry.created_at),
     }
     return (*((name, text) for name, text in amounts if text != formats.NOTHING), *rest.items())

@@ -53,7 +53,7 @@ async def covered() -> ResponseReturnValue:
 async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
     names = _names(sent)
     if not names.provider or not (names.model or names.pattern):
-        return CoveredModels("Which models in use it fits stands here once it has a provider and a model.")
+        return CoveredModels("Enter a provider and a model to see which models in use it fits.")
     async with services().database.connection() as connection:
         used = await select_used_models(connection, services().clock() - registry.USED_WITHIN)
     try:

@@ -74,7 +74,7 @@ def _row(one: UsedModel, now: datetime) -> UnpricedRow:
     return UnpricedRow(
         provider=one.provider,
         model=one.model,
-        runs=formats.count(one.runs),
+        runs=formats.runs(one.runs),
         kept=f"{formats.count(kept)} at the cost reported" if kept else "",
         tokens=f"{formats.tokens(one.input_tokens)} in · {formats.tokens(one.output_tokens)} out",
         last_used=formats.ago(one.last_used_at, now),

@@ -12,7 +12,7 @@ from api.current import actor, services
 from runtally.access import keys as project_keys
 from runtally.access import projects
 from runtally.access.erasure import erase_project
-from runtally.access.keys import IssuedKey, is_active, state_of
+from runtally.access.keys import IssuedKey, is_active
 from runtally.access.scopes import Scope, may
 from runtally.budgets import edit as budgets
 from runtally.budgets.mail import Mailer
@@ -237,10 +237,18 @@ def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None
     return ShownKey(
         secret=issued.secret,
         scopes=", ".join(row.scopes),
-        expires=formats.moment(local(row.expires_at)) if row.expires_at else "never",
+        expires=formats.minute(local(row.expires_at)) if row.expires_at else "never",
         replaces=replaces.prefix if replaces else None,
         snippets=snippets(server_url, issued.secret, row.project_id or "", row.scopes),
     )
+
+
+def _state(key: ApiKey, now: datetime) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {formats.day(key.revoked_at)}"
+    if key.expires_at is None:
+        return "active"
+    return f"{'active until' if key.expires_at > now else 'expired'} {formats.minute(local(key.expires_at))}"
 
 
 def _row(key: ApiKey, now: datetime) -> KeyRow:
@@ -248,7 +256,7 @@ def _row(key: ApiKey, now: datetime) -> KeyRow:
         id=str(key.id),
         prefix=key.prefix,
         scopes=", ".join(key.scopes),
-        state=state_of(key, now),
+        state=_state(key, now),
         used=f"used {formats.ago(key.last_used_at, now)}" if key.last_used_at else "never used",
         created=formats.ago(key.created_at, now),
         is_active=is_active(key, now),

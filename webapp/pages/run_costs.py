@@ -72,6 +72,8 @@ class CostCard:
     note: str | None
     reported: str | None
     difference: str | None
+    add_price_url: str | None
+    """Where to enter the price that is missing, for those who may."""
 
 
 def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
@@ -85,7 +87,14 @@ def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
         note=_note(run, explanation),
         reported=None if run.reported_cost_usd is None else formats.money_exact(run.reported_cost_usd),
         difference=_difference(run),
+        add_price_url=_add_price_url(run),
     )
+
+
+def _add_price_url(run: StoredRun) -> str | None:
+    if run.cost_usd is not None or not may(actor(), Scope.ADMIN, None):
+        return None
+    return url_for("price_forms.new", provider=run.provider, model=run.model)
 
 
 def _note(run: StoredRun, explanation: Explanation) -> str | None:

@@ -23,7 +23,7 @@ blueprint = Blueprint("sign_in", __name__)
 
 @dataclass(frozen=True, slots=True)
 class SignInPage(Page):
-    """Two ways in: `form` for an address and a password, `key` for a key."""
+    """Three ways in: `openid` through the provider, `form` for an address and a password, `key` for a key."""
 
     template: ClassVar[str] = "sign_in/show.html"
     fragment: ClassVar[str] = "sign_in/_sign_in.html"
@@ -33,6 +33,7 @@ class SignInPage(Page):
     has_users: bool
     form: Form = field(default_factory=Form)
     key: Form = field(default_factory=Form)
+    openid: Form = field(default_factory=Form)
 
     @property
     def openid_name(self) -> str | None:
@@ -82,8 +83,8 @@ async def sign_out() -> ResponseReturnValue:
 
 
 async def refused(target: str, form: Form, status: int) -> Response:
-    """The sign-in page with what is wrong."""
-    return await render(SignInPage(target, await _has_users(), form), status)
+    """The sign-in page with what went wrong on the way through the provider."""
+    return await render(SignInPage(target, await _has_users(), openid=form), status)
 
 
 async def _refusal(page: SignInPage, error: InvalidKey | RateLimited) -> Response:
