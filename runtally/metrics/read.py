@@ -13,7 +13,7 @@ from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
 from runtally.metrics.window import Between, Reach, Window
-from runtally.models.rollup import TOTAL_GRAINS
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 from runtally.models.run import Status
 
 
@@ -72,13 +72,17 @@ async def is_comparable(connection: Connection, before: Window, project_id: str 
     return any((one.kept_span if only else one.span).reaches_back_to(before) for one in projects)
 
 
-async def readable(connection: Connection, reach: Reach, project_id: str | None) -> Reach:
-    """What can be shown of it, compared with the time before: whole long buckets where runs were dropped since."""
+async def readable(connection: Connection, reach: Reach, project_id: str | None, now: datetime) -> Reach:
+    """What can be shown of it, compared with the time before: in longer buckets where shorter ones are not stored any more.
+
+    Of a project these are counted from its runs, unless some were dropped since. Of all projects nobody could wait for that.
+    """
     if not isinstance(reach, Between):
         return reach
     dropped_before = await queries.select_dropped_before(connection, project_id)
-    begins = reach.since - (reach.until - reach.since)
-    return reach.coarse if dropped_before and begins < dropped_before else reach
+    if dropped_before and reach.compared_since < dropped_before:
+        return reach.in_stored_buckets(GRAINS[-1])
+    return reach if project_id is not None else reach.in_stored_buckets(reach.stored_in(now))
 
 
 async def project_report(  # noqa: PLR0913  # What is looked at, and what is remembered of it.
