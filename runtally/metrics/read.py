@@ -9,9 +9,10 @@ from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Past
+from runtally.metrics.past_runs import sketch_of, tallies_by_model
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
-from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
+from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, Tally, ranked
 from runtally.metrics.window import Between, Reach, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 from runtally.models.run import Status
@@ -189,9 +190,17 @@ async def _read_before(
     if not is_of_all or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
         sums = await read_sums(connection, before, project_id, only)
         return replace(sums, latency=await _whole_latency(connection, before, project_id, only, past))
-    # The rest is looked up once for both.
-    buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
     of_stored = replace(before, until=rest_since)
+    runs = await past.runs.read(connection, before, rest_since)
+    if runs is None:
+        # The rest is looked up once for both.
+        buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
+    else:
+        buckets, models = await queries.select_sums(connection, of_stored, project_id)
+        more, rest = tallies_by_model(runs), sketch_of(runs)
+        last = (rest_since - before.start) // before.interval
+        buckets[last] = Tally.sum((buckets.get(last, NOTHING), *more.values()))
+        models |= {model: models.get(model, NOTHING) + tally for model, tally in more.items()}
     kept = await queries.select_sketches(connection, of_stored, project_id, (stored, rest_since))
     sketches = [*_parts_of(kept), *([rest] if rest[0] else [])]
     return Metrics.of_sums(before, buckets, models, {None: _latency(sketches)})

@@ -127,7 +127,7 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
 
 
 async def _project_list(connection: Connection, view: View, now: datetime) -> ProjectList:
-    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past.sums)
+    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))
