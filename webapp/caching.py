@@ -5,13 +5,15 @@ Elsewhere it says what the answer is.
 """
 
 import hashlib
+from datetime import datetime
 
 from quart import Response, g, request
 
 from api.current import actor, services
 from runtally.access.history_queries import select_latest
 from runtally.metrics.queries import select_version
-from runtally.metrics.window import Range, Window
+from runtally.metrics.window import Between, Range, Window
+from runtally.models.rollup import GRAINS
 
 ASK_FIRST = "private, no-cache"
 """The figures change with every run, so nothing is shown again unasked."""
@@ -29,7 +31,7 @@ async def unchanged(window: Window, project_id: str | None) -> Response | None:
     async with services().database.connection() as connection:
         changes = await select_latest(connection)
     # Whatever is looked at, a page says what the month cost.
-    since = min(window.previous(window.now).start, Window.of(Range.MONTH, window.now).start)
+    since = min(_compared_since(window), Window.of(Range.MONTH, window.now).start)
     async with services().reading.connection() as connection:
         runs = await select_version(connection, since, project_id)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
@@ -49,6 +51,13 @@ async def unchanged(window: Window, project_id: str | None) -> Response | None:
     known = Response(status=304, headers={"Cache-Control": ASK_FIRST, "Vary": ", ".join(VARY)})
     known.set_etag(g.etag, weak=True)
     return known
+
+
+def _compared_since(window: Window) -> datetime:
+    """When the period before begins, also where a time of one's own is shown in the longest buckets."""
+    if isinstance(window.range, Between):
+        return window.range.in_stored_buckets(GRAINS[-1]).compared_since
+    return window.previous(window.now).start
 
 
 async def confirm(response: Response) -> Response:

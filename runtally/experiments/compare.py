@@ -6,7 +6,7 @@ from datetime import datetime
 from runtally.db.database import Connection
 from runtally.experiments import estimate, queries
 from runtally.experiments.estimate import Difference, Estimate, Sample
-from runtally.experiments.rule import MAX_WINDOW_RUNS
+from runtally.experiments.rule import MAX_SAMPLE_RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Arm:
     @property
     def is_partial(self) -> bool:
         """Whether there are more runs than were read."""
-        return self.sample.runs >= MAX_WINDOW_RUNS
+        return self.sample.runs >= MAX_SAMPLE_RUNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import asyncpg
 
 from runtally.db.database import Connection
 from runtally.experiments.estimate import Sample
-from runtally.experiments.rule import MAX_WINDOW_RUNS, Measured, Rule, Window
+from runtally.experiments.rule import MAX_SAMPLE_RUNS, MAX_WINDOW_RUNS, Measured, Rule, Window
 from runtally.experiments.verdict import Stats, Thresholds
 
 # Runs of one time are taken by id, so that the same runs always have the same verdict.
@@ -50,6 +50,13 @@ CROSS JOIN LATERAL (
            ) AS found
 """
 
+SELECT_KEYS = """
+  SELECT project_id, id
+    FROM experiments
+   WHERE ($1::text[] IS NULL OR project_id = ANY ($1))
+ORDER BY project_id, id
+"""
+
 SELECT_EXPERIMENTS = f"""
 SELECT *
   FROM experiments AS experiment
@@ -76,7 +83,7 @@ _SAMPLE = f"""
                AND experiment_id = $2
                AND occurred_at >= $3
           ORDER BY occurred_at DESC, id DESC
-             LIMIT {MAX_WINDOW_RUNS}) AS sample
+             LIMIT {MAX_SAMPLE_RUNS}) AS sample
 """  # noqa: S608  # A constant of ours.
 
 SELECT_SAMPLE = f"""
@@ -107,6 +114,11 @@ async def select_visible(
     for row in await connection.fetch(SELECT_VISIBLE, *map(list, zip(*asked, strict=True))):
         found[row["number"] - 1][row["project_id"]] = row["is_private"]
     return found
+
+
+async def select_keys(connection: Connection, project_ids: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """Project and id of all experiments, private ones too, or of those of some projects, in this order."""
+    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_KEYS, project_ids))
 
 
 async def select_experiments(

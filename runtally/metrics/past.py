@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.past_latencies import PastLatencies
-from runtally.metrics.project_sums import PastSums
+from runtally.metrics.past_runs import PastRuns
+from runtally.metrics.past_sums import PastSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,4 +14,5 @@ class Past:
 
     costs: PastCosts = field(default_factory=PastCosts)
     latencies: PastLatencies = field(default_factory=PastLatencies)
+    runs: PastRuns = field(default_factory=PastRuns)
     sums: PastSums = field(default_factory=PastSums)

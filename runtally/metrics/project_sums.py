@@ -1,59 +1,26 @@
 """What the runs of each project add up to in several windows, all read at the same moment.
 
-A thousand projects over a month are 30,000 rows, and all but a thousand of these are of days that are over. So a process
-remembers the sums of days that are over, and asks each time whether a run of them came, changed or went since.
+A thousand projects over a month are 30,000 rows, and all but a thousand of these are of days that are over: their sums are
+remembered.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
 from runtally.db.database import Connection
 from runtally.metrics import project_queries
 from runtally.metrics.only import Only
+from runtally.metrics.past import Past
+from runtally.metrics.past_runs import sums_by_project
+from runtally.metrics.past_sums import BySum
 from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import NO_SUMS, Sums
 from runtally.metrics.window import EPOCH, Part, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
 _DAY = timedelta(days=1)
-# What a page of each range reads, part by part and all together, narrowed to a model once or twice.
-MAX_REMEMBERED = 32
-# A row that is mended by hand is no run that changed.
-LONGEST_REMEMBERED = timedelta(minutes=5)
-
-BySum: TypeAlias = Mapping[str, Sums]
-_Key: TypeAlias = tuple[tuple[Part, ...], Only]
-_Version: TypeAlias = tuple[tuple[datetime, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    version: _Version
-    read_at: datetime
-    sums: BySum
-
-
-class PastSums:
-    """The sums of all projects over stored buckets of days that are over, as one process remembers them."""
-
-    def __init__(self) -> None:
-        self._known: dict[_Key, _Remembered] = {}
-
-    def get(self, key: _Key, version: _Version, now: datetime) -> BySum | None:
-        """None where they are not known, or not as of this version."""
-        known = self._known.pop(key, None)
-        if known is None or known.version != version or not known.read_at <= now < known.read_at + LONGEST_REMEMBERED:
-            return None
-        self._known[key] = known
-        return known.sums
-
-    def keep(self, key: _Key, version: _Version, now: datetime, sums: BySum) -> None:
-        """In place of what was asked for the longest time ago."""
-        self._known[key] = _Remembered(version, now, sums)
-        if len(self._known) > MAX_REMEMBERED:
-            del self._known[next(iter(self._known))]
+_WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +41,7 @@ class WindowSums:
 class ProjectSums:
     """Reads them, over one connection whose statements all see the same moment."""
 
-    def __init__(
-        self, connection: Connection, now: datetime, of_project: str | None, only: Only, past: PastSums
-    ) -> None:
+    def __init__(self, connection: Connection, now: datetime, of_project: str | None, only: Only, past: Past) -> None:
         self._connection = connection
         self._now = now
         self._of_project = of_project
@@ -90,9 +55,11 @@ class ProjectSums:
         self._of_today: dict[tuple[Part, ...], BySum] = {}
 
     async def prepare(self, since: datetime) -> None:
-        """Asks once what changed since then, for all windows that begin no earlier."""
-        self._days, self._last_bucket = await project_queries.select_days(self._connection, since, self._midnight)
-        self._days_since = since
+        """Asks once what changed since the week before, for all windows that begin no earlier than then."""
+        self._days_since = since - _WEEK - _DAY
+        self._days, self._last_bucket = await project_queries.select_days(
+            self._connection, self._days_since, self._midnight
+        )
 
     async def over(self, window: Window, ids: Ids = None) -> WindowSums:
         """Of these projects at least, or with None of all."""
@@ -102,10 +69,15 @@ class ProjectSums:
         past, today = _split(stored, self._midnight)
         found = [await self._over_past(past), await self._over_today(today, window)]
         if rest_since < window.until:
-            found.append(
-                await project_queries.select_sums_of_runs(self._connection, rest_since, window.until, ids, self._only)
-            )
+            found.append(await self._over_runs(rest_since, window, ids))
         return WindowSums(tuple(part for part in found if part))
+
+    async def over_week_before(self, at: datetime) -> BySum:
+        """Of the last week of whole days, where it is remembered of all runs; else of nothing."""
+        if self._of_project is not None or self._only:
+            return {}
+        midnight = at - (at - EPOCH) % _DAY
+        return await self._over_past((Part(self._grains[-1], midnight - _WEEK, midnight),))
 
     async def _over_past(self, parts: tuple[Part, ...]) -> BySum:
         if not parts:
@@ -114,12 +86,12 @@ class ProjectSums:
             return await self._read(parts)
         begins = parts[0].since - _DAY
         version = tuple((day, text) for day, text in self._days.items() if begins < day < parts[-1].until)
-        known = self._past.get((parts, self._only), version, self._now)
+        known = self._past.sums.get((parts, self._only), version, self._now)
         if known is None:
             # Part by part: with the hour, only the last and shortest of them changes.
             each = [await self._over_past((part,)) for part in parts] if len(parts) > 1 else [await self._read(parts)]
             known = _added_up(each)
-            self._past.keep((parts, self._only), version, self._now, known)
+            self._past.sums.keep((parts, self._only), version, self._now, known)
         return known
 
     async def _over_today(self, parts: tuple[Part, ...], window: Window) -> BySum:
@@ -135,6 +107,14 @@ class ProjectSums:
         if parts not in self._of_today:
             self._of_today[parts] = await self._read(parts)
         return self._of_today[parts]
+
+    async def _over_runs(self, since: datetime, window: Window, ids: Ids) -> BySum:
+        """Of the end that no stored bucket covers."""
+        if self._of_project is None and not self._only:
+            runs = await self._past.runs.read(self._connection, window, since)
+            if runs is not None:
+                return sums_by_project(runs, ids)
+        return await project_queries.select_sums_of_runs(self._connection, since, window.until, ids, self._only)
 
     async def _read(self, parts: Sequence[Part]) -> BySum:
         ids = None if self._of_project is None else [self._of_project]

@@ -4,6 +4,7 @@ What a thousand projects are sorted by is read of all; what is only shown, of th
 """
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -12,7 +13,8 @@ from typing import NamedTuple
 from runtally.db.database import Connection
 from runtally.metrics import project_queries
 from runtally.metrics.only import Only
-from runtally.metrics.project_sums import PastSums, ProjectSums, WindowSums
+from runtally.metrics.past import Past
+from runtally.metrics.project_sums import ProjectSums, WindowSums
 from runtally.metrics.report import NO_SUMS, ListedProject, Sums
 from runtally.metrics.window import Range, Window
 
@@ -65,9 +67,7 @@ class Listing:
 class Projects:
     """Reads them in a window: all projects, or only the one that a reader may see; of all runs, or those of some models."""
 
-    def __init__(
-        self, connection: Connection, window: Window, of_project: str | None, only: Only, past: PastSums
-    ) -> None:
+    def __init__(self, connection: Connection, window: Window, of_project: str | None, only: Only, past: Past) -> None:
         self._connection = connection
         self._window = window
         self._of_project = of_project
@@ -99,11 +99,21 @@ class Projects:
     async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
         """With the period before, where the project is as old."""
         ids = _ids(summaries)
-        fair = await project_queries.select_reaching_back(self._connection, self._before.comparable_from, ids)
+        fair = await self._reaching_back(ids)
         sums = await self._sums.over(self._before, ids)
+        # Not `_replace`: all thousand are compared where it is that by which they are sorted.
         return tuple(
-            one._replace(previous=sums.of(one.project.id)) if one.project.id in fair else one for one in summaries
+            ProjectSummary(project, total, spending, sums.of(project.id), costs) if project.id in fair else one
+            for one in summaries
+            for project, total, spending, _, costs in [one]
         )
+
+    async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:
+        """Those with runs before the end of the first bucket; only who had none in the week before is looked up."""
+        border = self._before.comparable_from
+        seen = (await self._sums.over_week_before(border)).keys()
+        rest = [id_ for id_ in ids if id_ not in seen]
+        return seen | await project_queries.select_reaching_back(self._connection, border, rest) if rest else seen
 
     async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
         """With the cost of each bucket."""

@@ -9,11 +9,12 @@ from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Past
+from runtally.metrics.past_runs import sketch_of, tallies_by_model
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
-from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, ranked
+from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, Tally, ranked
 from runtally.metrics.window import Between, Reach, Window
-from runtally.models.rollup import TOTAL_GRAINS
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 from runtally.models.run import Status
 
 
@@ -72,13 +73,17 @@ async def is_comparable(connection: Connection, before: Window, project_id: str 
     return any((one.kept_span if only else one.span).reaches_back_to(before) for one in projects)
 
 
-async def readable(connection: Connection, reach: Reach, project_id: str | None) -> Reach:
-    """What can be shown of it, compared with the time before: whole long buckets where runs were dropped since."""
+async def readable(connection: Connection, reach: Reach, project_id: str | None, now: datetime) -> Reach:
+    """What can be shown of it, compared with the time before: in longer buckets where shorter ones are not stored any more.
+
+    Of a project these are counted from its runs, unless some were dropped since. Of all projects nobody could wait for that.
+    """
     if not isinstance(reach, Between):
         return reach
     dropped_before = await queries.select_dropped_before(connection, project_id)
-    begins = reach.since - (reach.until - reach.since)
-    return reach.coarse if dropped_before and begins < dropped_before else reach
+    if dropped_before and reach.compared_since < dropped_before:
+        return reach.in_stored_buckets(GRAINS[-1])
+    return reach if project_id is not None else reach.in_stored_buckets(reach.stored_in(now))
 
 
 async def project_report(  # noqa: PLR0913  # What is looked at, and what is remembered of it.
@@ -185,9 +190,17 @@ async def _read_before(
     if not is_of_all or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
         sums = await read_sums(connection, before, project_id, only)
         return replace(sums, latency=await _whole_latency(connection, before, project_id, only, past))
-    # The rest is looked up once for both.
-    buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
     of_stored = replace(before, until=rest_since)
+    runs = await past.runs.read(connection, before, rest_since)
+    if runs is None:
+        # The rest is looked up once for both.
+        buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
+    else:
+        buckets, models = await queries.select_sums(connection, of_stored, project_id)
+        more, rest = tallies_by_model(runs), sketch_of(runs)
+        last = (rest_since - before.start) // before.interval
+        buckets[last] = Tally.sum((buckets.get(last, NOTHING), *more.values()))
+        models |= {model: models.get(model, NOTHING) + tally for model, tally in more.items()}
     kept = await queries.select_sketches(connection, of_stored, project_id, (stored, rest_since))
     sketches = [*_parts_of(kept), *([rest] if rest[0] else [])]
     return Metrics.of_sums(before, buckets, models, {None: _latency(sketches)})

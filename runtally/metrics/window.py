@@ -68,7 +68,6 @@ _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 
 # So many bars can be told apart.
 _MAX_BARS = 31
 _LONGEST = timedelta(days=731)
-_COARSEST = GRAINS[-1].length
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,8 @@ class Between:
     since: datetime
     until: datetime
     """Exclusive."""
-    is_coarse: bool = False
-    """Whether it is read in the longest buckets alone, because there are no single runs any more."""
+    shortest: timedelta = timedelta(0)
+    """Of its buckets, where shorter ones would have to be read from the runs, and these are too many or gone."""
 
     @classmethod
     def of(cls, since: datetime, until: datetime) -> "Between | None":
@@ -90,11 +89,17 @@ class Between:
         return cls(since - (since - EPOCH) % step, until + (EPOCH - until) % step)
 
     @property
-    def coarse(self) -> "Between":
-        """The longest stored buckets that hold it."""
-        return Between(
-            self.since - (self.since - EPOCH) % _COARSEST, self.until + (EPOCH - self.until) % _COARSEST, is_coarse=True
-        )
+    def compared_since(self) -> datetime:
+        """When the time before begins, which it is compared with."""
+        return self.since - (self.until - self.since)
+
+    def in_stored_buckets(self, grain: Grain) -> "Between":
+        """Those of this length that hold it."""
+        return Between(_floor(self.since, grain), _ceil(self.until, grain), grain.length)
+
+    def stored_in(self, now: datetime) -> Grain:
+        """The shortest buckets that are still kept of it and of the time before."""
+        return next(grain for grain in GRAINS if _is_kept(grain, self.in_stored_buckets(grain).compared_since, now))
 
     @property
     def length(self) -> timedelta:
@@ -105,13 +110,11 @@ class Between:
     @property
     def interval(self) -> timedelta:
         """Length of the buckets of a line: shorter than those of bars, but not too many."""
-        step = _STEPS[max(0, _STEPS.index(self.chart_interval) - 1)]
-        return max(step, _COARSEST) if self.is_coarse else step
+        return max(_STEPS[max(0, _STEPS.index(self.chart_interval) - 1)], self.shortest)
 
     @property
     def chart_interval(self) -> timedelta:
-        step = _bar(self.until - self.since)
-        return max(step, _COARSEST) if self.is_coarse else step
+        return max(_bar(self.until - self.since), self.shortest)
 
 
 def _bar(length: timedelta) -> timedelta:
@@ -203,7 +206,7 @@ class Window:
 
     def fewest_parts(self, grains: Sequence[Grain] = GRAINS) -> "Cover":
         """The same for what is added up over the whole window, where a stored bucket may be in several of its buckets."""
-        kept = [grain for grain in grains if self._is_kept(grain, self.start)]
+        kept = [grain for grain in grains if _is_kept(grain, self.start, self.now)]
         if (self.start - EPOCH) % kept[0].length:
             return self.stored_parts(grains)
         cover = _Covering(self.start)
@@ -215,11 +218,8 @@ class Window:
 
     def _end_with(self, cover: "_Covering", grain: Grain) -> None:
         """Short buckets may be kept of the end of a window alone: a run less to read for each that they cover."""
-        if self._is_kept(grain, cover.since):
+        if _is_kept(grain, cover.since, self.now):
             cover.until(_floor(self.until, grain), grain)
-
-    def _is_kept(self, grain: Grain, since: datetime) -> bool:
-        return grain.kept is None or since >= self.now - grain.kept + MARGIN
 
 
 Cover: TypeAlias = tuple[tuple[Part, ...], datetime]
@@ -241,6 +241,10 @@ class _Covering:
     @property
     def done(self) -> Cover:
         return tuple(self._parts), self.since
+
+
+def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
+    return grain.kept is None or since >= now - grain.kept + MARGIN
 
 
 def _floor(at: datetime, grain: Grain) -> datetime:

@@ -190,3 +190,22 @@ async def test_the_overview_takes_a_time_but_no_filter_that_its_sums_do_not_know
     assert 'id="live"' not in html
     link = next(link["href"] for link in Outline(html).all("a") if (link["href"] or "").startswith(f"{page}?"))
     assert set(parse_qs(urlsplit(link or "").query)) == {"since", "until"}
+
+
+async def test_of_all_projects_an_older_time_is_whole_hours_and_of_one_it_stays_as_it_is(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    hour = (system_clock() - timedelta(days=20)).replace(minute=0, second=0)
+    await post(*(make_run(timestamp=(hour + timedelta(minutes=after)).isoformat()) for after in (5, 20, 50, 70)))
+    time = "&".join(
+        f"{name}={quote(f'{hour + timedelta(minutes=after):%Y-%m-%dT%H:%M}')}"
+        for name, after in (("since", 15), ("until", 45))
+    )
+    query = f"{time}&q={project_id}"
+
+    for page, said, edges in (("/", "3 runs · 0% errors", (0, 60)), (f"/projects/{project_id}", "Runs 1", (15, 45))):
+        html = await html_of(reader, f"{page}?{query}")
+        outline = Outline(html)
+        shown = (outline.by_id("range-since")["value"], outline.by_id("range-until")["value"])
+        assert shown == tuple(f"{hour + timedelta(minutes=after):%Y-%m-%dT%H:%M}" for after in edges)
+        assert said in text_of(html)

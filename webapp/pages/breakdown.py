@@ -97,7 +97,7 @@ async def breakdown() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
     async with services().reading.snapshot() as connection:
-        range_ = await readable(connection, shown.view.range, project_id)
+        range_ = await readable(connection, shown.view.range, project_id, now)
         return await render(await _page(connection, replace(shown, view=shown.view.but(range=range_)), now))
 
 

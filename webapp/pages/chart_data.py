@@ -33,7 +33,7 @@ async def chart(name: str) -> ResponseReturnValue:
     if known := await unchanged(view.window(now), view.project_id):
         return known
     async with services().reading.snapshot() as connection:
-        view = view.but(range=await readable(connection, view.range, view.project_id))
+        view = view.but(range=await readable(connection, view.range, view.project_id, now))
         drawn = await read_chart(connection, Metric(name), view, now)
     return await payload_of(drawn)
 

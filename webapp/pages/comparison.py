@@ -14,7 +14,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.experiments.compare import Arm, Comparison, read_arm
 from runtally.experiments.estimate import Difference, Estimate
-from runtally.experiments.read import Judged, verdicts
+from runtally.experiments.queries import select_keys
 from runtally.experiments.verdict import Measure
 from runtally.metrics.window import Range
 from webapp import formats, measures
@@ -126,8 +126,8 @@ async def compare() -> ResponseReturnValue:
     """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
     pair = Pair.parse()
     async with services().reading.snapshot() as connection:
-        found = await verdicts(connection, services().clock(), readable(actor()))
-    return await render(await _page(pair, tuple(_option(one) for one in found)))
+        found = await select_keys(connection, readable(actor()))
+    return await render(await _page(pair, tuple(_option(*key) for key in found)))
 
 
 @blueprint.get(f"/experiments/compare/<any({','.join(MEASURES)}):name>.json")
@@ -151,10 +151,9 @@ def _place(key: str | None) -> tuple[str, str]:
     return unescaped(project_id), unescaped(experiment_id)
 
 
-def _option(judged: Judged) -> Option:
-    experiment = judged.experiment
-    url = url_for("experiment.experiment", project_id=experiment.project_id, experiment_id=experiment.id)
-    return Option(key_of(experiment.project_id, experiment.id), experiment.id, experiment.project_id, url)
+def _option(project_id: str, experiment_id: str) -> Option:
+    url = url_for("experiment.experiment", project_id=project_id, experiment_id=experiment_id)
+    return Option(key_of(project_id, experiment_id), experiment_id, project_id, url)
 
 
 async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:

@@ -51,12 +51,13 @@ async def picture(name: str) -> ResponseReturnValue:
     if not is_signed_in:
         view = _shared(view)
     demand(actor(), Scope.METRICS_READ, view.project_id)
+    now = services().clock()
     async with services().database.snapshot() as connection:
         found = await select_projects(connection, view.project_id) if view.project_id else ()
         if view.project_id and not found:
             raise NotFound
-        view = view.but(range=await readable(connection, view.range, view.project_id))
-        chart = await read_chart(connection, Metric(name), view, services().clock())
+        view = view.but(range=await readable(connection, view.range, view.project_id, now))
+        chart = await read_chart(connection, Metric(name), view, now)
     only = view.only
     narrowed = [text for text in (only.model, only.provider, only.status, only.experiment_id) if text is not None]
     title = ", ".join((found[0].name if found else overview_name(None), *narrowed))

@@ -94,7 +94,7 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     of_project = actor().project_id
     async with beside(_newest(view, now)) as reading:
         async with services().reading.snapshot() as connection:
-            view = await _readable(connection, view)
+            view = await _readable(connection, view, now)
             has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
             report = await read.overview(
                 connection, view.range, now, of_project, view.only, has_lines=has_lines, past=services().past
@@ -113,8 +113,8 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     )
 
 
-async def _readable(connection: Connection, view: View) -> View:
-    return view.but(range=await read.readable(connection, view.range, actor().project_id))
+async def _readable(connection: Connection, view: View, now: datetime) -> View:
+    return view.but(range=await read.readable(connection, view.range, actor().project_id, now))
 
 
 async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
@@ -122,12 +122,12 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
     if not may(actor(), Scope.RUNS_READ, actor().project_id):
         return ()
     async with services().reading.snapshot() as connection:
-        sought = (await _readable(connection, view)).sought.but(project_id=actor().project_id)
+        sought = (await _readable(connection, view, now)).sought.but(project_id=actor().project_id)
         return await read_newest(connection, sought, now, NEWEST)
 
 
 async def _project_list(connection: Connection, view: View, now: datetime) -> ProjectList:
-    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past.sums)
+    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))

@@ -62,7 +62,7 @@ async def project(project_id: str) -> ResponseReturnValue:
     view, now = View.parse(request.args, project_id), services().clock()
     if known := await unchanged(view.window(now), project_id):
         return known
-    view = await _readable(view)
+    view = await _readable(view, now)
     async with beside(_extremes(view, now)) as reading:
         async with services().reading.snapshot() as connection:
             past = services().past
@@ -87,11 +87,11 @@ async def project(project_id: str) -> ResponseReturnValue:
     return await render(page)
 
 
-async def _readable(view: View) -> View:
+async def _readable(view: View, now: datetime) -> View:
     if isinstance(view.range, Range):
         return view
     async with services().reading.connection() as connection:
-        return view.but(range=await readable(connection, view.range, view.project_id))
+        return view.but(range=await readable(connection, view.range, view.project_id, now))
 
 
 async def _extremes(view: View, now: datetime) -> Extremes:

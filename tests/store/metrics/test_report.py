@@ -12,8 +12,8 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
 from runtally.metrics.only import EVERY_RUN, Only
+from runtally.metrics.past import Past
 from runtally.metrics.past_costs import PastCosts
-from runtally.metrics.project_sums import PastSums
 from runtally.metrics.projects import Listing, Projects, ProjectSummary
 from runtally.metrics.read import is_comparable, overview, project_report, read_metrics, read_sums
 from runtally.metrics.window import Range, Window
@@ -71,12 +71,12 @@ async def test_a_project_that_never_was_is_not_found(connection: Connection, pro
 
 
 async def _listed(
-    database: Database, past: PastSums | None = None, of_project: str | None = None, only: Only = EVERY_RUN
+    database: Database, past: Past | None = None, of_project: str | None = None, only: Only = EVERY_RUN
 ) -> tuple[Listing, dict[str, ProjectSummary]]:
     """All projects in a week, and each with all that is shown of it."""
     window = Window.of(Range.WEEK, system_clock(), Range.WEEK.chart_interval)
     async with database.snapshot() as connection:
-        projects = Projects(connection, window, of_project, only, past or PastSums())
+        projects = Projects(connection, window, of_project, only, past or Past())
         listing = await projects.listing()
         every = await projects.drawn(await projects.compared(listing.projects))
     return listing, {one.project.id: one for one in every}
@@ -106,7 +106,7 @@ async def test_the_overview_adds_up(client: httpx.AsyncClient, database: Databas
 async def test_what_is_remembered_of_past_days_follows_their_runs(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
-    past = PastSums()
+    past = Past()
     await _post(client, project_id, 1, 2, 9)
     await _listed(database, past)
 

@@ -16,6 +16,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.metrics.only import Only
 from runtally.metrics.read import project_report, read_metrics, readable
 from runtally.metrics.window import Between, Range, Window
+from runtally.models.rollup import GRAINS
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.recost_queries import Recost, Walk, select_computed, update_costs
@@ -208,13 +209,13 @@ async def test_older_runs_than_are_kept_are_refused_also_after_more_are_to_be_ke
 async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Database) -> None:
     old = Between(start_of_day(NOW) - 51 * DAY + timedelta(hours=1), start_of_day(NOW) - 50 * DAY + timedelta(hours=8))
     async with own.connection() as connection:
-        before = await read_metrics(connection, Window.of(old.coarse, NOW), "one")
+        before = await read_metrics(connection, Window.of(old.in_stored_buckets(GRAINS[-1]), NOW), "one")
         fair = (await project_report(connection, Range.MONTH, NOW, "one")).report.previous
 
     await drop(own)
 
     async with own.connection() as connection:
-        reach = await readable(connection, old, "one")
+        reach = await readable(connection, old, "one", NOW)
         assert (await read_metrics(connection, Window.of(reach, NOW), "one")).points == before.points
         assert before.total.runs == 2
         again = await project_report(connection, Range.MONTH, NOW, "one")
@@ -233,7 +234,7 @@ async def test_of_some_runs_only_those_that_are_kept_are_told(own: Database) -> 
     await drop(own)
 
     async with own.connection() as connection:
-        old = await readable(connection, Between(NOW - 59 * DAY, NOW - 2 * DAY), "one")
+        old = await readable(connection, Between(NOW - 59 * DAY, NOW - 2 * DAY), "one", NOW)
         found = await read_metrics(connection, Window.of(old, NOW), "one", Only(status=Status.SUCCESS))
 
     kept = 3 * sum(2 < age <= 31 for age in AGES)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.project_sums import LONGEST_REMEMBERED, MAX_REMEMBERED, PastSums
+from runtally.metrics.past_sums import LONGEST_REMEMBERED, MAX_REMEMBERED, PastSums
 from runtally.metrics.report import Sums
 from runtally.metrics.window import Part
 from runtally.models.rollup import GRAINS

@@ -103,6 +103,41 @@ def test_a_time_that_is_not_over_is_compared_up_to_the_same_moment() -> None:
     assert window.previous(now).until == now - timedelta(days=1)
 
 
+@given(moments, lengths, st.timedeltas(timedelta(0), timedelta(days=60)))
+def test_in_stored_buckets_neither_a_time_nor_the_one_before_is_counted_from_runs(
+    now: datetime, length: timedelta, age: timedelta
+) -> None:
+    reach = Between.of(now - age - length, now - age)
+    assert reach is not None
+    shown = reach.in_stored_buckets(reach.stored_in(now))
+
+    assert shown.since <= reach.since < reach.until <= shown.until
+    assert shown.until - shown.since < reach.until - reach.since + 2 * max(shown.shortest, timedelta(minutes=15))
+    bars = Window.of(shown, now, shown.chart_interval)
+    assert len(bars.buckets) <= 33
+    for window in (bars, bars.in_buckets_of(shown.interval), bars.previous(now)):
+        for _, rest_since in (window.stored_parts(), window.fewest_parts()):
+            assert window.until - rest_since < (
+                shown.shortest if window.until < shown.until else timedelta(microseconds=1)
+            )
+
+
+@pytest.mark.parametrize(
+    ("age", "shortest"),
+    [
+        (timedelta(days=2), timedelta(minutes=15)),
+        (timedelta(days=20), timedelta(hours=1)),
+        (timedelta(days=50), timedelta(hours=6)),
+    ],
+)
+def test_the_older_a_time_is_the_longer_are_its_stored_buckets(age: timedelta, shortest: timedelta) -> None:
+    now = datetime(2026, 11, 21, 9, 20, tzinfo=UTC)
+    reach = Between.of(now - age, now - age + timedelta(hours=7))
+    assert reach is not None
+
+    assert reach.stored_in(now).length == shortest
+
+
 @pytest.mark.parametrize("length", [timedelta(0), timedelta(hours=-1), timedelta(days=732)])
 def test_a_time_that_is_none_or_endless_is_none(length: timedelta) -> None:
     since = datetime(2026, 11, 21, tzinfo=UTC)

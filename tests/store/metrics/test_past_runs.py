@@ -1,0 +1,111 @@
+"""What a process remembers of the runs that end the time before, beside counting them in Postgres."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from runtally.db.database import Database
+from runtally.ingest.queries import insert_runs
+from runtally.metrics import moment_queries, past_runs
+from runtally.metrics.moment_queries import MetRun, select_runs
+from runtally.metrics.only import EVERY_RUN
+from runtally.metrics.past import Past
+from runtally.metrics.projects import Projects
+from runtally.metrics.read import overview
+from runtally.metrics.report import Sums
+from runtally.metrics.values import Metrics
+from runtally.metrics.window import Range, Window
+from runtally.models.run import CostSource, Status, StoredRun
+from runtally.rollups import upkeep
+
+NOW = datetime(2026, 11, 18, 12, 40, 30, 5, tzinfo=UTC)
+WEEK = timedelta(days=7)
+MINUTE = timedelta(minutes=1)
+
+
+def _run(occurred_at: datetime, number: int) -> StoredRun:
+    has_price = number % 4 > 0
+    return StoredRun(
+        project_id=f"p-{number % 3}",
+        id=uuid.uuid4().hex,
+        occurred_at=occurred_at,
+        provider="acme",
+        model=f"m-{number % 2}",
+        status=list(Status)[number % len(Status)],
+        latency_ms=number * 37 if number % 5 else None,
+        input_tokens=number,
+        output_tokens=2 * number,
+        cost_usd=Decimal(number) / 1000 if has_price else None,
+        cost_source=CostSource.CATALOG if has_price else None,
+        cost_estimated=number % 7 == 0,
+        created_at=NOW,
+        version=1,
+    )
+
+
+async def _insert(database: Database, *runs: StoredRun) -> None:
+    async with database.connection() as connection:
+        await insert_runs(connection, list(runs))
+
+
+async def _before(
+    database: Database, range_: Range, now: datetime, past: Past
+) -> tuple[Metrics, dict[str, Sums | None]]:
+    """The time before: of all together, and of each project."""
+    window = Window.of(range_, now, range_.chart_interval)
+    async with database.snapshot() as connection:
+        report = await overview(connection, range_, now, None, past=past, has_lines=False)
+        projects = Projects(connection, window, None, EVERY_RUN, past)
+        each = await projects.compared((await projects.listing()).projects)
+    assert report.previous is not None
+    return report.previous, {one.project.id: one.previous for one in each}
+
+
+async def test_the_time_before_is_the_same_whether_its_last_runs_are_remembered_or_counted(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = [NOW - timedelta(days=days) for days in (1, 7, 28)]
+    runs = [_run(end + timedelta(seconds=47 * (number - 70)), number) for end in ends for number in range(110)]
+    async with Database(empty_database_url) as database:
+        await _insert(database, *(_run(NOW - timedelta(days=days), days) for days in range(90)), *runs)
+        await upkeep.fold(database, NOW)
+        past = Past()
+        for now in (NOW, NOW + MINUTE, NOW - MINUTE, NOW + 5 * MINUTE):
+            await _insert(database, *(_run(end + timedelta(minutes=1), 9) for end in ends))
+            for range_ in Range:
+                remembered = await _before(database, range_, now, past)
+                with monkeypatch.context() as counting:
+                    counting.setattr(past_runs, "MAX_RUNS", 0)
+                    assert remembered == await _before(database, range_, now, Past())
+
+
+async def test_they_are_read_again_only_when_a_run_of_their_day_comes_or_time_goes_on(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+
+    async def counted(*arguments: object) -> Sequence[MetRun]:
+        nonlocal reads
+        reads += 1
+        return await select_runs(*arguments)  # type: ignore[arg-type]  # Whatever they are.
+
+    monkeypatch.setattr(moment_queries, "select_runs", counted)
+    found = []
+    async with Database(empty_database_url) as database:
+        past = Past()
+        for sent, now in (
+            (NOW - WEEK - 2 * MINUTE, NOW),
+            (NOW - MINUTE, NOW),
+            (NOW - WEEK - MINUTE, NOW),
+            (NOW - WEEK + MINUTE, NOW),
+            (NOW, NOW + 2 * MINUTE),
+            (NOW, NOW + 9 * MINUTE),
+        ):
+            await _insert(database, _run(sent - 3 * WEEK, 1), _run(sent, 1))
+            before, _ = await _before(database, Range.WEEK, now, past)
+            found.append((reads, before.total.runs))
+
+    assert found == [(1, 1), (1, 1), (2, 2), (3, 2), (3, 3), (4, 3)]
