@@ -12,7 +12,7 @@ from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Verdict, verdict_of
 
 HISTORY_DAYS = 30
-MIN_HISTORY_DAYS = 2
+MIN_HISTORY_DAYS = 7
 # A window of the default size is read in no time at thirty moments, one of a hundred thousand runs is not. So many are read
 # in 25 ms.
 _HISTORY_RUNS = 20_000
