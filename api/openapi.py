@@ -18,7 +18,7 @@ from api.guards import GUARDS, SCHEMES
 from api.operation import JSON, Answer, Content, Operation, operation_of
 from api.schemas import Schema, fields_of, schemas_of
 from runtally import __version__
-from runtally.errors import RateLimited, RuntallyError
+from runtally.errors import InvalidKey, MissingKey, RateLimited, RuntallyError
 from runtally.settings import Settings
 
 INTRODUCTION = """\
@@ -47,7 +47,6 @@ _LIMIT_HEADERS = {
     "RateLimit-Reset": "Seconds until all of them are left again.",
 }
 _ERROR_HEADERS = {
-    401: {"WWW-Authenticate": "How to send a key, where one is wanted."},
     429: {"Retry-After": "Seconds until the next request will be taken.", **_LIMIT_HEADERS},
     503: {"Retry-After": "Seconds after which to try again, if waiting helps."},
 }
@@ -188,7 +187,14 @@ def _responses(route: Route, types: _Types) -> Iterator[tuple[int, Schema]]:
     for status, errors in by_status.items():
         if status not in answers:
             meaning = " ".join(dict.fromkeys(error.message for error in errors))
-            yield status, _response(Answer(meaning), _failures(errors), _ERROR_HEADERS.get(status, {}))
+            yield status, _response(Answer(meaning), _failures(errors), _headers_of(route, status, errors))
+
+
+def _headers_of(route: Route, status: int, errors: Iterable[type[RuntallyError]]) -> Mapping[str, str]:
+    """What the view itself refuses was counted before. A wrong signature has no challenge: HTTP knows none for it."""
+    is_counted = route.is_limited and not {*errors}.isdisjoint(route.operation.raises)
+    challenge = {"WWW-Authenticate": "How to send a key."} if {*errors} & {MissingKey, InvalidKey} else {}
+    return (_LIMIT_HEADERS if is_counted else {}) | challenge | _ERROR_HEADERS.get(status, {})
 
 
 def _response(answer: Answer, content: Mapping[str, Any], headers: Mapping[str, str]) -> Schema:

@@ -45,7 +45,9 @@ Preview = Annotated[
     str,
     Meta(max_length=MAX_PREVIEW, pattern=_WITHOUT_NUL, description="a string of at most 160 characters, without NUL"),
 ]
-Metadata = Annotated[dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels")]
+Metadata = Annotated[
+    dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels, with numbers of at most 300 digits")
+]
 # msgspec hands raw values over unread, so their constraints are only told here; whoever reads them enforces them.
 _NUMBER = {"type": ["number", "null"], "minimum": 0}
 Amount = Annotated[
@@ -125,6 +127,15 @@ def read_number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
         return Decimal(literal.decode()) if _LITERAL.fullmatch(literal) else False
     except InvalidOperation:
         return False
+
+
+def whole(raw: msgspec.Raw) -> msgspec.Raw:
+    """A count as msgspec takes it, where it was written as 12.0 or 1e3, which is whole to JSON Schema; else as it was."""
+    number = read_number(raw)
+    # Bounded first: 1e999999999 has as many digits.
+    if isinstance(number, Decimal) and 0 <= number <= MAX_COUNT and number == int(number):
+        return msgspec.Raw(str(int(number)).encode())
+    return raw
 
 
 def wrong_fields(struct: type[msgspec.Struct], sent: Mapping[str, msgspec.Raw]) -> Iterator[Detail]:

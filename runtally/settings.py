@@ -11,8 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from runtally.errors import SettingsError
@@ -145,6 +146,7 @@ class Settings(BaseSettings):
     )
     service_sync_url: str | None = Field(
         None,
+        pattern=r"^https?://",
         repr=False,
         description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default.",
     )
@@ -220,7 +222,9 @@ class Settings(BaseSettings):
         ("openrouter",), description="Providers whose reported cost is trusted: routing aggregators."
     )
     public_url: str | None = Field(
-        None, description="Where people reach the pages, such as https://runtally.example; alerts link there."
+        None,
+        pattern=r"^https?://[^\s/?#][^\s?#]*$",
+        description="Where people reach the pages, such as https://runtally.example; alerts link there.",
     )
     smtp_host: str | None = Field(None, description="Mail server that alerts go through; without it none goes by mail.")
     smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
@@ -238,6 +242,16 @@ class Settings(BaseSettings):
     )
     log_format: LogFormat = Field(LogFormat.CONSOLE, description="`console` for people, `json` for log shippers.")
     log_level: Level = Field(LogLevel.INFO, description="DEBUG, INFO, WARNING or ERROR.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_unset(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """What is set but empty is as if it were not; an empty list is one, so that its default can be taken away."""
+        return {
+            name: value
+            for name, value in values.items()
+            if value != "" or isinstance(cls.model_fields[name].default, tuple)
+        }
 
     @property
     def openid(self) -> OpenIdSettings | None:
@@ -309,7 +323,13 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic validates what is handed over.
     except ValidationError as error:
-        wrong = "; ".join(f"{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors(include_input=False))
-        raise SettingsError(f"Correct these settings in the environment: {wrong}.") from None
+        wrong = "; ".join(_said_of(str(item["loc"][0]), item) for item in error.errors(include_input=False))
+        raise SettingsError(f"Correct these settings in the environment: {wrong.removesuffix('.')}.") from None
     except OSError as error:
         raise SettingsError(f"A file that a setting names cannot be read: {error.filename}.") from None
+
+
+def _said_of(name: str, wrong: ErrorDetails) -> str:
+    """What is wrong with a setting; what it is for, where that would be an expression."""
+    is_pattern = wrong["type"] == "string_pattern_mismatch"
+    return f"{name.upper()}: {Settings.model_fields[name].description if is_pattern else wrong['msg']}"

@@ -19,6 +19,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
 from runtally.errors import InvalidKey, InvalidScope, NotFound
+from runtally.fields import is_project_id
 from runtally.ids import uuid7
 from runtally.models.project import ApiKey
 
@@ -53,6 +54,8 @@ def issue(  # noqa: PLR0913  # What says what the key is has its name at the cal
         raise InvalidScope(
             "A key with the scope admin opens all projects: leave the project out; every other needs one."
         )
+    if project_id is not None and not is_project_id(project_id):
+        raise InvalidScope("No project can have this id: it is longer than 128 characters, or holds a NUL.")
     expires_at = None if lifetime is None else now + lifetime
     issued = _add(session, now, project_id=project_id, scopes=[scope.value for scope in scopes], expires_at=expires_at)
     after = {"scopes": issued.row.scopes, "expires_at": expires_at}

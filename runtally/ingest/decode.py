@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UnsetType
 
 from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload
-from runtally.fields import WRONG, exact, parse_project_id, wrong_fields
+from runtally.fields import WRONG, Count, exact, parse_project_id, whole, wrong_fields
 from runtally.ingest.wire import Envelope, WireRun
 
 _envelope = msgspec.json.Decoder(Envelope)
@@ -33,6 +33,7 @@ class BadRun:
 
 
 DecodedRun = WireRun | BadRun
+_COUNTS = {field.encode_name for field in msgspec.structs.fields(WireRun) if field.type == Count | None}
 # Stand in for required fields that are missing or wrong, so that the others can be checked.
 _PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
 
@@ -108,11 +109,12 @@ def _diagnosed(raw: bytes | msgspec.Raw) -> DecodedRun:
         sent = _fields.decode(raw)
     except WRONG:
         return BadRun((Detail("", "must be an object"),), None)
+    sent |= {name: whole(value) for name, value in sent.items() if name in _COUNTS}
     details = tuple(wrong_fields(WireRun, sent))
     bad = {detail.path for detail in details}
     rest = _PLACEHOLDERS | {name: value for name, value in sent.items() if name not in bad}
     decoded = _run.decode(msgspec.json.encode(rest))
-    # A field that was sent twice, at first wrong: the last one counts, as it does of two that are right.
+    # Nothing is wrong with a count that was written as 12.0, nor with a field that was sent twice, at first wrong.
     return BadRun(details, decoded) if details else decoded
 
 

@@ -8,9 +8,15 @@ from runtally.fields import EARLIEST, MAX_AHEAD
 
 MUST_BE = "must be ISO 8601 or Unix seconds or milliseconds, not before 2020 and at most 24 hours in the future"
 
-_NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
+# Fewer digits are no second since 2020: eight of them are a date.
+_NUMBER = re.compile(r"\d{9,20}(\.\d{1,20})?", re.ASCII)
 # Python reads more than ISO 8601: any character between date and time, and a fraction without digits.
 _ISO = re.compile(r"[\dW-]{8,10}([T ][\d:]+([.,]\d+)?( ?(Z|[+-][\d:]+))?)?", re.ASCII)
+# What Python does not read, or not in every version: the end of a day, a leap second, a day of the year, an offset apart.
+_DAY_END = re.compile(r"(?<=[T ])24(?=(:?00){0,2}([.,]0+)?([Z+-]|$))", re.ASCII)
+_LEAP_SECOND = re.compile(r"(?<=[T ]\d\d:\d\d:)60|(?<=[T ]\d{4})60", re.ASCII)
+_BEFORE_OFFSET = re.compile(r" (?=[Z+-])", re.ASCII)
+_DAY_OF_YEAR = re.compile(r"(\d{4})-(\d{3})(?![\d-])", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # As seconds this is the year 5138; as milliseconds, 1973. No run was made in either.
 _FIRST_MILLISECONDS = Decimal(10) ** 11
@@ -21,6 +27,7 @@ def parse_timestamp(text: str, now: datetime) -> datetime | None:
 
     A time without an offset is UTC.
     """
+    text = text.strip()
     try:
         moment = _from_number(text) if _NUMBER.fullmatch(text) else _from_iso(text)
     except (ValueError, OverflowError):
@@ -35,8 +42,36 @@ def _from_number(text: str) -> datetime:
 
 
 def _from_iso(text: str) -> datetime:
-    text = text.strip().upper()
+    text = text.upper()
     if not _ISO.fullmatch(text):
         raise ValueError
+    try:
+        return _in_utc(text)
+    except ValueError:
+        return _from_rare_iso(text)
+
+
+def _from_rare_iso(text: str) -> datetime:
+    text = _DAY_OF_YEAR.sub(_dated, _BEFORE_OFFSET.sub("", text), count=1)
+    if _DAY_END.search(text):
+        return _in_utc(_DAY_END.sub("00", text)) + timedelta(days=1)
+    if not _LEAP_SECOND.search(text):
+        return _in_utc(text)
+    # Unix time has no leap seconds: one is the second after it. They come at midnight in UTC and at no other time.
+    moment = _in_utc(_LEAP_SECOND.sub("59", text)) + timedelta(seconds=1)
+    if (moment.hour, moment.minute, moment.second) != (0, 0, 0):
+        raise ValueError
+    return moment
+
+
+def _dated(day_of_year: re.Match[str]) -> str:
+    year, day = map(int, day_of_year.groups())
+    date = datetime(year, 1, 1, tzinfo=UTC) + timedelta(days=day - 1)
+    if date.year != year:
+        raise ValueError
+    return f"{date:%Y-%m-%d}"
+
+
+def _in_utc(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -30,6 +30,22 @@ async def test_legacy_fields_fill_the_new_ones_where_these_are_missing(
     assert new_run["reported_cost_usd"] == 0
 
 
+async def test_a_whole_number_may_be_written_as_json_schema_knows_it(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    run = make_run(provider="unknown", inputTokens=12.0, outputTokens=350)
+    refused = make_run(provider="unknown", inputTokens=1.5, outputTokens=1e300, latencyMs=-1.0)
+
+    await client.post("/api/ingest", json=run | {"projectId": project_id, "runId": "a"})
+    body = json.dumps({"projectId": project_id, "runs": [run | {"runId": "b"}]}).replace("350", "3.5e2")
+    await client.post("/api/ingest", content=body, headers={"Content-Type": "application/json"})
+    answer = await client.post("/api/ingest", json=refused | {"projectId": project_id})
+
+    kept = await stored_runs(database, project_id)
+    assert [(run["id"], run["input_tokens"], run["output_tokens"]) for run in kept] == [("a", 12, 350), ("b", 12, 350)]
+    assert_error(answer, 422, "invalid_payload", paths=["inputTokens", "outputTokens", "latencyMs"])
+
+
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [

@@ -1,6 +1,7 @@
 """GET /api/metrics, sentence by sentence of the contract."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -14,6 +15,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.settings import CHECKOUT
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, Server, client_of, settings_for
@@ -264,3 +266,10 @@ async def test_in_dev_mode_everybody_is_admin_but_must_say_which_project(dev_ser
 
     assert_error(unsaid, 400, "project_not_inferred")
     assert (project.status_code, everything.status_code) == (200, 200)
+
+
+async def test_the_readme_reads_metrics_as_pasted_in_dev_mode_too(dev_server: Server) -> None:
+    [path] = re.findall(r'curl "http://127.0.0.1:8000(/api/metrics[^"]*)"', (CHECKOUT / "README.md").read_text())
+
+    async with client_of(dev_server.url) as client:
+        assert (await client.get(path)).status_code == 200

@@ -132,3 +132,7 @@ def test_errors_are_told_by_status_and_code() -> None:
         responses["429"]["headers"]
     )
     assert "WWW-Authenticate" in responses["401"]["headers"]
+    assert "RateLimit-Remaining" in responses["422"]["headers"]
+    assert "RateLimit-Remaining" not in responses["401"]["headers"]
+    # No scheme of HTTP says how to sign a body.
+    assert "WWW-Authenticate" not in OPERATIONS["POST /api/internal/pg-sync"]["responses"]["401"]["headers"]

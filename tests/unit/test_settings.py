@@ -5,7 +5,7 @@ import pytest
 from runtally.db.dsn import Dsn
 from runtally.errors import SettingsError
 from runtally.log import described
-from runtally.settings import LogLevel, load_settings
+from runtally.settings import LogLevel, RelayMode, default_data_dir, load_settings
 
 
 @pytest.mark.parametrize(("value", "is_on"), [("1", True), ("0", False), ("", False), ("true", False), ("yes", False)])
@@ -55,6 +55,40 @@ def test_a_pooler_is_named_by_the_url_and_by_nothing_that_reaches_the_server() -
     assert not Dsn.parse("postgresql://db/runtally").is_pooled
     with pytest.raises(SettingsError, match="pgbouncer=true"):
         Dsn.parse("postgresql://db/runtally?pgbouncer=maybe")
+
+
+def test_a_variable_that_is_empty_is_as_if_it_were_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "RETENTION_DAYS",
+        "OIDC_ISSUER",
+        "OIDC_ROLE",
+        "PG_BIN",
+        "DATA_DIR",
+        "HOST",
+        "PORT",
+        "LOG_LEVEL",
+        "RELAY",
+    ):
+        monkeypatch.setenv(name, "")
+    # These have a default that can be taken away.
+    for name in ("DIRECT_COST_PROVIDERS", "CONTENT_KEYS", "INGEST_API_KEY"):
+        monkeypatch.setenv(name, "")
+
+    settings = load_settings()
+
+    assert (settings.retention_days, settings.oidc_issuer, settings.oidc_role, settings.pg_bin) == (None,) * 4
+    assert (settings.data_dir, settings.own_url()) == (default_data_dir(), "http://127.0.0.1:8000")
+    assert (settings.log_level, settings.relay) == (LogLevel.INFO, RelayMode.EMBEDDED)
+    assert (settings.direct_cost_providers, settings.content_keys, settings.ingest_api_key) == ((), (), ())
+
+
+@pytest.mark.parametrize("name", ["PUBLIC_URL", "SERVICE_SYNC_URL", "OIDC_ISSUER"])
+def test_what_is_no_url_is_refused_by_saying_what_it_is_for(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "runtally.example:hunter2")
+    with pytest.raises(SettingsError, match=f"{name}: (Where|URL)[^^]*[.]$") as caught:
+        load_settings()
+
+    assert "hunter2" not in caught.value.message
 
 
 def test_a_mistyped_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,13 @@ async def test_a_key_is_stored_as_a_hash_with_a_short_prefix(database: Database,
     assert issued.secret not in row
 
 
+async def test_a_project_that_there_cannot_be_gets_no_key(database: Database) -> None:
+    async with database.session() as session:
+        for project_id in ("x" * 129, "a\0b"):
+            with pytest.raises(InvalidScope, match="128"):
+                issue(session, NOW, OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
+
+
 async def test_a_key_is_its_projects_actor_and_its_use_is_recorded(database: Database, project_id: str) -> None:
     async with database.session() as session:
         secret = issue(session, NOW, OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ]).secret

@@ -60,14 +60,39 @@ def test_any_text_is_a_moment_in_bounds_or_none(text: str) -> None:
         "2026-11-20_10:00:00",
         "2026-11-20\n10:00:00",
         "2026-11-20T10:00:00.Z",
-        "2026-11-20T24:00:00Z",
-        "2026-11-20T23:59:60Z",
+        "2026-11-20T24:00:01Z",
+        "2026-11-20T12:34:60Z",
+        "2026-11-20T23:59:61Z",
+        "2026-366",
+        "2026-000",
         "2026-11-22T09:30:00.000001Z",
         "2019-12-31T23:59:59.999999Z",
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
     assert parse_timestamp(text, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-19T24:00:00Z",
+        "20261119T240000Z",
+        "2026-11-19T23:59:60Z",
+        "20261120T055960+0600",
+        "2026-11-19 23:59:60.25 Z",
+        "20261120",
+        "2026-324",
+        "2026-323T24:00:00Z",
+        " 1795132800 ",
+    ],
+)
+def test_rare_forms_of_iso_8601_are_read_whatever_python_reads(text: str) -> None:
+    moment = parse_timestamp(text, NOW)
+
+    assert moment is not None
+    assert moment.replace(microsecond=0) == datetime(2026, 11, 20, tzinfo=UTC)
+    assert moment.microsecond == (250_000 if "." in text else 0)
 
 
 def test_24_hours_ahead_is_the_limit() -> None:
