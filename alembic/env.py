@@ -58,7 +58,9 @@ def _run(connection: Connection) -> None:
 
 
 def _limit(connection: Connection) -> None:
-    """Of the transaction, not of the session: a pooler hands that on to somebody else."""
+    """Of the transaction, not of the session: a pooler hands that on to somebody else. What is in none waits as it must."""
+    if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        return
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'")
 

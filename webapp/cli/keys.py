@@ -29,7 +29,7 @@ class Lifetime(click.ParamType[timedelta]):
             return value
         match = re.fullmatch(r"(\d{1,5})([mhdw])", str(value))
         if match is None:
-            self.fail("write a duration as 90d, 12h, 30m or 8w", param, ctx)
+            self.fail("write a duration as 90d, 12h, 30m or 8w, its number with at most five digits", param, ctx)
         return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 

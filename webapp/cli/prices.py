@@ -134,7 +134,8 @@ def import_prices(file: TextIO, *, applies: bool) -> None:
     if any(one.problems for one in effects):
         raise click.ClickException("Nothing was changed: correct the lines that are refused.")
     changing = sum(one.effect is not Effect.NOTHING for one in effects)
-    click.echo(f"{changing:,} prices changed." if applies else f"{changing:,} prices would change; --apply does it.")
+    prices = "1 price" if changing == 1 else f"{changing:,} prices"
+    click.echo(f"{prices} changed." if applies else f"{prices} would change; --apply does it.")
 
 
 def _lines_of(one: LineEffect) -> Iterator[str]:
