@@ -1,12 +1,9 @@
 """A real Postgres, real servers, and who uses them. Each test has a project of its own."""
 
-import shutil
-import tempfile
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import hypothesis
@@ -23,6 +20,7 @@ from runtally.db.embedded import database_url as embedded_url
 from runtally.db.migrate import upgrade
 from runtally.settings import Settings
 from tests.factories import insert_test_prices
+from tests.folders import open_folder
 from tests.serving import TEMPLATE, Postgres, Server, client_of, running_server, settings_for
 from webapp.app import create_app
 
@@ -54,20 +52,17 @@ def unchanged_logs() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The embedded Postgres in a folder of its own, with a migrated template."""
-    # Postgres does not run as root, so its user must be able to reach the folder.
-    folder = Path(tempfile.mkdtemp(prefix="runtally-tests-"))
-    folder.chmod(0o755)
-    try:
-        with embedded_url(Settings(data_dir=folder, database_url=None)) as url:
-            server = Postgres(url)
-            server.forget_durability()
-            server.create(TEMPLATE)
-            # A thread of its own: Playwright may have a loop running in this one.
-            with ThreadPoolExecutor(1) as thread:
-                thread.submit(upgrade, server.named(TEMPLATE)).result()
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        open_folder("runtally-tests-") as folder,
+        embedded_url(Settings(data_dir=folder, database_url=None)) as url,
+    ):
+        server = Postgres(url)
+        server.forget_durability()
+        server.create(TEMPLATE)
+        # A thread of its own: Playwright may have a loop running in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(upgrade, server.named(TEMPLATE)).result()
+        yield server
 
 
 @pytest.fixture(scope="session")

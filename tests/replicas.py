@@ -1,7 +1,6 @@
 """A streaming replica of the tests' Postgres."""
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from signal import SIGCONT, SIGINT, SIGSTOP
 from sqlalchemy.engine import URL, make_url
 
 from runtally.db.programs import account_for, find_programs
+from tests.folders import open_folder
 from tests.ops.processes import children_of
 from tests.serving import START_SECONDS
 
@@ -41,9 +41,7 @@ def running_replica(database_url: str) -> Iterator[Replica]:
     url = make_url(database_url)
     home = Path(str(url.query["host"])).parent
     account, programs = account_for(home / "postgres"), find_programs(None)
-    with tempfile.TemporaryDirectory(prefix="runtally-replica-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    with open_folder("runtally-replica-") as folder:
         data, socket = folder / "data", folder / "socket"
         account.make_folder(socket)
         account.make_folder(data)

@@ -43,7 +43,8 @@ class Postgres:
 
     def create(self, name: str, template: str = "template1") -> str:
         """A new database, a copy of the template, and its URL."""
-        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        # Files are copied in half the time that it takes to write their pages to the log.
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY')
         return self.named(name)
 
     def create_seeded(self, name: str) -> str:
