@@ -1,5 +1,6 @@
 """A real Postgres, real servers, and who uses them. Each test has a project of its own."""
 
+import gc
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -25,6 +26,9 @@ from tests.serving import TEMPLATE, Postgres, Server, client_of, running_server,
 from webapp.app import create_app
 
 pytest_plugins = ["tests.browser_fixtures"]
+
+# Thousands of tests are collected and stay: looking for garbage among them is a fifth of what that takes.
+gc.set_threshold(10_000, 20, 20)
 
 # Speed is measured in benchmarks, not in tests, which run on machines that do other things too.
 hypothesis.settings.register_profile("untimed", deadline=None)
