@@ -1,10 +1,11 @@
 """A real Postgres, real servers, and who uses them. Each test has a project of its own."""
 
 import gc
+import os
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import hypothesis
@@ -18,14 +19,18 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.db.embedded import database_url as embedded_url
-from runtally.db.migrate import upgrade
+from runtally.pricing import catalogue
 from runtally.settings import Settings
+from tests.clusters import copy_cluster
 from tests.factories import insert_test_prices
 from tests.folders import open_folder
 from tests.serving import TEMPLATE, Postgres, Server, client_of, running_server, settings_for
 from webapp.app import create_app
 
 pytest_plugins = ["tests.browser_fixtures"]
+
+# $0 is where it is kept. Two processes at once may both make it.
+EXPORT_ONCE = '[ -e "$0" ] || { "$@" > "$0.$$" && mv "$0.$$" "$0"; } && cat "$0"'
 
 # Thousands of tests are collected and stay: looking for garbage among them is a fifth of what that takes.
 gc.set_threshold(10_000, 20, 20)
@@ -53,20 +58,31 @@ def unchanged_logs() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def catalogue_read_once(run_folder: Path) -> Iterator[None]:
+    """Making the export takes a second, and it says the same all day; processes that tests start make their own."""
+    command = ("/bin/sh", "-c", EXPORT_ONCE, str(run_folder / "catalogue.jsonl"), *catalogue.EXPORT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogue, "EXPORT", command)
+        yield
+
+
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """The embedded Postgres in a folder of its own, with a migrated template."""
-    with (
-        open_folder("runtally-tests-") as folder,
-        embedded_url(Settings(data_dir=folder, database_url=None)) as url,
-    ):
-        server = Postgres(url)
-        server.forget_durability()
-        server.create(TEMPLATE)
-        # A thread of its own: Playwright may have a loop running in this one.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(upgrade, server.named(TEMPLATE)).result()
-        yield server
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for all processes of one run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def postgres(run_folder: Path) -> Iterator[Postgres]:
+    """An embedded Postgres of this process."""
+    with open_folder("runtally-tests-") as folder:
+        copy_cluster(run_folder, folder)
+        with embedded_url(Settings(data_dir=folder, database_url=None)) as url:
+            server = Postgres(url)
+            server.forget_durability()
+            yield server
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -19,11 +18,11 @@ from sqlalchemy.engine import make_url
 
 from runtally.db.migrate import upgrade
 from runtally.db.schema import History
-from runtally.pricing.catalogue import seed_if_empty
 from runtally.settings import Settings
 from tests.commands import started
 
 TEMPLATE = "template_with_tables"
+SEEDED = "template_with_prices"
 INGEST_KEY = "ingest-key-of-the-tests"
 START_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
@@ -34,7 +33,7 @@ _tls = httpx.create_ssl_context()
 
 @dataclass(frozen=True)
 class Postgres:
-    """One server; databases are copies of a template that is migrated once."""
+    """One server; databases are copies of templates that `tests.clusters` makes."""
 
     url: str
 
@@ -49,15 +48,7 @@ class Postgres:
 
     def create_seeded(self, name: str) -> str:
         """A new database with the price catalogue, which a server would take two seconds to load into an empty one."""
-        return self.create(name, self._seeded)
-
-    @cached_property
-    def _seeded(self) -> str:
-        name = "template_with_prices"
-        url = self.create(name, TEMPLATE)
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(seed_if_empty, url).result()
-        return name
+        return self.create(name, SEEDED)
 
     def drop(self, name: str) -> None:
         self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

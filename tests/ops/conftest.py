@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runtally.db.embedded import database_url
 from runtally.settings import Settings
+from tests.clusters import copy_cluster
 from tests.folders import open_folder
 from tests.ops.processes import kill, server_pid
 
@@ -27,10 +27,9 @@ def settings(made_once: Path) -> Iterator[Settings]:
 
 
 @pytest.fixture(scope="session")
-def made_once() -> Iterator[Path]:
+def made_once(run_folder: Path) -> Iterator[Path]:
     with open_folder("runtally-ops-") as folder:
-        with database_url(Settings(data_dir=folder, database_url=None)):
-            pass
+        copy_cluster(run_folder, folder)
         yield folder
 
 

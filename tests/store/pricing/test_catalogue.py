@@ -1,6 +1,7 @@
 """The catalogue in a real registry."""
 
 import asyncio
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -183,7 +184,7 @@ async def test_a_first_start_seeds_the_whole_catalogue_once(
 
 
 async def test_a_catalogue_that_cannot_be_read_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "EXPORT", (catalogue.EXPORT[0], "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(catalogue, "EXPORT", (sys.executable, "-c", "raise SystemExit(3)"))
 
     with pytest.raises(CatalogueUnreadable, match="make setup"):
         await read_catalogue()
