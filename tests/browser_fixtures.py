@@ -1,6 +1,7 @@
 """A Chromium whose pages may not break the Content-Security-Policy or log an error: a test that sees either fails."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Frame, Page, ViewportSize, expect
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+# The first is the same engine without the windows around it, and takes a fifth less CPU.
+PROGRAMS = ("chromium-headless-shell", "chromium")
+CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -69,8 +72,8 @@ class Complaints:
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
     """The system's Chromium; where there is none, tests that need it are skipped, and say so."""
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"NO BROWSER TESTS: there is no {CHROMIUM}; apt-get install chromium, or set CHROMIUM")
+    if CHROMIUM is None or not Path(CHROMIUM).exists():
+        pytest.skip("NO BROWSER TESTS: apt-get install chromium-headless-shell, or set CHROMIUM to a Chromium's path")
     return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": ARGUMENTS}
 
 
