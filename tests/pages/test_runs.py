@@ -3,6 +3,8 @@
 import csv
 import json
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from io import BytesIO
 from urllib.parse import quote, urlsplit
 
@@ -11,6 +13,9 @@ from arro3.io import read_parquet
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.scopes import Scope
+from runtally.db.database import Connection
+from runtally.db.replica import Reader
+from runtally.errors import StoreBusy
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
@@ -257,6 +262,19 @@ async def test_a_run_without_a_price_leads_to_where_it_is_entered(
 @pytest.mark.parametrize("query", ["xlsx", "csv?minCost=much"])
 async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str) -> None:
     assert (await reader.get(f"/runs/export.{query}")).status_code == 400
+
+
+async def test_a_file_for_which_there_is_no_connection_is_an_error_and_not_half_a_file(
+    reader: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def busy(_self: Reader) -> AsyncIterator[Connection]:
+        raise StoreBusy
+        yield  # Never: what makes it a generator.
+
+    monkeypatch.setattr(Reader, "snapshot", busy)
+
+    assert (await reader.get("/runs/export.csv")).status_code == 503
 
 
 async def test_a_run_is_found_by_its_id_from_a_page_that_is_not_there(

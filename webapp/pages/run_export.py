@@ -13,9 +13,19 @@ FRAMES = "application/vnd.runtally.frames"
 _HEAD = struct.Struct(">II")
 
 
+async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The parts once they have their connection: a store that is busy is an answer, not a file that breaks off.
+
+    Raises `StoreBusy` and `StoreUnavailable`.
+    """
+    await anext(parts)
+    return parts
+
+
 async def exported(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
-    """`opened` are the services: what is streamed is sent when the request is over."""
+    """`opened` are the services: what is streamed is sent when the request is over. The first part is nothing."""
     async with opened.reading.snapshot() as connection:
+        yield b""
         async for part in export(connection, sought, opened.clock(), format_):
             yield part
 
@@ -29,6 +39,7 @@ async def exported_in_frames(opened: Services, sought: RunFilter, format_: Forma
         runs += more
 
     async with opened.reading.snapshot() as connection:
+        yield b""
         async for part in export(connection, sought, opened.clock(), format_, count):
             if part:
                 yield _HEAD.pack(runs, len(part)) + part

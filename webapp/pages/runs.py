@@ -24,7 +24,7 @@ from webapp import formats
 from webapp.links import project_chosen
 from webapp.pages.narrowing import Chip
 from webapp.pages.panel import Choice
-from webapp.pages.run_export import FRAMES, exported, exported_in_frames
+from webapp.pages.run_export import FRAMES, begun, exported, exported_in_frames
 from webapp.pages.run_filters import PERIODS, Form, chips_of, form_of, periods_of
 from webapp.pages.run_rows import Row, row_of
 from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
@@ -133,7 +133,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
     """All runs that match the filter of the query as a file."""
     format_, view = Format.parse(name), _view(RunFilter.parse(in_utc(request.args)))
     in_frames = request.headers.get("Accept") == FRAMES
-    stream = (exported_in_frames if in_frames else exported)(services(), view.sought, format_)
+    stream = await begun((exported_in_frames if in_frames else exported)(services(), view.sought, format_))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
     response.timeout = DOWNLOAD_SECONDS
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
