@@ -67,7 +67,10 @@ def parse_interval(text: str | None) -> timedelta | None:
 _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 * 1_440, 28 * 1_440))
 # So many bars can be told apart.
 _MAX_BARS = 31
-_LONGEST = timedelta(days=731)
+# Two years, in whole buckets.
+_LONGEST = timedelta(days=731) + 2 * GRAINS[-1].length
+# No run is older, nor will there be one then; and the time before it can still be told.
+_FIRST, _LAST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,18 @@ class Between:
 
     @classmethod
     def of(cls, since: datetime, until: datetime) -> "Between | None":
-        """The time in whole buckets, at least one; None where it would end before it begins, or lasts for ages."""
-        if not timedelta(0) < until - since <= _LONGEST:
+        """The time in whole buckets, at least one; None where it would end before it begins, or lasts for ages.
+
+        Of what it gives it gives the same again, because that is what links to it say.
+        """
+        if not _FIRST <= since < until <= _LAST:
             return None
         step = min(_bar(until - since), GRAINS[-1].length)
-        return cls(since - (since - EPOCH) % step, until + (EPOCH - until) % step)
+        found = cls(since - (since - EPOCH) % step, until + (EPOCH - until) % step)
+        if (found.since, found.until) != (since, until):
+            # Whole buckets may be too many of their length.
+            return cls.of(found.since, found.until)
+        return found if until - since <= _LONGEST else None
 
     @property
     def compared_since(self) -> datetime:

@@ -196,3 +196,30 @@ def test_the_end_of_a_window_is_read_from_short_buckets_that_its_start_has_no_mo
     for parts, rest_since in covers:
         assert [part.grain.minutes for part in parts] == [360, 60]
         assert before.until - rest_since == timedelta(minutes=40)
+
+
+@given(moments, st.timedeltas(timedelta(minutes=1), timedelta(days=731)))
+def test_a_time_of_ones_own_is_whole_aligned_and_the_same_again_in_a_link(since: datetime, length: timedelta) -> None:
+    reach = Between.of(since, since + length)
+    assert reach is not None
+
+    assert reach.since <= since < since + length <= reach.until
+    assert (reach.since - EPOCH) % min(reach.chart_interval, GRAINS[-1].length) == timedelta(0)
+    assert Between.of(reach.since, reach.until) == reach
+
+
+@pytest.mark.parametrize(
+    ("since", "length"),
+    [
+        # As quarters of an hour it would be 32, and so hours from a quarter to five on.
+        (datetime(2026, 11, 20, 4, 50, tzinfo=UTC), timedelta(hours=7, minutes=45)),
+        # Two years from midnight to midnight in New York, of 731 days.
+        (datetime(2024, 2, 1, 5, tzinfo=UTC), timedelta(days=731)),
+    ],
+)
+def test_a_time_that_grows_when_it_is_rounded_stays_as_it_is_then(since: datetime, length: timedelta) -> None:
+    reach = Between.of(since, since + length)
+
+    assert reach is not None
+    assert (reach.since - EPOCH) % min(reach.chart_interval, GRAINS[-1].length) == timedelta(0)
+    assert Between.of(reach.since, reach.until) == reach
