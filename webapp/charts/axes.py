@@ -124,11 +124,18 @@ def _moments_of(window: Window) -> Iterator[tuple[float, str]]:
     length = window.range.length
     step = next((step for step, longest in _HOUR_STEPS if length <= longest), _DAY)
     at = local(window.start).replace(hour=0, minute=0, second=0, microsecond=0)
+    free = window.start
     # On the clock of the reader, where a day may have 23 hours.
     while (moment := at.astimezone(UTC)) < window.end:
-        if moment >= window.start and (label := _moment_label(at, length)):
+        if moment >= free and _is_on_clocks(at) and (label := _moment_label(at, length)):
             yield (moment - window.start) / window.interval, label
+            free = moment + timedelta.resolution
         at += step
+
+
+def _is_on_clocks(at: datetime) -> bool:
+    """Not where they are put forward over it; but a day is there even if they are put forward over its midnight."""
+    return not at.hour or local(at.astimezone(UTC)) == at
 
 
 def _moment_label(at: datetime, length: timedelta) -> str | None:

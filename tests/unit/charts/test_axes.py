@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.metrics.window import Range, Window
+from runtally.metrics.window import Between, Range, Window
 from tests.unit.charts.made import NOW
 from webapp import zone
 from webapp.charts import axes
@@ -163,3 +163,25 @@ def test_a_day_with_a_change_of_the_clock_has_each_hour_once(in_zone: Callable[[
     assert labels(ticks) == "15:00 18:00 21:00 Sun 25 03:00 06:00 09:00 12:00"
     # From midnight to three there are four hours.
     assert [b - a for a, b in itertools.pairwise(ticks.values)] == [3, 3, 3, 4, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "expected"),
+    [
+        ("America/New_York", datetime(2026, 3, 8, 4, tzinfo=UTC), "23:00 Sun 8 01:00 03:00 04:00 05:00 06:00"),
+        ("Australia/Lord_Howe", datetime(2026, 10, 3, 12, tzinfo=UTC), "23:00 Sun 4 01:00 03:00 04:00 05:00"),
+        # There a day begins at one.
+        ("America/Santiago", datetime(2026, 9, 6, 2, tzinfo=UTC), "22:00 23:00 Sun 6 02:00 03:00 04:00 05:00"),
+    ],
+)
+def test_an_hour_that_clocks_are_put_forward_over_is_not_there(
+    in_zone: Callable[[str], None], name: str, since: datetime, expected: str
+) -> None:
+    in_zone(name)
+    reach = Between.of(since, since + timedelta(hours=7))
+    assert reach is not None
+
+    ticks = axes.time(Window.of(reach, NOW, reach.chart_interval))
+
+    assert labels(ticks) == expected
+    assert len(set(ticks.values)) == len(ticks.values)
