@@ -63,6 +63,16 @@ async def test_whoever_has_the_address_sees_the_chart_until_it_is_taken_away(
     assert (await stranger.get(second)).status_code == 404
 
 
+async def test_caches_keep_it_in_the_zone_of_no_reader(member: Browser, stranger: Browser, project_id: str) -> None:
+    await set_shared(member, project_id, "shared")
+    url = await shared(member, project_id, "?range=24h")
+    plain = await svg_at(stranger, url)
+
+    stranger.set_cookie("localhost", "zone", "Asia%2FKathmandu")
+
+    assert await svg_at(stranger, url) == plain
+
+
 async def test_the_token_opens_nothing_else(member: Browser, stranger: Browser, post: Post, project_id: str) -> None:
     await post(make_run(), to=f"{project_id}-other")
     await set_shared(member, project_id, "shared")
