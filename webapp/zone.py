@@ -51,7 +51,11 @@ def fields() -> dict[str, str]:
 
 
 def local(at: datetime) -> datetime:
-    return at.astimezone(current())
+    try:
+        return at.astimezone(current())
+    except OverflowError:
+        # The first and the last day that there are, which somebody may ask for.
+        return at
 
 
 @lru_cache(maxsize=1_000)

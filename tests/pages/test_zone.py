@@ -81,6 +81,25 @@ async def test_a_form_shows_the_times_of_an_address_in_the_readers_zone(
         assert '<input type="hidden" name="zone" value="Asia/Tokyo">' in html
 
 
+@pytest.mark.parametrize("zone", ["", "America%2FNew_York", "Asia%2FTokyo"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=0001-01-01T00:00&until=0001-01-02T00:00",
+        "since=0003-01-01T00:00&until=0003-01-02T00:00",
+        "since=9999-12-30T00:00&until=9999-12-31T23:59",
+    ],
+)
+async def test_the_ends_of_all_time_can_be_asked_for(
+    reader: Browser, post: Post, project_id: str, zone: str, query: str
+) -> None:
+    await post(make_run())
+    reader.set_cookie("localhost", "zone", zone)
+
+    for path in ("/", f"/projects/{project_id}", "/runs", "/breakdown"):
+        assert (await reader.get(f"{path}?{query}")).status_code == 200, path
+
+
 @pytest.mark.parametrize("cookie", ["", "Mars%2FOlympus", "../../etc/passwd", "Europe", "%00", "a" * 2_000])
 async def test_a_zone_that_nobody_knows_is_utc(reader: Browser, cookie: str) -> None:
     reader.set_cookie("localhost", "zone", cookie)
