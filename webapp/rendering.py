@@ -65,6 +65,8 @@ class Shell:
     """The path with its query."""
     said: str | None = None
     """What the form before this page did."""
+    can_be_asked_again: bool = True
+    """Whether the same request gets the same page, and changes nothing."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -133,4 +135,5 @@ def nothing_new() -> Response:
 def _shell(said: str | None) -> Shell:
     theme = Theme.parse(request.cookies.get(THEME_COOKIE))
     is_dev_mode, here = services().settings.service_dev_mode, request.full_path.rstrip("?")
-    return Shell(actor(), is_dev_mode, theme, request.path, here, unquote(said) if said else None)
+    can_be_asked_again = request.method == "GET" and not said
+    return Shell(actor(), is_dev_mode, theme, request.path, here, unquote(said) if said else None, can_be_asked_again)

@@ -11,5 +11,5 @@ if (zone && !isKnown() && !isPlain) {
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `${kept}; path=/; max-age=31536000; samesite=lax${secure}`;
   // A browser that keeps no cookies would ask for ever.
-  if (isKnown()) location.replace(location.href);
+  if (isKnown()) location.reload();
 }

@@ -20,6 +20,23 @@ def test_pages_are_in_the_zone_of_the_browser_from_the_first_visit_on(browser: B
         assert len(asked) == 3
 
 
+def test_what_is_shown_only_once_stays_when_the_zone_is_another_than_before(browser: Browser, story: Server) -> None:
+    with browser.new_context(timezone_id="Asia/Tokyo") as context:
+        page = context.new_page()
+        # A first visit, to a part of a page.
+        page.goto(f"{story.url}/projects/{PROJECT}#embed")
+        expect(page.locator(".page-sub")).to_contain_text("Tokyo time")
+        page.goto(f"{story.url}/projects/{PROJECT}/settings")
+        context.clear_cookies(name="zone")
+        asked = documents_of(page)
+
+        page.get_by_role("button", name="Create key").click()
+        page.wait_for_load_state("networkidle")
+
+        expect(page.locator("#new-key-secret")).to_be_visible()
+        assert [request.method for request in asked] == ["POST"]
+
+
 def documents_of(page: Page) -> list[Request]:
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if request.resource_type == "document" else None)
