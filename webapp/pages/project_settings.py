@@ -245,7 +245,7 @@ def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None
 
 def _state(key: ApiKey, now: datetime) -> str:
     if key.revoked_at is not None:
-        return f"revoked {formats.day(key.revoked_at)}"
+        return f"revoked {formats.day(local(key.revoked_at))}"
     if key.expires_at is None:
         return "active"
     return f"{'active until' if key.expires_at > now else 'expired'} {formats.minute(local(key.expires_at))}"

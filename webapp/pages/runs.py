@@ -214,8 +214,8 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
 
 def _dropped(before: datetime, sought: RunFilter) -> str:
     if sought.project_id is None:
-        return f"Some projects no longer keep their runs before {formats.day(local(before))}; totals may count them."
-    return f"Runs before {formats.day(local(before))} are no longer kept; what they add up to is on the project's page."
+        return f"Some projects no longer keep their runs before {formats.day(before)}; totals may count them."
+    return f"Runs before {formats.day(before)} are no longer kept; what they add up to is on the project's page."
 
 
 def _summary(totals: Totals, now: datetime) -> Summary:
