@@ -11,12 +11,16 @@ MUST_BE = "must be ISO 8601 or Unix seconds or milliseconds, not before 2020 and
 # Fewer digits are no second since 2020: eight of them are a date.
 _NUMBER = re.compile(r"\d{9,20}(\.\d{1,20})?", re.ASCII)
 # Python reads more than ISO 8601: any character between date and time, and a fraction without digits.
-_ISO = re.compile(r"[\dW-]{8,10}([T ][\d:]+([.,]\d+)?( ?(Z|[+-][\d:]+))?)?", re.ASCII)
+_ISO = re.compile(r"[\dW-]{7,10}([T ][\d:]+([.,]\d+)?( ?(Z|[+-][\d:]+))?)?", re.ASCII)
 # What Python does not read, or not in every version: the end of a day, a leap second, a day of the year, an offset apart.
 _DAY_END = re.compile(r"(?<=[T ])24(?=(:?00){0,2}([.,]0+)?([Z+-]|$))", re.ASCII)
 _LEAP_SECOND = re.compile(r"(?<=[T ]\d\d:\d\d:)60|(?<=[T ]\d{4})60", re.ASCII)
 _BEFORE_OFFSET = re.compile(r" (?=[Z+-])", re.ASCII)
-_DAY_OF_YEAR = re.compile(r"(\d{4})-(\d{3})(?![\d-])", re.ASCII)
+_DAY_OF_YEAR = re.compile(r"^(\d{4})-?(\d{3})(?![\d-])", re.ASCII)
+# What Python takes for a part of a second is one of a minute or an hour, where there are no seconds.
+_PART = re.compile(r"(?<=[T ])((?:[01]\d|2[0-3])(:?\d\d)?)[.,](\d+)", re.ASCII)
+# Of an hour, to the microsecond.
+_PART_DIGITS = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # As seconds this is the year 5138; as milliseconds, 1973. No run was made in either.
 _FIRST_MILLISECONDS = Decimal(10) ** 11
@@ -45,6 +49,10 @@ def _from_iso(text: str) -> datetime:
     text = text.upper()
     if not _ISO.fullmatch(text):
         raise ValueError
+    part = _PART.search(text)
+    if part:
+        seconds = Decimal(f"0.{part[3][:_PART_DIGITS]}") * (60 if part[2] else 3600)
+        return _from_iso(_PART.sub(r"\1", text)) + timedelta(microseconds=int(seconds * 1_000_000))
     try:
         return _in_utc(text)
     except ValueError:

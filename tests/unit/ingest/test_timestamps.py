@@ -63,7 +63,10 @@ def test_any_text_is_a_moment_in_bounds_or_none(text: str) -> None:
         "2026-11-20T24:00:01Z",
         "2026-11-20T12:34:60Z",
         "2026-11-20T23:59:61Z",
+        "2026-11-20T24.5Z",
         "2026-366",
+        "2026366",
+        "202611",
         "2026-000",
         "2026-11-22T09:30:00.000001Z",
         "2019-12-31T23:59:59.999999Z",
@@ -77,12 +80,15 @@ def test_anything_else_is_refused(text: str) -> None:
     "text",
     [
         "2026-11-19T24:00:00Z",
+        "20261119T24,0Z",
         "20261119T240000Z",
         "2026-11-19T23:59:60Z",
         "20261120T055960+0600",
         "2026-11-19 23:59:60.25 Z",
         "20261120",
         "2026-324",
+        "2026324",
+        "2026324T000000Z",
         "2026-323T24:00:00Z",
         " 1795132800 ",
     ],
@@ -93,6 +99,20 @@ def test_rare_forms_of_iso_8601_are_read_whatever_python_reads(text: str) -> Non
     assert moment is not None
     assert moment.replace(microsecond=0) == datetime(2026, 11, 20, tzinfo=UTC)
     assert moment.microsecond == (250_000 if "." in text else 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("2026-11-20T10:30.5Z", timedelta(seconds=30)),
+        ("20261120T1030,25", timedelta(seconds=15)),
+        ("2026-11-20T10.5 Z", timedelta(0)),
+        ("2026-11-20T11:30.000000016666666666666666+01:00", timedelta(microseconds=0)),
+        ("2026-11-20T10:30:00.5Z", timedelta(milliseconds=500)),
+    ],
+)
+def test_a_fraction_is_one_of_the_last_figure(text: str, part: timedelta) -> None:
+    assert parse_timestamp(text, NOW) == datetime(2026, 11, 20, 10, 30, tzinfo=UTC) + part
 
 
 def test_24_hours_ahead_is_the_limit() -> None:
