@@ -90,7 +90,7 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
             _title(shown, status),
             message,
             retry_url=retry_url if status >= 500 else None,  # noqa: PLR2004  # Server errors.
-            sign_in_url=url_for("sign_in.sign_in", next=here) if _is_not_theirs(shown) else None,
+            sign_in_url=url_for("sign_in.sign_in", next=_page_asked_from()) if _is_not_theirs(shown) else None,
             request_id=id_to_report,
         )
         return await render(page, status)
@@ -105,9 +105,14 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
 def _to_sign_in() -> Response:
     """The sign-in page, from where one gets back; htmx is told to leave the page rather than swap the form into it."""
     if not wants_part():
-        return see_other(url_for("sign_in.sign_in", next=request.full_path.rstrip("?")))
+        return see_other(url_for("sign_in.sign_in", next=_page_asked_from()))
     headers = {"HX-Redirect": url_for("sign_in.sign_in", next=path_in(request.headers.get("HX-Current-URL", "")))}
     return Response(status=401, headers=headers)
+
+
+def _page_asked_from() -> str:
+    """What can be asked for again after signing in: this page, or that of the form, because where it goes to is often none."""
+    return request.full_path.rstrip("?") if request.method == "GET" else path_in(request.headers.get("Referer", ""))
 
 
 def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:

@@ -52,6 +52,16 @@ async def test_htmx_leaves_the_page_when_nobody_is_signed_in_any_more(stranger: 
     assert parse_qs(location.query) == {"next": [f"/projects/{project_id}?metric=runs"]}
 
 
+async def test_who_signs_in_for_a_form_gets_back_to_its_page(stranger: Browser, project_id: str) -> None:
+    page, action = f"/projects/{project_id}/settings", f"/projects/{project_id}/settings/keys"
+
+    response = await stranger.post(action, headers={"Referer": f"http://localhost{page}?a=b"})
+    direct = await stranger.post(action)
+
+    assert parse_qs(urlsplit(response.headers["Location"]).query) == {"next": [f"{page}?a=b"]}
+    assert parse_qs(urlsplit(direct.headers["Location"]).query) == {}
+
+
 @pytest.mark.parametrize("url", ["http://[", "javascript:alert(1)", "http://x//evil.example", "//evil.example/x\\y"])
 async def test_htmx_is_sent_to_sign_in_whatever_it_says_where_it_is(stranger: Browser, url: str) -> None:
     response = await stranger.get("/", headers={**PARTIAL, "HX-Current-URL": url})
