@@ -146,7 +146,7 @@ class Settings(BaseSettings):
     )
     service_sync_url: str | None = Field(
         None,
-        pattern=r"^https?://",
+        pattern=r"^https?://[^\s/?#]\S*$",
         repr=False,
         description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default.",
     )
@@ -163,7 +163,7 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
     oidc_issuer: str | None = Field(
         None,
-        pattern=r"^https://[^?#]+$|^http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^?#]*)?$",
+        pattern=r"^https://[^\s?#]+$|^http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^?#]*)?$",
         description="URL of an OpenID Connect provider through which people sign in, exactly as it calls itself. Needs "
         "OIDC_CLIENT_ID and OIDC_CLIENT_SECRET.",
     )

@@ -83,8 +83,11 @@ def test_a_variable_that_is_empty_is_as_if_it_were_not_set(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["PUBLIC_URL", "SERVICE_SYNC_URL", "OIDC_ISSUER"])
-def test_what_is_no_url_is_refused_by_saying_what_it_is_for(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "runtally.example:hunter2")
+@pytest.mark.parametrize("text", ["runtally.example:hunter2", "https://", "https://run tally:hunter2"])
+def test_what_is_no_url_is_refused_by_saying_what_it_is_for(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    monkeypatch.setenv(name, text)
     with pytest.raises(SettingsError, match=f"{name}: (Where|URL)[^^]*[.]$") as caught:
         load_settings()
 
