@@ -10,6 +10,7 @@ from markupsafe import escape
 
 from runtally.experiments.text_width import text_width
 from runtally.settings import CHECKOUT
+from webapp import zone
 from webapp.charts.axes import Ticks
 from webapp.charts.series import Chart, KeyEntry
 
@@ -87,7 +88,7 @@ def svg_of(chart: Chart, name: str, look: Look) -> str:
         f"<style>{_style(look)}</style>",
         f'<rect {frame} fill="var(--surface)" stroke="var(--border)"/>',
         _text(f"{name} \u00b7 {chart.heading}", _PAD, _HEADING_Y, 'font-size="14" font-weight="600"', "text"),
-        _text(chart.summary, _PAD, _SUMMARY_Y, "", "text2"),
+        _text(f"{chart.summary} \u00b7 {zone.words()}", _PAD, _SUMMARY_Y, "", "text2"),
         *key,
         *_axes(chart.ticks, plot),
         *(_bars(chart, plot) if "segments" in chart.datasets else _line(chart, plot)),

@@ -46,7 +46,7 @@ def test_it_is_a_picture_that_says_what_it_shows(name: str) -> None:
     texts = ["".join(one.itertext()) for one in root.iter() if one.tag.endswith(("title", "text"))]
     assert texts[0] == f"Rocket. {chart.sentence}"
     assert f"Rocket \u00b7 {chart.heading}" in texts
-    assert chart.summary in texts
+    assert f"{chart.summary} \u00b7 UTC" in texts
     assert set(chart.ticks[1].labels) <= set(texts)
     assert (root.get("width"), root.get("height")) == (str(WIDTH), str(HEIGHT))
 
