@@ -58,9 +58,9 @@ def test_a_file_is_tried_and_then_applied(environment: dict[str, str], tmp_path:
     again = CliRunner(env=environment).invoke(main, ["prices", "import", str(file)])
 
     assert "line 2: add acme large" in tried
-    assert "1 prices would change" in tried
+    assert "1 price would change" in tried
     assert "acme" not in before
-    assert "1 prices changed." in applied
+    assert "1 price changed." in applied
     assert ",acme,large," in run(environment, "export").output
     assert again.exit_code == 1
     assert "is in force at all times" in again.output
