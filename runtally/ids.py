@@ -1,6 +1,6 @@
 """Identifiers that the service makes itself."""
 
-import secrets
+import os
 import threading
 import time
 import uuid
@@ -20,5 +20,5 @@ def uuid7() -> uuid.UUID:
     stamp = (milliseconds << 12) | (rest * 4096 // 1_000_000)
     with _lock:
         _last = stamp = max(stamp, _last + 1)
-    value = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | secrets.randbits(62)
+    value = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     return uuid.UUID(int=value)

@@ -16,7 +16,7 @@ from runtally.services import Services
 from runtally.settings import Settings, load_settings
 from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing, zone
 from webapp.charts import specs
-from webapp.express.lane import ExpressLane
+from webapp.express.lifespan import Lifespan
 
 
 def create_app(settings: Settings | None = None) -> Quart:
@@ -52,7 +52,7 @@ def create_app(settings: Settings | None = None) -> Quart:
     app.teardown_request(bodies.forget)
     # How Quart takes any ASGI middleware.
     whole = bodies.BodyRoom(app.asgi_app, settings.max_body_bytes)  # type: ignore[arg-type]
-    app.asgi_app = tracing.Tracing(ExpressLane(whole, app))  # type: ignore[assignment, method-assign]
+    app.asgi_app = tracing.Tracing(Lifespan(whole, app))  # type: ignore[assignment, method-assign]
     return app
 
 

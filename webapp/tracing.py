@@ -8,10 +8,11 @@ import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, Self, TypeAlias
 
 import structlog
+from prometheus_client import Histogram
 from quart import g, request
 
 from runtally.ids import uuid7
@@ -36,17 +37,31 @@ _HARMLESS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
 class Exchange:
-    """One request and its answer, as far as they may be told."""
+    """One request and its answer, as far as they may be told.
 
-    request_id: str
-    method: str
-    route: str = UNMATCHED
-    status: int = CLIENT_GONE
-    bytes_sent: int = 0
-    error: str | None = None
-    """Class of the error that became a 5xx."""
+    In whose task it is entered: what is logged until its end has its id, and then it is told itself.
+    """
+
+    __slots__ = ("_started", "bytes_sent", "error", "method", "request_id", "route", "status")
+
+    def __init__(self, method: str, given_id: bytes) -> None:
+        self.request_id = given_id.decode() if _HARMLESS.fullmatch(given_id) else uuid7().hex
+        self.method = method if method in METHODS else "other"
+        self.route = UNMATCHED
+        self.status = CLIENT_GONE
+        self.bytes_sent = 0
+        self.error: str | None = None
+        """Class of the error that became a 5xx."""
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        _exchange.set(self)
+        structlog.contextvars.bind_contextvars(request_id=self.request_id)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _tell(self, time.perf_counter() - self._started)
 
 
 _exchange: ContextVar[Exchange] = ContextVar("exchange")
@@ -62,25 +77,18 @@ class Tracing:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = time.perf_counter()
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        exchange = Exchange(_request_id(scope), method)
-        _exchange.set(exchange)
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
+        given = next((value for name, value in scope["headers"] if name == HEADER), b"")
+        with Exchange(scope["method"], given) as exchange:
 
-        async def send_on(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                exchange.status = message["status"]
-                message["headers"] = [*message["headers"], (HEADER, exchange.request_id.encode())]
-            elif message["type"] == "http.response.body":
-                exchange.bytes_sent += len(message["body"])
-            await send(message)
+            async def send_on(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    exchange.status = message["status"]
+                    message["headers"] = [*message["headers"], (HEADER, exchange.request_id.encode())]
+                elif message["type"] == "http.response.body":
+                    exchange.bytes_sent += len(message["body"])
+                await send(message)
 
-        try:
             await self._app(scope, receive, send_on)
-        finally:
-            _tell(exchange, time.perf_counter() - started)
 
 
 async def begin() -> None:
@@ -100,13 +108,13 @@ def failed(error: Exception) -> None:
     _exchange.get().error = type(error).__name__
 
 
-def _request_id(scope: Scope) -> str:
-    given = next((value for name, value in scope["headers"] if name == HEADER), b"")
-    return given.decode() if _HARMLESS.fullmatch(given) else uuid7().hex
+@lru_cache
+def _requests(method: str, route: str, status: int) -> Histogram:
+    return REQUESTS.labels(method, route, str(status))
 
 
 def _tell(exchange: Exchange, seconds: float) -> None:
-    REQUESTS.labels(exchange.method, exchange.route, str(exchange.status)).observe(seconds)
+    _requests(exchange.method, exchange.route, exchange.status).observe(seconds)
     is_error = exchange.status >= 500  # noqa: PLR2004  # Server errors.
     (log.warning if is_error else log.info)(
         "request",

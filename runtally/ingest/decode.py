@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 from msgspec import UnsetType
@@ -141,12 +142,16 @@ def _decode_items(raw: msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def _project_id(raw: msgspec.Raw | UnsetType) -> str | None:
-    if isinstance(raw, UnsetType) or bytes(raw) == b"null":
-        return None
+    return None if isinstance(raw, UnsetType) else _read_project_id(bytes(raw))
+
+
+@lru_cache(4096)
+def _read_project_id(raw: bytes) -> str | None:
+    """Few projects send many requests; what is refused is not remembered."""
     try:
-        project_id = msgspec.json.decode(raw, type=str)
+        project_id = msgspec.json.decode(raw, type=str | None)
     except WRONG:
         raise InvalidPayload(details=(Detail("projectId", "must be a string"),)) from None
     except msgspec.DecodeError:
         raise InvalidJson from None
-    return parse_project_id(project_id) if project_id.strip() else None
+    return parse_project_id(project_id) if project_id and project_id.strip() else None

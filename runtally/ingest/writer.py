@@ -72,7 +72,9 @@ class Writer:
         self._turn.refuse_if_stuck()
         request = _Request(project_id, runs, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(project_id, deque()).append(request)
-        self._count(project_id, len(runs))
+        self._waiting_of[project_id] = self._waiting_of.get(project_id, 0) + len(runs)
+        self._runs_waiting += len(runs)
+        WAITING_RUNS.inc(len(runs))
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
         return await request.answer
@@ -84,10 +86,8 @@ class Writer:
         if of_project and of_project + runs > MAX_WAITING_OF_PROJECT:
             raise StoreBusy
 
-    def _count(self, project_id: str, runs: int) -> None:
-        self._runs_waiting += runs
-        WAITING_RUNS.inc(runs)
-        left = self._waiting_of.get(project_id, 0) + runs
+    def _uncount(self, project_id: str, runs: int) -> None:
+        left = self._waiting_of[project_id] - runs
         if left:
             self._waiting_of[project_id] = left
         else:
@@ -114,7 +114,9 @@ class Writer:
                 self._waiting[project_id] = requests
             taken.append(request)
             runs += len(request.runs)
-            self._count(project_id, -len(request.runs))
+            self._uncount(project_id, len(request.runs))
+        self._runs_waiting -= runs
+        WAITING_RUNS.dec(runs)
         return taken
 
     async def _store(self, requests: Sequence[_Request]) -> None:

@@ -1,17 +1,25 @@
 """Plain ingest requests take the express lane; whichever way a request goes, the answer is the same."""
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
 import httpx
 import msgspec
 import pytest
+import uvicorn
 from quart import Quart
+from uvicorn.server import ServerState
 
+from api import limits
+from runtally.limits.rate import Rate
+from runtally.settings import Settings
 from tests.factories import make_run
 from tests.serving import INGEST_KEY
-from webapp.express.lane import ExpressLane
-from webapp.tracing import Message, Receive, Scope, Send
+from webapp.express import connection, posts
+from webapp.express.connection import ExpressProtocol
+from webapp.express.lifespan import state_of
+from webapp.tracing import Receive, Scope, Send
 
 CHANGING = {"date", "x-request-id", "ratelimit-remaining", "ratelimit-reset", "vary", "content-encoding"}
 BODIES: dict[str, Any] = {
@@ -24,6 +32,7 @@ BODIES: dict[str, Any] = {
     "no run": {"runs": []},
     "no array": {"runs": 5},
     "a project that is none": {"projectId": 7},
+    "a project without a name": {"projectId": None},
     "no object": [],
 }
 
@@ -54,63 +63,179 @@ async def test_both_ways_refuse_the_same_bytes(client: httpx.AsyncClient, conten
     assert answers[0].json() == answers[1].json()
 
 
+class Wire(asyncio.Transport):
+    """The server's end of a connection: what was written to it, and whether it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.answers.put_nowait(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
 class Line:
-    """One request as an ASGI server hands it over, and what came of it."""
+    """A connection to the service; what it does not answer itself goes on, here to an application that only echoes."""
 
-    def __init__(self, body: bytes, *, pieces: int = 1, **changes: str) -> None:
-        size = len(body) // pieces + 1
-        parts = [body[start : start + size] for start in range(0, len(body), size)]
-        self.coming = [
-            {"type": "http.request", "body": part, "more_body": number < len(parts)}
-            for number, part in enumerate(parts, start=1)
-        ]
-        headers = {
-            b"host": b"localhost",
-            b"content-type": b"application/json",
-            b"content-length": str(len(body)).encode(),
-            b"authorization": f"Bearer {INGEST_KEY}".encode(),
-        }
-        changed = {name.replace("_", "-").encode(): value.encode() for name, value in changes.items()}
-        self.scope: Scope = {
-            "type": "http",
-            "method": "POST",
-            "scheme": "http",
-            "path": "/api/ingest",
-            "query_string": b"",
-            "headers": list((headers | changed).items()),
-            "client": ("127.0.0.1", 1),
-        }
-        self.sent: list[Message] = []
-        self.went_on: bytes | None = None
-        """The body that Quart found."""
+    def __init__(self, quart: Quart, application: object = None) -> None:
+        config = uvicorn.Config(
+            cast(Any, application or self._echo), interface="asgi3", ws="none", log_config=None, access_log=False
+        )
+        config.load()
+        self._state = ServerState()
+        self.wire = Wire()
+        self.protocol = ExpressProtocol(config, self._state, state_of(quart))
+        self.protocol.connection_made(self.wire)
+        self.went_on: list[bytes] = []
+        """The bodies that the application found."""
+        self.scopes: list[Scope] = []
 
-    async def receive(self) -> Message:
-        return self.coming.pop(0)
-
-    async def send(self, message: Message) -> None:
-        self.sent.append(message)
-
-    async def quart(self, _scope: Scope, receive: Receive, _send: Send) -> None:
+    async def _echo(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, more = b"", True
         while more:
             message = await receive()
-            body, more = body + message["body"], message["more_body"]
-        self.went_on = body
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.went_on.append(body)
+        self.scopes.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"echo"})
 
-    async def go(self, app: Quart) -> None:
+    def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.protocol.data_received(piece)
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the next answer."""
         async with asyncio.timeout(20):
-            await ExpressLane(self.quart, app)(self.scope, self.receive, self.send)
+            written = await self.wire.answers.get()
+        head, _, body = written.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
+
+    async def end(self) -> None:
+        """As when the client has gone; nothing of it is left to do."""
+        self.protocol.connection_lost(None)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*self._state.tasks)
 
 
-async def test_a_plain_request_needs_no_quart(app: Quart, project_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.tracing.matched", lambda _route: None)
-    line = Line(msgspec.json.encode(make_run(projectId=project_id, runId="run-1")))
+@pytest.fixture
+async def line(app: Quart) -> AsyncIterator[Line]:
+    line = Line(app)
+    yield line
+    await line.end()
 
-    await line.go(app)
 
-    start, answer = line.sent
-    assert (line.went_on, start["status"]) == (None, 200)
-    assert msgspec.json.decode(answer["body"]) == {"ok": True, "id": "run-1"}
+def request(body: bytes, version: str = "1.1", **changes: str) -> bytes:
+    headers = {
+        "host": "localhost",
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "authorization": f"Bearer {INGEST_KEY}",
+        **{name.replace("_", "-"): value for name, value in changes.items()},
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST /api/ingest HTTP/{version}\r\n{lines}\r\n".encode() + body
+
+
+@pytest.fixture
+def run_of(project_id: str) -> Callable[[str], bytes]:
+    return lambda run_id: msgspec.json.encode(make_run(projectId=project_id, runId=run_id))
+
+
+async def test_a_plain_request_needs_no_quart(line: Line, run_of: Callable[[str], bytes]) -> None:
+    line.send(request(run_of("run-1")))
+
+    status, headers, body = await line.answer()
+
+    assert (line.went_on, status, msgspec.json.decode(body)) == ([], 200, {"ok": True, "id": "run-1"})
+    assert (headers["content-length"], headers["x-frame-options"]) == (str(len(body)), "deny")
+    assert not line.wire.closed
+
+
+async def test_a_body_may_come_behind_its_head(line: Line, run_of: Callable[[str], bytes]) -> None:
+    whole = request(run_of("run-1"))
+    size = whole.index(b"\r\n\r\n") + 4
+
+    line.send(whole[:10], whole[10:size], whole[size:])
+
+    assert (await line.answer())[0] == 200
+    assert line.went_on == []
+
+
+async def test_one_connection_serves_one_request_after_the_other(line: Line, run_of: Callable[[str], bytes]) -> None:
+    for number in range(3):
+        line.send(request(run_of(f"run-{number}")))
+        _, _, body = await line.answer()
+        assert msgspec.json.decode(body)["id"] == f"run-{number}"
+    assert line.went_on == []
+
+
+async def test_answers_come_in_the_order_of_requests_that_came_together(
+    line: Line, run_of: Callable[[str], bytes]
+) -> None:
+    line.send(request(run_of("run-1")) + request(b"{}", content_type="text/plain") + request(run_of("run-2")))
+
+    first, second, third = [await line.answer() for _ in range(3)]
+
+    assert msgspec.json.decode(first[2])["id"] == "run-1"
+    assert (second[2], third[2]) == (b"echo", b"echo")
+    assert line.went_on == [b"{}", run_of("run-2")]
+
+
+@pytest.mark.parametrize(("version", "connection_header"), [("1.0", "keep-alive"), ("1.1", "close")])
+async def test_a_connection_that_is_not_kept_is_closed(
+    line: Line, run_of: Callable[[str], bytes], version: str, connection_header: str
+) -> None:
+    line.send(request(run_of("run-1"), version, connection=connection_header))
+
+    status, headers, _ = await line.answer()
+
+    assert (status, headers["connection"], line.wire.closed) == (200, "close", True)
+
+
+async def test_a_client_that_has_gone_is_not_written_to(line: Line, run_of: Callable[[str], bytes]) -> None:
+    line.send(request(run_of("run-1")))
+    line.wire.close()
+
+    await line.end()
+
+    assert line.wire.answers.empty()
+
+
+async def test_a_server_that_stops_answers_first(line: Line, run_of: Callable[[str], bytes]) -> None:
+    line.send(request(run_of("run-1")))
+    line.protocol.shutdown()
+    assert not line.wire.closed
+
+    status, headers, _ = await line.answer()
+
+    assert (status, headers["connection"], line.wire.closed) == (200, "close", True)
+
+
+async def test_a_server_that_stops_waits_for_a_body(line: Line, run_of: Callable[[str], bytes]) -> None:
+    whole = request(run_of("run-1"))
+    size = len(run_of("run-1"))
+    line.send(whole[:-size])
+    line.protocol.shutdown()
+
+    line.send(whole[-size:])
+
+    assert (await line.answer())[0] == 200
+    assert line.went_on == [run_of("run-1")]
 
 
 @pytest.mark.parametrize(
@@ -120,57 +245,95 @@ async def test_a_plain_request_needs_no_quart(app: Quart, project_id: str, monke
         {"authorization": f"Basic {INGEST_KEY}"},
         {"content_type": "text/plain"},
         {"content_encoding": "gzip"},
-        {"content_length": "1000000000"},
-        {"content_length": "none"},
         {"host": "elsewhere.example"},
+        {"expect": "100-continue"},
     ],
     ids=str,
 )
 async def test_what_is_out_of_the_ordinary_goes_on_untouched(
-    app: Quart, project_id: str, changes: dict[str, str]
+    line: Line, run_of: Callable[[str], bytes], changes: dict[str, str]
 ) -> None:
-    body = msgspec.json.encode(make_run(projectId=project_id))
-    line = Line(body, pieces=1, **changes)
+    line.send(request(run_of("run-1"), **changes))
+    await line.answer()
 
-    await line.go(app)
-
-    assert (line.went_on, line.sent) == (body, [])
-
-
-async def test_a_body_in_pieces_goes_on_whole(app: Quart, project_id: str) -> None:
-    body = msgspec.json.encode(make_run(projectId=project_id))
-    line = Line(body, pieces=3)
-
-    await line.go(app)
-
-    assert (line.went_on, line.sent) == (body, [])
+    assert line.went_on == [run_of("run-1")]
+    assert {(name.replace("_", "-").encode(), value.encode()) for name, value in changes.items()} <= set(
+        line.scopes[0]["headers"]
+    )
 
 
-async def test_a_header_that_comes_twice_goes_on(app: Quart) -> None:
-    line = Line(b"{}")
-    line.scope["headers"].append((b"authorization", b"Bearer another"))
+async def test_a_body_without_a_length_goes_on(line: Line) -> None:
+    whole = request(b"{}").replace(b"content-length: 2", b"transfer-encoding: chunked")
 
-    await line.go(app)
+    line.send(whole.removesuffix(b"{}") + b"2\r\n{}\r\n0\r\n\r\n")
+    await line.answer()
 
-    assert line.went_on == b"{}"
+    assert line.went_on == [b"{}"]
+
+
+async def test_a_body_in_pieces_goes_on_whole(line: Line, run_of: Callable[[str], bytes]) -> None:
+    whole = request(run_of("run-1"))
+
+    line.send(whole[:-20], whole[-20:-5], whole[-5:])
+    await line.answer()
+
+    assert line.went_on == [run_of("run-1")]
+
+
+async def test_a_header_that_comes_twice_goes_on(line: Line) -> None:
+    line.send(request(b"{}").replace(b"\r\n\r\n", b"\r\nauthorization: Bearer another\r\n\r\n"))
+    await line.answer()
+
+    assert line.went_on == [b"{}"]
+
+
+async def test_another_path_or_query_goes_on(line: Line) -> None:
+    for target in (b"/api/ingest?onError=skip", b"/api/ingest/", b"/api/%69ngest"):
+        line.send(request(b"{}").replace(b"/api/ingest", target))
+        await line.answer()
+
+    assert line.went_on == [b"{}"] * 3
+
+
+async def test_a_body_that_does_not_come_is_waited_for_by_quart(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HELD_SECONDS", 0.0)
+    line.send(request(b"{}").removesuffix(b"{}"))
+    await asyncio.sleep(0.01)
+
+    line.send(b"{}")
+    await line.answer()
+
+    assert line.went_on == [b"{}"]
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
     app: Quart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Silent(Line):
-        async def receive(self) -> Message:
-            await asyncio.Event().wait()
-            raise AssertionError
-
-    monkeypatch.setattr("webapp.tracing.matched", lambda _route: None)
-    monkeypatch.setattr("webapp.tracing.failed", lambda _error: None)
+    monkeypatch.setattr(connection, "HELD_SECONDS", 0.0)
     monkeypatch.setitem(app.config, "BODY_TIMEOUT", 0.05)
-    line = Silent(b"{}")
+    line = Line(app, app.asgi_app)
+    line.send(request(b"{}").removesuffix(b"{}"))
 
-    await line.go(app)
+    status, headers, body = await line.answer()
 
-    start, answer = line.sent
-    assert (line.went_on, start["status"]) == (None, 408)
-    assert (b"connection", b"close") in start["headers"]
-    assert msgspec.json.decode(answer["body"])["error"]["code"] == "request_timeout"
+    assert (status, headers["connection"]) == (408, "close")
+    assert msgspec.json.decode(body)["error"]["code"] == "request_timeout"
+    await line.end()
+
+
+async def test_a_trusted_proxy_says_who_asks(
+    line: Line, run_of: Callable[[str], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+
+    def wrong_keys_of(address: str | None, settings: Settings) -> tuple[str, Rate]:
+        asked.append(address)
+        return limits.wrong_keys_of(address, settings)
+
+    monkeypatch.setattr(posts, "wrong_keys_of", wrong_keys_of)
+    line.send(request(run_of("run-1"), x_forwarded_for="203.0.113.7", x_forwarded_proto="https"))
+
+    _, headers, _ = await line.answer()
+
+    assert asked == ["203.0.113.7"]
+    assert "strict-transport-security" in headers

@@ -30,7 +30,7 @@ from runtally.telemetry import sharing
 from webapp.cli.greeting import Greeting
 from webapp.cli.logs import set_up_logs
 from webapp.cli.migrate import bring_up_to_date
-from webapp.cli.protocol import Protocol
+from webapp.express.connection import ExpressProtocol
 
 BACKLOG = 2048
 # Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
@@ -192,7 +192,7 @@ def _config(workers: int) -> uvicorn.Config:
         factory=True,
         workers=workers,
         loop="uvloop",
-        http=Protocol,
+        http=ExpressProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

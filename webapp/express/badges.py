@@ -1,17 +1,16 @@
 """Badges, which every reader of a README asks for."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import lru_cache
+from typing import Any
 from urllib.parse import parse_qsl
 
 from werkzeug.http import parse_etags
 
-from api.badge import RULE
 from api.badge_answer import Asking, Badge, badge_for, takes_gzip
 from webapp.assets import gzipped
 from webapp.express.exchange import Answer, Request, refused
-from webapp.tracing import Send
 
 PREFIX = "/api/badge/experiment/"
 # What any two readers of a URL read alike.
@@ -21,28 +20,27 @@ _PLAIN_QUERY = re.compile(rb"[\w.~=&%+-]*", re.ASCII)
 _gzipped = lru_cache(256)(gzipped)
 
 
-async def show(request: Request, send: Send) -> bool:
-    """Answer with a badge; False for what is none, or is asked for in an unusual way."""
+def show(request: Request) -> Coroutine[Any, Any, Answer] | None:
+    """A badge; None for what is none, or is asked for in an unusual way."""
     asking = _asking(request)
-    if asking is None:
-        return False
+    return None if asking is None else _shown(request, asking)
+
+
+async def _shown(request: Request, asking: Asking) -> Answer:
     try:
-        answer = _answer(request, asking, await badge_for(asking, request.services.verdicts))
+        return _answer(request, asking, await badge_for(asking, request.services.verdicts))
     except Exception as error:  # noqa: BLE001  # As Quart's handler of errors does.
-        answer = refused(error, {"Vary": "Accept-Encoding"})
-    await answer.send_to(request, send, route=RULE)
-    return True
+        return refused(error, {"Vary": "Accept-Encoding"})
 
 
 def _asking(request: Request) -> Asking | None:
-    path, query = request.scope["path"], request.scope["query_string"]
-    if not path.startswith(PREFIX) or not _PLAIN_PATH.fullmatch(path, len(PREFIX)) or not _PLAIN_QUERY.fullmatch(query):
+    if not _PLAIN_PATH.fullmatch(request.path, len(PREFIX)) or not _PLAIN_QUERY.fullmatch(request.query):
         return None
     try:
-        args = _args(query)
+        args = _args(request.query)
     except UnicodeDecodeError:
         return None
-    return Asking(path[len(PREFIX) :], args, _text(request, b"accept"), _text(request, b"accept-encoding"))
+    return Asking(request.path[len(PREFIX) :], args, _text(request, b"accept"), _text(request, b"accept-encoding"))
 
 
 def _args(query: bytes) -> Mapping[str, str]:

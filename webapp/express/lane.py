@@ -1,38 +1,34 @@
-"""The express lanes: what is asked for most is answered before Quart: runs, by a client or by the relay, and badges.
+"""The express lanes: what is asked for most is answered before Quart, and before ASGI: runs, by a client or by the relay, and badges.
 
-Quart's request and response cost more time than decoding, pricing and storing a run do.
+Quart's request and response cost more time than decoding, pricing and storing a run do, and a server's side of ASGI half of that.
 
 They decide nothing: each step is a call of what the route's own hooks call, in their order. Whatever is in any way out of the
 ordinary, such as a project key, gzip, a query, a body that comes in pieces, goes on to Quart as if it had not been looked at.
 """
 
-from quart import Quart
+from collections.abc import Coroutine
+from typing import Any
 
-from api.current import EXTENSION
-from runtally.services import Services
+from api.badge import RULE as BADGE
 from webapp.express import badges, posts
-from webapp.express.exchange import Request
-from webapp.tracing import Application, Receive, Scope, Send
+from webapp.express.exchange import Answer, Request
+
+_POSTS = frozenset(path.encode() for path in posts.LANES)
+_BADGES = badges.PREFIX.encode()
 
 
-class ExpressLane:
-    """Quart's application, with a shorter way beside it."""
+def may_take(method: bytes, target: bytes) -> bool:
+    """Whether a request is worth looking at, from its first line."""
+    return target in _POSTS if method == b"POST" else method == b"GET" and target.startswith(_BADGES)
 
-    def __init__(self, app: Application, quart: Quart) -> None:
-        self._app = app
-        self._extensions = quart.extensions
-        self._config = quart.config
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        services: Services | None = self._extensions.get(EXTENSION)
-        if scope["type"] == "http" and services is not None:
-            request = Request(scope, dict(scope["headers"]), services)
-            if not request.is_odd:
-                if scope["method"] == "POST":
-                    left = await posts.take(request, receive, send, patience=self._config["BODY_TIMEOUT"])
-                    if left is None:
-                        return
-                    receive = left
-                elif scope["method"] == "GET" and await badges.show(request, send):
-                    return
-        await self._app(scope, receive, send)
+def take(request: Request) -> Coroutine[Any, Any, Answer] | None:
+    """The answer to a request that may be taken; None if it must go to Quart."""
+    if request.is_foreign:
+        return None
+    return posts.take(request) if request.method == b"POST" else badges.show(request)
+
+
+def route_of(request: Request) -> str:
+    """The pattern of its route: there is nothing variable in the paths of posts."""
+    return request.path if request.method == b"POST" else BADGE

@@ -1,10 +1,7 @@
 """Runs that a client sends, and documents that the relay pushes."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-
-from werkzeug.exceptions import RequestTimeout
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NamedTuple
 
 from api import ingest, pg_sync
 from api.auth import INGEST, is_any_of, refuse_unless_signed
@@ -16,68 +13,39 @@ from runtally.reporting.document import SIGNATURE_HEADER
 from runtally.reporting.push import PATH as SYNC
 from runtally.services import Services
 from webapp.express.exchange import Answer, Request, refused
-from webapp.tracing import Message, Receive, Send
 
 _PLAIN_JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _SIGNATURE = SIGNATURE_HEADER.lower().encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """For whom it is, and what is done with a body; what is to be said in headers goes into the mapping."""
+class _Lane(NamedTuple):
+    """For whom it is, and what is done with a request; what is to be said in headers goes into the mapping."""
 
     is_for: Callable[[Request], bool]
-    take: Callable[[Request, bytes, dict[str, str]], Awaitable[bytes]]
+    take: Callable[[Request, dict[str, str]], Awaitable[bytes]]
 
 
-async def take(request: Request, receive: Receive, send: Send, *, patience: float) -> Receive | None:
-    """Answer the request; or, if it is out of the ordinary, nothing but what can be received of it.
-
-    A body that does not come within `patience` seconds is not waited for.
-    """
-    lane = _LANES.get(request.scope["path"])
-    if lane is None or not _is_plain(request) or not lane.is_for(request):
-        return receive
-    try:
-        async with asyncio.timeout(patience):
-            message = await receive()
-    except TimeoutError:
-        answer = refused(RequestTimeout(), {})
-    else:
-        if message["type"] != "http.request" or message.get("more_body"):
-            return _again(message, receive)
-        answer = await _answer(lane, request, message.get("body", b""))
-    # The pattern of the route: there is nothing variable in these paths.
-    await answer.send_to(request, send, route=request.scope["path"])
-    return None
+def take(request: Request) -> Coroutine[Any, Any, Answer] | None:
+    """The answer; None for a request that is out of the ordinary."""
+    lane = LANES[request.path]
+    return _answer(lane, request) if _is_plain(request) and lane.is_for(request) else None
 
 
 def _is_plain(request: Request) -> bool:
-    """Whether there is nothing to a request but its body: no query, nothing packed."""
-    headers, length = request.headers, request.headers.get(b"content-length", b"")
+    """Whether there is nothing to a request but its body: nothing packed, and no larger than any may be."""
+    headers = request.headers
     return (
-        not request.scope["query_string"]
-        and headers.get(b"content-type", b"").lower() in _PLAIN_JSON
+        headers.get(b"content-type", b"").lower() in _PLAIN_JSON
         and b"content-encoding" not in headers
-        and length.isdigit()
-        and int(length) <= request.services.settings.max_body_bytes
+        and b"content-length" in headers
+        and len(request.body) <= request.services.settings.max_body_bytes
     )
 
 
-def _again(message: Message, receive: Receive) -> Receive:
-    """As `receive`, from before the message was taken."""
-    taken = [message]
-
-    async def receive_again() -> Message:
-        return taken.pop() if taken else await receive()
-
-    return receive_again
-
-
-async def _answer(lane: _Lane, request: Request, body: bytes) -> Answer:
+async def _answer(lane: _Lane, request: Request) -> Answer:
     headers: dict[str, str] = {}
     try:
-        answer = await lane.take(request, body, headers)
+        answer = await lane.take(request, headers)
     except Exception as error:  # noqa: BLE001  # As Quart's handler of errors does.
         return refused(error, headers)
     return Answer(200, answer, {"Content-Type": JSON, **headers})
@@ -85,20 +53,18 @@ async def _answer(lane: _Lane, request: Request, body: bytes) -> Answer:
 
 def _has_shared_key(request: Request) -> bool:
     """A shared key that is right, from an address that may still send keys."""
-    settings = request.services.settings
+    settings, key = request.services.settings, request.key
     wrong_keys, rate = wrong_keys_of(request.address, settings)
     return bool(
-        request.key
-        and request.services.limiter.refusal(wrong_keys, rate) is None
-        and is_any_of(request.key, settings.ingest_api_key)
+        key and request.services.limiter.refusal(wrong_keys, rate) is None and is_any_of(key, settings.ingest_api_key)
     )
 
 
-async def _take_runs(request: Request, body: bytes, headers: dict[str, str]) -> bytes:
+async def _take_runs(request: Request, headers: dict[str, str]) -> bytes:
     """What is wrong with a body is said after it was counted."""
     services, rate = request.services, ingest_rate(request.services.settings)
     try:
-        sent = read_envelope(body)
+        sent = read_envelope(request.body)
     except RuntallyError as error:
         await _count(ingest_key_for(None, request.address, rate), services, headers)
         raise error from None
@@ -116,13 +82,13 @@ def _is_signed(request: Request) -> bool:
     return _SIGNATURE in request.headers and bool(request.services.settings.service_sync_sign)
 
 
-async def _take_document(request: Request, body: bytes, _headers: dict[str, str]) -> bytes:
+async def _take_document(request: Request, _headers: dict[str, str]) -> bytes:
     signature = request.headers[_SIGNATURE].decode("latin-1")
-    refuse_unless_signed(body, signature, request.services.settings.service_sync_sign)
-    return encoded(pg_sync.answer_to(await request.services.reporting.accept(body)))
+    refuse_unless_signed(request.body, signature, request.services.settings.service_sync_sign)
+    return encoded(pg_sync.answer_to(await request.services.reporting.accept(request.body)))
 
 
-_LANES: Mapping[str, _Lane] = {
+LANES: Mapping[str, _Lane] = {
     "/api/ingest": _Lane(_has_shared_key, _take_runs),
     SYNC: _Lane(_is_signed, _take_document),
 }

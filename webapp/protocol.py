@@ -44,6 +44,11 @@ class Joined:
         if self._held_bytes > MAX_HELD_BYTES:
             self._flush()
 
+    def write_whole(self, data: bytes) -> None:
+        """Write what nothing will be added to."""
+        self._held.append(data)
+        self._flush()
+
     def close(self) -> None:
         self._flush()
         self._transport.close()
@@ -63,7 +68,8 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         super().connection_made(transport)
-        self.transport = Joined(transport, self.loop)  # type: ignore[assignment]  # What it lacks it hands on.
+        self.joined = Joined(transport, self.loop)
+        self.transport = self.joined  # type: ignore[assignment]  # What it lacks it hands on.
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,9 +93,12 @@ class Protocol(HttpToolsProtocol):
         self._is_in_head, self._head_bytes = True, 0
 
     def on_headers_complete(self) -> None:
+        self.on_head()
+        super().on_headers_complete()
+
+    def on_head(self) -> None:
         self._is_in_head = False
         self._stop_waiting()
-        super().on_headers_complete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
