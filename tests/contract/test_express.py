@@ -1,9 +1,12 @@
 """Plain ingest requests take the express lane; whichever way a request goes, the answer is the same."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from typing import Any, cast
 
+import httptools
 import httpx
 import msgspec
 import pytest
@@ -319,6 +322,66 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
     assert (status, headers["connection"]) == (408, "close")
     assert msgspec.json.decode(body)["error"]["code"] == "request_timeout"
     await line.end()
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_answers_are_the_same_however_the_bytes_are_cut(app: Quart, project_id: str, seed: int) -> None:
+    choose = random.Random(seed)  # noqa: S311  # Nothing secret.
+    sent, expected = b"", []
+    for number in range(8):
+        run = msgspec.json.encode(make_run(projectId=project_id, runId=f"{seed}-{number}"))
+        stored = (200, {"ok": True, "id": f"{seed}-{number}"})
+        kinds: list[tuple[bytes, tuple[int, Any]]] = [
+            (request(run), stored),
+            (request(run, x_api_key="ignored"), stored),
+            (request(run).replace(b"/ingest", b"/ingest?onError=refuse"), stored),
+            (request(b"["), (400, "invalid_json")),
+            (request(run, authorization="Bearer another"), (401, "invalid_key")),
+            (b"GET /api/badge/experiment/none.svg?style=none HTTP/1.1\r\nhost: localhost\r\n\r\n", (200, None)),
+            (b"GET /api/badge/experiment/none.json HTTP/1.1\r\nhost: localhost\r\n\r\n", (404, "unknown_experiment")),
+            (b"GET /api/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n", (200, {"ok": True, "status": "live"})),
+        ]
+        one, answer = choose.choice(kinds)
+        sent += one
+        expected.append(answer)
+    line, heard = Line(app, app.asgi_app), Heard()
+    cuts = sorted(choose.sample(range(1, len(sent)), choose.choice([0, 5, 40])))
+
+    for start, end in pairwise([0, *cuts, len(sent)]):
+        line.send(sent[start:end])
+        if choose.random() < 0.5:
+            await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        while len(heard.answers) < len(expected):
+            heard.parser.feed_data(await line.wire.answers.get())
+
+    assert [(status, known(body)) for status, body in heard.answers] == expected
+    await line.end()
+
+
+class Heard:
+    """What a client makes of the bytes that come back."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.answers: list[tuple[int, bytes]] = []
+
+    def on_message_begin(self) -> None:
+        self._body = b""
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.answers.append((self.parser.get_status_code(), self._body))
+
+
+def known(body: bytes) -> Any:  # noqa: ANN401  # JSON, or None for a picture.
+    """An answer, of an error its code."""
+    if body.startswith(b"<svg"):
+        return None
+    answer = msgspec.json.decode(body)
+    return answer if answer["ok"] else answer["error"]["code"]
 
 
 async def test_a_trusted_proxy_says_who_asks(
