@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from runtally.audit import Actor
 from runtally.clock import Clock
@@ -45,8 +46,7 @@ class RejectedRun:
     details: tuple[Detail, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What was committed. `ids` are the runs' identities in the order sent, duplicates included."""
 
     ids: tuple[str, ...]
@@ -79,9 +79,10 @@ class Ingest:
         """
         request = decode(sent, _project_of(sent, by), self._max_runs)
         accepted, rejected = await self._normalized(request, takes_turns=len(sent.body) > LARGE_BYTES)
-        count_runs(rejected=len(rejected))
-        if rejected and (on_error is OnError.REFUSE or not request.is_batch):
-            raise InvalidPayload(details=_located(rejected, is_batch=request.is_batch))
+        if rejected:
+            count_runs(rejected=len(rejected))
+            if on_error is OnError.REFUSE or not request.is_batch:
+                raise InvalidPayload(details=_located(rejected, is_batch=request.is_batch))
         runs = [self._priced(normal) for normal in accepted]
         stored = await self._writer.store(runs)
         unpriced = sum(run.cost_usd is None for run in runs)

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UnsetType
@@ -39,8 +40,7 @@ _COUNTS = {field.encode_name for field in msgspec.structs.fields(WireRun) if fie
 _PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
 
 
-@dataclass(frozen=True, slots=True)
-class SentRequest:
+class SentRequest(NamedTuple):
     """A request of which no more is read than whose it is; its runs are still bytes. `project_id` is None if it names none."""
 
     body: bytes
@@ -49,8 +49,7 @@ class SentRequest:
     """Of a batch; unset for a single run, which is the body itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRequest:
+class IngestRequest(NamedTuple):
     """One request: its project, its runs in the order sent, and whether it was a batch."""
 
     project_id: str

@@ -8,8 +8,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from runtally.db.database import Database
 from runtally.db.turn import Turn
@@ -26,8 +25,7 @@ MAX_WAITING = 50_000
 MAX_WAITING_OF_PROJECT = MAX_WAITING // 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Request:
+class _Request(NamedTuple):
     """Runs of one request, which are committed together; the answer is how many of them were new."""
 
     project_id: str

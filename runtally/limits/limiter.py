@@ -8,9 +8,8 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Self
+from typing import NamedTuple, Self
 
 import structlog
 
@@ -25,8 +24,7 @@ MAX_REMEMBERED = 10_000
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asking:
+class _Asking(NamedTuple):
     key: str
     answer: asyncio.Future[Decision]
 

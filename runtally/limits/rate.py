@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, cached_property
 from math import ceil
+from typing import NamedTuple
 
 SECOND_NS = 1_000_000_000
 MINUTE = timedelta(minutes=1)
@@ -38,8 +39,7 @@ def per_minute(count: int) -> Rate:
     return Rate(count)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Whether a request passes, and what its key has used, this request included."""
 
     rate: Rate
@@ -67,8 +67,7 @@ class Decision:
         return max(ceil(self.wait_ns / SECOND_NS), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """What a store says about one key: how many of those asked for pass, and its TAT from now, these included."""
 
     granted: int

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
@@ -104,8 +104,7 @@ class Line:
     amount_usd: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """A run's cost and where it comes from; all None while no price is known."""
 
     total_usd: Decimal | None
