@@ -173,7 +173,7 @@ def _answer(times: Sequence[str], metrics: Points) -> MetricsAnswer:
 def _point(at: str, told: Told) -> MetricsPoint:
     return MetricsPoint(
         t=at,
-        cost_usd=msgspec.Raw(told.cost_usd.encode()),
+        cost_usd=msgspec.Raw(told.cost_usd),
         error_rate=told.error_rate,
         p95_latency_ms=told.p95_ms,
         runs=told.runs,
