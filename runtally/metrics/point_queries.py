@@ -66,14 +66,14 @@ GROUP BY bucket
 SELECT_POINTS, SELECT_POINTS_OF_ALL = _points("project_id = $1"), _points("TRUE")
 
 
-Sums: TypeAlias = tuple[int, int, str, int, int]
+BucketSums: TypeAlias = tuple[int, int, str, int, int]
 """Runs, failed runs, every digit of what they cost, input and output tokens."""
 
 
 class Found(NamedTuple):
     """Buckets by their number; those without runs, or without latencies, are not there."""
 
-    sums: dict[int, Sums]
+    sums: dict[int, BucketSums]
     p95: dict[int, int]
     """As sketches have latencies, where it is stored."""
     sketches: dict[int, list[Sketch]]

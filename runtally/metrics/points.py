@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import NamedTuple, Self
 
 from runtally.db.database import Connection
-from runtally.metrics.point_queries import Found, Sums, select_points
+from runtally.metrics.point_queries import BucketSums, Found, select_points
 from runtally.metrics.read import read_buckets
 from runtally.metrics.sketch import milliseconds_of, percentiles_of_all
 from runtally.metrics.values import Metrics, Point, Tally, by_names
@@ -31,7 +31,7 @@ class Told(NamedTuple):
         return self.failed / self.runs if self.runs else 0.0
 
 
-_NO_RUNS: Sums = (0, 0, "0", 0, 0)
+_NO_RUNS: BucketSums = (0, 0, "0", 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
