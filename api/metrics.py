@@ -1,5 +1,8 @@
 """GET /api/metrics."""
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -14,8 +17,7 @@ from api.reply import reply
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import ProjectId, camel, parse_project_id
-from runtally.metrics.read import read_points
-from runtally.metrics.values import Metrics, Point
+from runtally.metrics.points import Points, Told, read_points
 from runtally.metrics.window import INTERVALS, Range, Window, parse_interval
 from runtally.money import as_json
 
@@ -134,8 +136,8 @@ async def get_metrics() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
     async with services().reading.connection() as connection:
-        metrics = await read_points(connection, window, project_id)
-    return reply(_answer(metrics))
+        points = await read_points(connection, window, project_id)
+    return reply(_answer(_times(window.start, window.interval, window.length), points))
 
 
 def _project_asked_for() -> str | None:
@@ -151,23 +153,30 @@ def _project_asked_for() -> str | None:
     return parse_project_id(project_id)
 
 
-def _answer(metrics: Metrics) -> MetricsAnswer:
-    points = tuple(map(_point, metrics.points))
+# A window is asked for many times until its next bucket begins.
+@lru_cache(maxsize=16)
+def _times(start: datetime, interval: timedelta, length: int) -> tuple[str, ...]:
+    """When each of so many buckets begins."""
+    return tuple((start + number * interval).isoformat().replace("+00:00", "Z") for number in range(length))
+
+
+def _answer(times: Sequence[str], metrics: Points) -> MetricsAnswer:
+    points = tuple(map(_point, times, metrics.told))
     return MetricsAnswer(
         points=points,
-        cost_by_provider={name: as_json(tally.cost_usd) for name, tally in metrics.by_provider.items()},
-        cost_by_model={name: as_json(tally.cost_usd) for name, tally in metrics.by_model.items()},
+        cost_by_provider={name: as_json(usd) for name, usd in metrics.by_provider.items()},
+        cost_by_model={name: as_json(usd) for name, usd in metrics.by_model.items()},
         series=tuple(SeriesEntry(each.t, each.cost_usd, each.error_rate, each.p95_latency_ms) for each in points),
     )
 
 
-def _point(point: Point) -> MetricsPoint:
+def _point(at: str, told: Told) -> MetricsPoint:
     return MetricsPoint(
-        t=point.bucket.isoformat().replace("+00:00", "Z"),
-        cost_usd=as_json(point.tally.cost_usd),
-        error_rate=point.tally.error_rate,
-        p95_latency_ms=point.latency.p95_ms,
-        runs=point.tally.runs,
-        tokens_in=point.tally.tokens_in,
-        tokens_out=point.tally.tokens_out,
+        t=at,
+        cost_usd=msgspec.Raw(told.cost_usd),
+        error_rate=told.error_rate,
+        p95_latency_ms=told.p95_ms,
+        runs=told.runs,
+        tokens_in=told.tokens_in,
+        tokens_out=told.tokens_out,
     )

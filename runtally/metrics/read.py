@@ -11,7 +11,7 @@ from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Past
 from runtally.metrics.past_runs import sketch_of, tallies_by_model
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
-from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
+from runtally.metrics.sketch import Sketch, merged, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, Tally, ranked
 from runtally.metrics.window import Between, Reach, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
@@ -35,7 +35,7 @@ async def read_metrics(
     return await _metrics(connection, window, project_id, only, latencies | {None: whole})
 
 
-async def read_points(connection: Connection, window: Window, project_id: str | None) -> Metrics:
+async def read_buckets(connection: Connection, window: Window, project_id: str | None) -> Metrics:
     """The same without the percentiles of the whole window, which are most of the work."""
     latencies = await _read_latencies(connection, window, project_id)
     return await _metrics(connection, window, project_id, EVERY_RUN, latencies)
@@ -271,8 +271,4 @@ async def _sketches(
 
 
 def _latency(sketches: Sequence[Sketch]) -> Latency:
-    if not sketches:
-        return NO_LATENCY
-    if len(sketches) == 1:
-        return Latency(*percentiles(sketches[0], 50, 95))
-    return Latency(*percentiles_of_all(sketches, 50, 95))
+    return Latency(*percentiles_of_all(sketches, 50, 95)) if sketches else NO_LATENCY

@@ -38,6 +38,8 @@ def percentiles(sketch: Sketch, *percents: int) -> tuple[float, ...]:
 
 def percentiles_of_all(sketches: Sequence[Sketch], *percents: int) -> tuple[float, ...]:
     """Of the runs of all of them: found by halving, because to merge a hundred takes three times as long."""
+    if len(sketches) == 1:
+        return percentiles(sketches[0], *percents)
     reached = [(latencies, [0, *accumulate(counts)]) for latencies, counts in sketches]
     whole = sum(runs[-1] for _, runs in reached)
     lowest = min(latencies[0] for latencies, _ in sketches)

@@ -183,8 +183,9 @@ class Metrics:
     def __post_init__(self) -> None:
         set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
         set_once(self, "total", Tally.sum(self.models.values()))
-        set_once(self, "by_provider", ranked((provider, tally) for (provider, _), tally in self.models.items()))
-        set_once(self, "by_model", ranked((model, tally) for (_, model), tally in self.models.items()))
+        by_provider, by_model = by_names(self.models)
+        set_once(self, "by_provider", by_provider)
+        set_once(self, "by_model", by_model)
 
 
 def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
@@ -192,6 +193,14 @@ def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
     for key, tally in tallies:
         groups.setdefault(key, []).append(tally)
     return {key: Tally.sum(group) for key, group in groups.items()}
+
+
+def by_names(models: Mapping[tuple[str, str], Tally]) -> tuple[dict[str, Tally], dict[str, Tally]]:
+    """Of each provider, and of each model whoever provides it."""
+    return (
+        ranked((provider, tally) for (provider, _), tally in models.items()),
+        ranked((model, tally) for (_, model), tally in models.items()),
+    )
 
 
 def ranked(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:

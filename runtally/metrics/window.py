@@ -214,6 +214,13 @@ class Window:
                 self._end_with(cover, grain)
         return cover.done
 
+    @property
+    def stored_grain(self) -> Grain | None:
+        """Of the stored buckets that are just those of the window; None where one is several of them, or some runs."""
+        stored, rest_since = self.stored_parts()
+        whole = [part.grain for part in stored if part.grain.length == self.interval]
+        return whole[0] if len(stored) == 1 and rest_since == self.until and whole else None
+
     def fewest_parts(self, grains: Sequence[Grain] = GRAINS) -> "Cover":
         """The same for what is added up over the whole window, where a stored bucket may be in several of its buckets."""
         kept = [grain for grain in grains if _is_kept(grain, self.start, self.now)]

@@ -15,7 +15,9 @@ from tests.serving import INGEST_KEY, TEMPLATE, Postgres, free_port, settings_fo
 from webapp.app import create_app
 
 # Of a long statement Postgres tells the beginning alone.
-READ_BY_OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%JOIN runs ON%' AND pid <> pg_backend_pid()"
+READ_BY_OTHERS = """
+SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%FROM latency_deltas%' AND pid <> pg_backend_pid()
+"""
 IS_REPLICA = "SELECT pg_is_in_recovery()"
 
 

@@ -17,6 +17,7 @@ from runtally.db.database import Connection
 from runtally.ingest import queries as ingest
 from runtally.metrics import cost_queries as costs
 from runtally.metrics import narrowed_queries as narrow
+from runtally.metrics import point_queries as points
 from runtally.metrics import project_queries as projects
 from runtally.metrics import queries as metrics
 from runtally.metrics.only import Only
@@ -99,6 +100,7 @@ STATEMENTS: Mapping[str, Mapping[str, str]] = {
     "ingest": dict(constants(ingest)),
     "metrics": {
         **dict(constants(metrics)),
+        **dict(constants(points)),
         **dict(constants(costs)),
         **dict(constants(projects)),
         **dict(beside()),

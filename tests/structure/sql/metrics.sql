@@ -524,6 +524,100 @@ SELECT max(dropped_before)
   FROM projects
  WHERE ($1::text IS NULL OR id = $1)
 
+-- SELECT_POINTS
+WITH waiting AS (
+  SELECT to_timestamp(floor(date_part('epoch', bucket) / ($2 * 60)) * ($2 * 60)) AS bucket, latency,
+          sum(runs)::int AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE project_id = $1 AND bucket >= $3 AND bucket < $4
+GROUP BY 1, 2
+)
+  SELECT floor(date_part('epoch', bucket - $3::timestamptz) / ($2 * 60))::int AS number,
+         NULL AS provider,
+         NULL AS model,
+         runs,
+         errors + timeouts AS failed,
+         trim_scale(cost_usd)::text AS cost_usd,
+         input_tokens::text AS tokens_in,
+         output_tokens::text AS tokens_out,
+         NULL::int AS p95,
+         NULL::int[] AS latencies,
+         NULL::int[] AS counts
+    FROM rollup_totals
+   WHERE project_id = $1 AND grain = $2::smallint AND bucket >= $3 AND bucket < $4
+   UNION ALL
+  SELECT NULL, provider, model, sum(runs)::bigint, NULL, sum(cost_usd)::text, NULL, NULL, NULL, NULL, NULL
+    FROM unnest($5::smallint[], $6::timestamptz[], $7::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollups
+           ON rollups.project_id = $1
+          AND rollups.grain = parts.grain
+          AND rollups.bucket >= parts.since
+          AND rollups.bucket < parts.until
+GROUP BY provider, model
+   UNION ALL
+  SELECT number, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+         CASE WHEN is_known THEN p95 END,
+         CASE WHEN NOT is_known THEN latencies END,
+         CASE WHEN NOT is_known THEN counts END
+    FROM (SELECT floor(date_part('epoch', bucket - $3::timestamptz) / ($2 * 60))::int AS number, latencies,
+            counts, p95,
+                 p95 IS NOT NULL AND bucket <> ALL (ARRAY(SELECT bucket FROM waiting)) AS is_known
+            FROM latency_sketches
+           WHERE project_id = $1 AND grain = $2::smallint AND bucket >= $3 AND bucket < $4) AS stored
+   UNION ALL
+  SELECT floor(date_part('epoch', bucket - $3::timestamptz) / ($2 * 60))::int AS number, NULL, NULL, NULL,
+          NULL, NULL, NULL, NULL, NULL,
+         array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM waiting
+GROUP BY bucket
+
+-- SELECT_POINTS_OF_ALL
+WITH waiting AS (
+  SELECT to_timestamp(floor(date_part('epoch', bucket) / ($2 * 60)) * ($2 * 60)) AS bucket, latency,
+          sum(runs)::int AS runs
+    FROM latency_deltas CROSS JOIN unnest(latencies, counts) AS each (latency, runs)
+   WHERE TRUE AND bucket >= $3 AND bucket < $4
+GROUP BY 1, 2
+)
+  SELECT floor(date_part('epoch', bucket - $3::timestamptz) / ($2 * 60))::int AS number,
+         NULL AS provider,
+         NULL AS model,
+         runs,
+         errors + timeouts AS failed,
+         trim_scale(cost_usd)::text AS cost_usd,
+         input_tokens::text AS tokens_in,
+         output_tokens::text AS tokens_out,
+         NULL::int AS p95,
+         NULL::int[] AS latencies,
+         NULL::int[] AS counts
+    FROM rollup_totals
+   WHERE project_id = $1 AND grain = $2::smallint AND bucket >= $3 AND bucket < $4
+   UNION ALL
+  SELECT NULL, provider, model, sum(runs)::bigint, NULL, sum(cost_usd)::text, NULL, NULL, NULL, NULL, NULL
+    FROM unnest($5::smallint[], $6::timestamptz[], $7::timestamptz[]) AS parts (grain, since, until)
+         JOIN rollups
+           ON rollups.project_id = $1
+          AND rollups.grain = parts.grain
+          AND rollups.bucket >= parts.since
+          AND rollups.bucket < parts.until
+GROUP BY provider, model
+   UNION ALL
+  SELECT number, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+         CASE WHEN is_known THEN p95 END,
+         CASE WHEN NOT is_known THEN latencies END,
+         CASE WHEN NOT is_known THEN counts END
+    FROM (SELECT floor(date_part('epoch', bucket - $3::timestamptz) / ($2 * 60))::int AS number, latencies,
+            counts, p95,
+                 p95 IS NOT NULL AND bucket <> ALL (ARRAY(SELECT bucket FROM waiting)) AS is_known
+            FROM latency_sketches
+           WHERE project_id = $1 AND grain = $2::smallint AND bucket >= $3 AND bucket < $4) AS stored
+   UNION ALL
+  SELECT floor(date_part('epoch', bucket - $3::timestamptz) / ($2 * 60))::int AS number, NULL, NULL, NULL,
+          NULL, NULL, NULL, NULL, NULL,
+         array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
+    FROM waiting
+GROUP BY bucket
+
 -- SELECT_COSTS_SINCE
   SELECT project_id,
          NULL AS provider,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidInterval, InvalidRange
-from runtally.metrics.window import EPOCH, Between, Range, Window, parse_interval
+from runtally.metrics.window import EPOCH, Between, Part, Range, Window, parse_interval
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
@@ -169,6 +169,28 @@ def test_stored_buckets_cover_a_window_without_gap_or_overlap(
             assert not (part.until - EPOCH) % part.grain.length
     parts, _ = window.stored_parts(grains)
     assert not any(window.interval % part.grain.length for part in parts)
+
+
+@given(now=moments, range_=st.sampled_from(Range), interval=intervals, is_past=st.booleans())
+def test_a_window_has_a_stored_grain_where_its_buckets_are_stored_ones(
+    now: datetime, range_: Range, interval: timedelta, *, is_past: bool
+) -> None:
+    window = Window.of(range_, now, interval)
+    window = window.previous(now) if is_past else window
+
+    grain = window.stored_grain
+
+    whole = [((Part(one, window.start, window.until),), window.until) for one in GRAINS if one.length == interval]
+    assert (grain is not None) == (window.stored_parts() in whole)
+    assert grain is None or grain.length == interval
+
+
+@pytest.mark.parametrize("range_", Range)
+def test_the_intervals_that_nobody_asks_for_are_stored(range_: Range) -> None:
+    window = Window.of(range_, datetime(2026, 11, 21, 14, 40, tzinfo=UTC))
+
+    assert window.stored_grain is not None
+    assert Window.of(Range.MONTH, window.now, timedelta(minutes=15)).stored_grain is None
 
 
 def test_what_is_added_up_is_read_from_longer_buckets_than_what_is_drawn() -> None:
