@@ -51,7 +51,7 @@ def test_a_markup_is_chosen_without_leaving_the_panel(page: Page, story: Server)
     expect(page.get_by_role("button", name="Copy badge")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "lines"), [(320, [2, 2, 2]), (390, [3, 3]), (561, [6]), (1440, [6])])
+@pytest.mark.parametrize(("width", "lines"), [(320, [2, 2, 2]), (390, [3, 3]), (600, [3, 3]), (601, [6]), (1440, [6])])
 def test_tabs_fill_their_lines(page: Page, story: Server, width: int, lines: list[int]) -> None:
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(f"{story.url}/experiments/{PROJECT}/{EXPERIMENT}")
