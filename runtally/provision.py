@@ -6,7 +6,8 @@ import secrets
 from pathlib import Path
 
 from runtally.data_dir import explained, locked
-from runtally.settings import SECRETS_FILE, Settings, load_settings
+from runtally.setting_sources import SECRETS_FILE
+from runtally.settings import Settings, load_settings
 
 NAMES = ("INGEST_API_KEY", "SECRET_KEY", "SERVICE_SYNC_SIGN")
 SECRET_BYTES = 32

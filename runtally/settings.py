@@ -4,7 +4,6 @@ A secret may also come from a file (`INGEST_API_KEY_FILE=/run/secrets/ingest`), 
 the first `make run` keeps what it made.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,15 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from runtally.errors import SettingsError
+from runtally.setting_sources import KeptSecrets, SecretFiles
 
 # Who listens on every address is reached by this one.
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Nothing is bound here.
-SECRETS_FILE = "secrets.json"
 CHECKOUT = Path(__file__).resolve().parents[1]
 CONTENT_KEYS = (
     "prompt,prompts,completion,completions,message,messages,input,inputs,output,outputs,content,contents,response,"
@@ -281,38 +279,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # Unused: the environment is the only place.
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # Unused: NAME_FILE says where a secret is.
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _SecretFiles(settings_cls), _KeptSecrets(settings_cls)
-
-
-class _SecretFiles(PydanticBaseSettingsSource):
-    """`NAME_FILE` in the environment names the file that holds NAME, as container platforms mount secrets."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
-        path = os.environ.get(f"{field_name.upper()}_FILE")
-        return (Path(path).read_text().strip() if path else None), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        values = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-class _KeptSecrets(PydanticBaseSettingsSource):
-    """What the first `make run` made and kept in the data folder."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
-        return None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        path = Path(self.current_state.get("data_dir") or default_data_dir()) / SECRETS_FILE
-        try:
-            kept = json.loads(path.read_text())
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return {}
-        except json.JSONDecodeError:
-            raise SettingsError(
-                f"{path} is damaged: restore it, or remove it, and `make run` makes new keys."
-            ) from None
-        return {name.lower(): value for name, value in kept.items()}
+        return init_settings, env_settings, SecretFiles(settings_cls), KeptSecrets(settings_cls)
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -9,8 +9,8 @@ from werkzeug.exceptions import HTTPException
 from api.current import actor, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
 from runtally.audit import ActorKind
-from runtally.errors import Forbidden, InvalidLink, RuntallyError, StoreUnavailable
-from webapp.links import path_in
+from runtally.errors import BodyTooLarge, Forbidden, InvalidLink, RuntallyError, StoreUnavailable
+from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import ForeignForm, SignInRequired
 
@@ -27,6 +27,7 @@ TITLES = {
 MESSAGES = {
     404: "The address may be mistyped, or what it showed is gone.",
     405: "Go back and use the page's own buttons.",
+    413: "Nothing was changed. Go back and send less at once, such as a part of the file.",
 }
 NOT_WITH_THIS_KEY = "The key you signed in with doesn't open this page. Sign in with one that does."
 OUT_OF_REACH = "The database is out of reach. What was acknowledged is stored; try again in a moment."
@@ -44,6 +45,8 @@ class ErrorPage(Page):
     message: str
     retry_url: str | None
     """Where to try again, if that may help."""
+    back_url: str | None
+    """Where the form is that was sent, if it can be sent with something else in it."""
     sign_in_url: str | None
     """Where to sign in as somebody who may, if that is what is wrong."""
     request_id: str | None
@@ -90,6 +93,7 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
             _title(shown, status),
             message,
             retry_url=retry_url if status >= 500 else None,  # noqa: PLR2004  # Server errors.
+            back_url=safe_path(_page_asked_from()) if isinstance(shown, BodyTooLarge) else None,
             sign_in_url=url_for("sign_in.sign_in", next=_page_asked_from()) if _is_not_theirs(shown) else None,
             request_id=id_to_report,
         )
@@ -132,6 +136,6 @@ def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:
         return OUT_OF_REACH
     if _is_not_theirs(shown) and actor().kind is ActorKind.KEY:
         return NOT_WITH_THIS_KEY
-    if isinstance(shown, RuntallyError):
+    if isinstance(shown, RuntallyError) and not isinstance(shown, BodyTooLarge):
         return " ".join(f"{one.path}: {one.message}" for one in shown.details) or shown.message
     return MESSAGES.get(status, BUG if status >= 500 else "Go back and try another way.")  # noqa: PLR2004  # Server errors.

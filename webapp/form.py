@@ -53,4 +53,4 @@ async def refuse_large_forms() -> None:
         sent = cast(bytes, await request.get_data())
         if len(sent) <= MAX_FORM_BYTES and sent.count(b"&") < MAX_FIELDS:
             return
-    raise BodyTooLarge("This form is too large; send less at once.")
+    raise BodyTooLarge

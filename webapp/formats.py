@@ -3,10 +3,8 @@
 Times are said in the zone that they come in. Month and day names are English whatever the server's locale.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
-from enum import StrEnum
 from functools import lru_cache
 
 NOTHING = "\u2013"
@@ -19,7 +17,6 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MINUS = "\u2212"
 _TO = "\u2013"
-_TIMES = "\u00d7"
 _CENT = Decimal("0.01")
 _SMALLEST_SHOWN_USD = Decimal("0.0001")
 _CENTS_DIGITS = 2
@@ -31,10 +28,12 @@ _HOUR_S = 3_600
 _DAY_S = 86_400
 _DAY = timedelta(days=1)
 _HUNDRED = Decimal(100)
-# From here on percents are hard to picture.
-_TIMES_FROM = 100
 # A page has a thousand figures, and those of the past are the same when it is asked for again.
 _remembered = lru_cache(maxsize=8_000)
+
+
+def rounded(value: Decimal, step: Decimal) -> Decimal:
+    return value.quantize(step, ROUND_HALF_UP)
 
 
 @_remembered
@@ -47,16 +46,16 @@ def money(amount_usd: Decimal) -> str:
     sign = MINUS if amount_usd < 0 else ""
     size = abs(amount_usd)
     if size == 0 or size >= Decimal("0.9995"):
-        return f"{sign}${_rounded(size, _CENT):,f}"
+        return f"{sign}${rounded(size, _CENT):,f}"
     # What rounds up into the next band is written as that band does: $0.100, not $0.1000.
-    return f"{sign}${_rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
+    return f"{sign}${rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
 
 
 def unit_money(amount_usd: Decimal) -> str:
     """Dollars that one run costs: as money, but of the smallest amounts two digits, since these too are compared."""
     if not 0 < amount_usd < _SMALLEST_SHOWN_USD:
         return money(amount_usd)
-    two_digits = _rounded(amount_usd, Decimal(1).scaleb(amount_usd.adjusted() - 1))
+    two_digits = rounded(amount_usd, Decimal(1).scaleb(amount_usd.adjusted() - 1))
     return f"${two_digits:f}" if two_digits < _SMALLEST_SHOWN_USD else money(two_digits)
 
 
@@ -69,7 +68,7 @@ def money_apart(difference_usd: Decimal) -> str:
 
 def rough_money(amount_usd: Decimal) -> str:
     """Dollars of an estimate: without cents from $100 up."""
-    return f"${_rounded(amount_usd, Decimal(1)):,f}" if amount_usd >= _HUNDRED else money(amount_usd)
+    return f"${rounded(amount_usd, Decimal(1)):,f}" if amount_usd >= _HUNDRED else money(amount_usd)
 
 
 def set_money(amount_usd: Decimal) -> str:
@@ -100,7 +99,7 @@ def tokens(number: int) -> str:
         return count(number)
     for power, suffix in ((3, "k"), (6, "M"), (9, "B"), (12, "T")):
         scaled = Decimal(number).scaleb(-power)
-        shown = _rounded(scaled, Decimal("0.1") if abs(scaled) < Decimal("99.95") else Decimal(1))
+        shown = rounded(scaled, Decimal("0.1") if abs(scaled) < Decimal("99.95") else Decimal(1))
         if abs(shown) < _THOUSAND or suffix == "T":
             break
     return f"{shown:,f}{suffix}"
@@ -111,10 +110,10 @@ def duration(milliseconds: float, second_digits: int = 1) -> str:
     """840 ms, 5.1 s, 2.0 s, 2 min 5 s, 1 h 2 min: two units at most."""
     if milliseconds < _SECOND_MS:
         return f"{round(milliseconds)} ms"
-    tenths = _rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
+    tenths = rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
     if tenths < _MINUTE_S:
         return f"{tenths:.{second_digits}f} s"
-    seconds = int(_rounded(Decimal(milliseconds) / _SECOND_MS, Decimal(1)))
+    seconds = int(rounded(Decimal(milliseconds) / _SECOND_MS, Decimal(1)))
     if seconds < _HOUR_S:
         return _two_units(seconds, _MINUTE_S, "min", "s")
     return _two_units(round(seconds / _MINUTE_S), _MINUTE_S, "h", "min")
@@ -130,7 +129,7 @@ def percent(share: float, digits: int = 2) -> str:
         return f"<{step}%"
     if _HUNDRED - step / 2 <= value < _HUNDRED:
         return f">{_HUNDRED - step}%"
-    return f"{_rounded(value, step):,f}%"
+    return f"{rounded(value, step):,f}%"
 
 
 def set_percent(share: Decimal) -> str:
@@ -143,40 +142,7 @@ def share(part: Decimal, whole: Decimal) -> str:
     if whole == 0:
         return NOTHING
     value = part / whole * 100
-    return "<1%" if 0 < value < Decimal("0.5") else f"{_rounded(value, Decimal(1))}%"
-
-
-class Tone(StrEnum):
-    """How a change is to be taken."""
-
-    NEUTRAL = "neutral"
-    GOOD = "good"
-    BAD = "bad"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change against the previous period, in three forms: an arrow and a size to see, words to hear."""
-
-    arrow: str
-    text: str
-    words: str
-    tone: Tone
-
-
-def change(now: Decimal, before: Decimal, *, more_is_worse: bool = False) -> Change | None:
-    """The relative change; None where there was nothing before. More spend is no error, so it is neutral."""
-    if before == 0:
-        return None
-    if now >= _TIMES_FROM * before:
-        times = f"{_rounded(now / before, Decimal(1)):,}"
-        return Change("↑", f"{times}{_TIMES}", f"{times} times as much", Tone.BAD if more_is_worse else Tone.NEUTRAL)
-    return _change((Decimal(now) - before) / before * 100, "%", Decimal("0.1"), more_is_worse=more_is_worse)
-
-
-def change_in_points(now: float, before: float) -> Change:
-    """The change of an error rate, in percentage points; more is worse."""
-    return _change((Decimal(str(now)) - Decimal(str(before))) * 100, " pp", _CENT, more_is_worse=True)
+    return "<1%" if 0 < value < Decimal("0.5") else f"{rounded(value, Decimal(1))}%"
 
 
 def weekday(at: datetime) -> str:
@@ -275,22 +241,6 @@ def ago(at: datetime, now: datetime) -> str:
         return f"{seconds // _HOUR_S} h ago"
     days = seconds // _DAY_S
     return "1 day ago" if days == 1 else f"{days} days ago"
-
-
-def _change(difference: Decimal, unit: str, step: Decimal, *, more_is_worse: bool) -> Change:
-    shown = _rounded(abs(difference), step)
-    if shown == 0:
-        return Change("", f"0{unit}", "no change", Tone.NEUTRAL)
-    # Of what has doubled and more, the decimals say nothing.
-    text = f"{_rounded(shown, Decimal(1)) if shown >= _HUNDRED else shown:,}{unit}"
-    rises = difference > 0
-    tone = Tone.NEUTRAL if not more_is_worse else Tone.BAD if rises else Tone.GOOD
-    words = text.replace(" pp", " percentage points")
-    return Change("↑" if rises else "↓", text, f"{'up' if rises else 'down'} {words}", tone)
-
-
-def _rounded(value: Decimal, step: Decimal) -> Decimal:
-    return value.quantize(step, ROUND_HALF_UP)
 
 
 def _plain(value: Decimal) -> str:

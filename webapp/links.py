@@ -54,14 +54,14 @@ class View:
     search: str | None = None
     """Of the overview: what the names of projects contain."""
     mistaken: tuple[str, str] | None = None
-    """Start and end of a time that was asked for and cannot be shown, as they were sent."""
+    """Start and end of a time that was asked for and cannot be shown: in UTC, or as they were sent."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
         """The view that a query string asks for. What it mistypes is as if it were not there: a page still shows."""
         plain = cls()
-        between = _between(in_utc(query))
-        sent = (query.get("since", ""), query.get("until", ""))
+        sent = in_utc(query)
+        between = _between(sent)
         return cls(
             project_id,
             between or choice(Range, query.get("range"), Range.WEEK),
@@ -71,7 +71,7 @@ class View:
             project_id is not None and query.get("live") == "1",
             (query.get("sort") or None) if project_id is None else None,
             (query.get("q", "").strip() or None) if project_id is None else None,
-            sent if between is None and any(sent) else None,
+            _mistaken(sent) if between is None else None,
         )
 
     def but(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
@@ -162,6 +162,11 @@ def _between(query: Mapping[str, str]) -> Between | None:
         )
     except (ValueError, OverflowError):
         return None
+
+
+def _mistaken(query: Mapping[str, str]) -> tuple[str, str] | None:
+    sent = (query.get("since", ""), query.get("until", ""))
+    return sent if any(sent) else None
 
 
 def _only(query: Mapping[str, str]) -> Only:

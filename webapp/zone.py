@@ -4,7 +4,7 @@ Days that prices, budgets, verdicts and daily bars go by are days of UTC for eve
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
@@ -16,6 +16,8 @@ from quart import request
 COOKIE = "zone"
 FIELD = "zone"
 """In a query, beside times as somebody typed them: the zone they are in."""
+LATER = "later"
+"""Beside them too: which of them are the second of two, in the hour that comes twice when summer time ends."""
 _TIMES = ("since", "until")
 _NAME = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
 _reader: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
@@ -45,11 +47,6 @@ def words() -> str:
     return f"{place.replace('_', ' ')} time" if region and region != "Etc" else name()
 
 
-def fields() -> dict[str, str]:
-    """What a form with times sends along."""
-    return {} if current() is UTC else {FIELD: name()}
-
-
 def local(at: datetime) -> datetime:
     try:
         return at.astimezone(current())
@@ -67,25 +64,34 @@ def named(text: str) -> tzinfo:
         return UTC
 
 
-def in_utc(query: Mapping[str, str]) -> Mapping[str, str]:
+def in_utc(query: Mapping[str, str]) -> dict[str, str]:
     """The query with the times of a form in UTC. What is no time is left to whoever reads it."""
-    zone = named(query.get(FIELD, ""))
-    return query if zone is UTC else {**query, **_moved(query, zone, UTC)}
+    zone, later = named(query.get(FIELD, "")), query.get(LATER, "").split()
+    rest = {name: value for name, value in query.items() if name not in {FIELD, LATER}}
+    return rest | _written(_moved(query, zone, later, UTC))
 
 
 def for_fields(query: Mapping[str, str]) -> Mapping[str, str]:
-    """The other way: times of a query in UTC as a form shows them to this reader."""
-    return query if current() is UTC else {**query, **_moved(query, UTC, current())}
+    """The other way: times of a query in UTC as a form shows them to this reader, and what it sends along to say so."""
+    if current() is UTC:
+        return query
+    times = _moved(query, UTC, (), current())
+    later = " ".join(name for name, at in times.items() if at.fold)
+    return {**query, **_written(times), FIELD: name(), **({LATER: later} if later else {})}
 
 
-def _moved(query: Mapping[str, str], from_zone: tzinfo, to_zone: tzinfo) -> dict[str, str]:
+def _moved(query: Mapping[str, str], from_zone: tzinfo, later: Collection[str], to_zone: tzinfo) -> dict[str, datetime]:
     moved = {}
     for each in _TIMES:
         try:
             at = datetime.fromisoformat(query.get(each, ""))
-            if at.tzinfo is None:
-                at = at.replace(tzinfo=from_zone).astimezone(to_zone).replace(tzinfo=None)
-                moved[each] = at.isoformat(timespec="auto").removesuffix(":00")
+            at = at.replace(tzinfo=from_zone, fold=each in later) if at.tzinfo is None else at
+            moved[each] = at.astimezone(to_zone)
         except (ValueError, OverflowError):
             continue
     return moved
+
+
+def _written(times: Mapping[str, datetime]) -> dict[str, str]:
+    """As a field of a form holds a time, and the query of the run explorer."""
+    return {name: at.replace(tzinfo=None).isoformat().removesuffix(":00") for name, at in times.items()}

@@ -3,6 +3,7 @@
 Driver errors that mean "out of reach" leave here as `StoreUnavailable`; any other is a bug and stays what it is.
 """
 
+import asyncio
 import re
 import traceback
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
+from runtally.db.watch import Watch
 from runtally.errors import StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
@@ -95,6 +97,7 @@ class Database:
         self._options = self._dsn.options(statement_seconds)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._left_halfway: set[int] = set()
+        self._watch = Watch(self._answers)
         self._engine: AsyncEngine = create_async_engine(
             self._dsn.url,
             pool_size=2,
@@ -110,6 +113,7 @@ class Database:
         await self.close()
 
     async def close(self) -> None:
+        self._watch.close()
         if self._pool is not None:
             await self._pool.close()
             CONNECTIONS_LIMIT.dec(POOL_SIZE)
@@ -121,10 +125,10 @@ class Database:
         with _wrapped():
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
-                with CONNECTIONS_IN_USE.track_inprogress():
+                with CONNECTIONS_IN_USE.track_inprogress(), self._watch.over(connection.terminate):
                     try:
                         yield connection
-                    except TimeoutError:
+                    except (TimeoutError, asyncpg.ConnectionDoesNotExistError):
                         # A server that went away without a word leaves them all like that. None is tried again, so that not
                         # each of them costs somebody as long.
                         await pool.expire_connections()
@@ -166,14 +170,29 @@ class Database:
     async def session(self) -> AsyncIterator[AsyncSession]:
         """A SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
         with _wrapped():
-            async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
-                yield session
+            try:
+                async with (
+                    asyncio.timeout(None) as waiting,
+                    AsyncSession(self._engine, expire_on_commit=False) as session,
+                ):
+                    # A session asks its connection whether it is well before it hands it out, so there is none to hang up.
+                    with self._watch.over(lambda: waiting.reschedule(0)):
+                        async with session.begin():
+                            yield session
+            except TimeoutError:
+                if waiting.expired():
+                    raise StoreUnavailable from None
+                raise
 
     @asynccontextmanager
     async def patient(self) -> AsyncIterator["Database"]:
         """The same database over connections of its own, whose statements may take long."""
         async with Database(self._database_url, statement_seconds=LONG_STATEMENT_SECONDS) as database:
             yield database
+
+    async def _answers(self) -> None:
+        connection = await asyncpg.connect(self._dsn.text, **self._options)
+        connection.terminate()
 
     async def _opened(self) -> "asyncpg.Pool[asyncpg.Record]":
         if self._pool is None:

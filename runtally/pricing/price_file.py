@@ -64,9 +64,11 @@ def text_of(rows: Iterable[Mapping[str, str]]) -> str:
 def read(text: str) -> tuple[Mapping[str, str], ...]:
     """The lines by column. Raises `InvalidPrice` for what is no such file."""
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), restval="")
-    missing = {"provider", "model"} - set(reader.fieldnames or ())
-    unknown = set(reader.fieldnames or ()) - set(HEADER)
-    if missing or unknown:
+    try:
+        columns = set(reader.fieldnames or ())
+    except csv.Error:
+        columns = set()
+    if not {"provider", "model"} <= columns <= set(HEADER):
         why = f"The first line must name columns out of {', '.join(HEADER)}; provider and model are needed."
         raise InvalidPrice(why, details=(Detail("file", why),))
     try:

@@ -22,13 +22,19 @@ MODELS = [
     ("acme", "acme-" + "x" * 60),
 ]
 
-# The observer of the test hears of a chart with that of the page.
+# The observer of the test hears of a chart with that of the page. It never hears of one that was replaced, and nothing else ends
+# an evaluation that waits.
 GO_TO_EACH_CHART = """async () => {
+  let timer;
+  const never = new Promise((_, fail) => { timer = setTimeout(fail, 30_000, new Error("A chart was never seen.")); });
   for (const box of document.querySelectorAll(".chart-plot")) {
+    if (!box.isConnected) continue;
     box.scrollIntoView();
-    await new Promise((seen) =>
-      new IntersectionObserver((_, observer) => { observer.disconnect(); seen(); }).observe(box));
+    const seen = new Promise((resolve) =>
+      new IntersectionObserver((_, observer) => { observer.disconnect(); resolve(); }).observe(box));
+    await Promise.race([seen, never]);
   }
+  clearTimeout(timer);
   scrollTo(0, 0);
 }"""
 

@@ -5,6 +5,13 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import PROJECT
 from tests.serving import Server
 
+ROOM_BESIDE_TEXT = """button => {
+  const range = document.createRange();
+  range.selectNodeContents(button.firstChild);
+  const [text, box] = [range.getBoundingClientRect(), button.getBoundingClientRect()];
+  return [text.left - box.left, box.right - text.right];
+}"""
+
 
 def test_the_log_says_what_came_of_a_test_without_a_reload(page: Page, story: Server) -> None:
     page.goto(f"{story.url}/projects/{PROJECT}/settings")
@@ -14,8 +21,13 @@ def test_the_log_says_what_came_of_a_test_without_a_reload(page: Page, story: Se
     page.get_by_role("button", name="Add webhook").click()
     expect(page.locator("#webhook-secret")).to_contain_text("whsec_")
 
+    remove = page.get_by_role("button", name="Remove http://localhost:1/hook")
+    # Words for screen readers are in it too, and take no room.
+    left, right = remove.evaluate(ROOM_BESIDE_TEXT)
+    assert abs(left - right) < 1
+
     page.get_by_role("button", name="Send a test to http://localhost:1/hook").click()
 
     expect(page.locator("#alert-log")).to_contain_text("the host is in a private network, which is not allowed")
-    page.get_by_role("button", name="Remove http://localhost:1/hook").click()
+    remove.click()
     expect(page.get_by_text("No alerts are sent yet.")).to_be_visible()

@@ -1,7 +1,9 @@
 """An engineer copies a badge, and it renders where it is put."""
 
 import re
+from collections import Counter
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import EXPERIMENT, PROJECT
@@ -47,3 +49,13 @@ def test_a_markup_is_chosen_without_leaving_the_panel(page: Page, story: Server)
     expect(page.locator("#badge-snippet")).to_have_text(re.compile(r"^image:http://"))
     # What the page shows is copied, also after the panel was redrawn.
     expect(page.get_by_role("button", name="Copy badge")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "lines"), [(320, [2, 2, 2]), (390, [3, 3]), (600, [3, 3]), (601, [6]), (1440, [6])])
+def test_tabs_fill_their_lines(page: Page, story: Server, width: int, lines: list[int]) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{story.url}/experiments/{PROJECT}/{EXPERIMENT}")
+
+    tops = [box["y"] for tab in page.locator(".tabs a").all() if (box := tab.bounding_box())]
+
+    assert list(Counter(tops).values()) == lines

@@ -37,6 +37,21 @@ def test_what_is_shown_only_once_stays_when_the_zone_is_another_than_before(brow
         assert [request.method for request in asked] == ["POST"]
 
 
+def test_a_time_of_the_hour_that_comes_twice_stays_when_another_field_is_edited(
+    browser: Browser, story: Server
+) -> None:
+    with browser.new_context(timezone_id="Europe/Berlin") as context:
+        page = context.new_page()
+        page.goto(f"{story.url}/runs?since=2026-10-25T01:15&project={PROJECT}")
+
+        page.get_by_label("Run or trace id").fill("nowhere")
+        page.wait_for_url("**/*q=nowhere*")
+        page.get_by_label("Run or trace id").fill("")
+        page.wait_for_url(lambda url: "q=" not in url)
+
+        assert "since=2026-10-25T01:15" in page.url.replace("%3A", ":")
+
+
 def documents_of(page: Page) -> list[Request]:
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if request.resource_type == "document" else None)

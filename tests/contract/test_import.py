@@ -169,6 +169,9 @@ async def test_a_wrong_key_fails_and_is_not_shown(server: Server, project_id: st
         (("--map", "nothing=model"), "no column 'nothing'"),
         (("--map", "model=nothing"), "no field 'nothing'"),
         (("--map", "prompt=metadata.note"), "never sent"),
+        (("--project", " "), "1 to 128 characters"),
+        (("--key", "a\nb"), "No key has such characters"),
+        (("--key", "ключ"), "No key has such characters"),
     ],
 )
 async def test_a_wrong_option_is_wrong_usage(

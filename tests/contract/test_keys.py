@@ -92,6 +92,19 @@ async def test_an_admin_key_is_created_without_a_project(runtally: CommandLine, 
     assert (await metrics(stranger, key, aggregate="1")).status_code == 200
 
 
+async def test_keys_are_listed_of_a_project_that_is_there_or_has_a_key_of_its_own(
+    runtally: CommandLine, database_url: str, project_id: str
+) -> None:
+    runtally("keys", "create", "--scope", "admin")
+    unknown = f"not-yet-{project_id}"
+    of_none = run("keys", "list", "--project", unknown, environment={"DATABASE_URL": database_url})
+    runtally("keys", "create", "--project", unknown, "--scope", "metrics:read")
+
+    assert of_none.code == 1
+    assert "There is no such project" in of_none.err
+    assert unknown in runtally("keys", "list", "--project", unknown)
+
+
 @pytest.mark.parametrize(
     "options",
     [

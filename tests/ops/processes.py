@@ -15,6 +15,7 @@ from runtally.db.database import Database
 
 T = TypeVar("T")
 
+END_SECONDS = 60.0
 RUNTALLY = str(Path(sys.executable).with_name("runtally"))
 # Enters `database_url`, says so, and leaves when its input ends.
 HOLDER = """
@@ -51,8 +52,11 @@ def run(command: list[str], data_dir: Path, **more: str) -> subprocess.Completed
 def started(
     command: list[str], data_dir: Path, *, user: int | None = None, **more: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process with pipes to it, in a group of its own; at the end its input is closed and it is waited for."""
-    with subprocess.Popen(  # noqa: S603  # Our own programs.
+    """A process with pipes to it, in a group of its own; at the end its pipes are closed and it is waited for.
+
+    Raises `subprocess.TimeoutExpired` for one that hangs, after it and its group were killed.
+    """
+    process = subprocess.Popen(  # noqa: S603  # Our own programs.
         command,
         env=environment(data_dir, **more),
         stdin=subprocess.PIPE,
@@ -61,8 +65,20 @@ def started(
         text=True,
         user=user,
         start_new_session=True,
-    ) as process:
+    )
+    try:
         yield process
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            # Its input may have gone with it.
+            with suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]  # Pipes they are.
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
 
 
 def holder(data_dir: Path) -> AbstractContextManager[subprocess.Popen[str]]:

@@ -1,14 +1,17 @@
 """Whatever is sent in a form, to whichever page, is taken or refused in order, and leaves no page broken."""
 
 import re
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
+from quart.datastructures import FileStorage
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.pricing.draft import FIELDS
 from tests.factories import make_run
+from tests.pages.looking import Outline, text_of
 from tests.pages.test_roles import ROUTES, path_to
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
@@ -54,4 +57,16 @@ async def test_no_form_keeps_others_waiting_by_its_size(stranger: Browser, path:
 
     assert taken.status_code != 413
     assert [response.status_code for response in refused] == [413, 413]
-    assert "This form is too large" in await refused[0].get_data(as_text=True)
+    assert "send less at once" in await refused[0].get_data(as_text=True)
+
+
+async def test_a_file_that_is_too_large_is_refused_with_a_way_back_to_its_form(reader: Browser) -> None:
+    path = "/admin/prices/file"
+    file = FileStorage(BytesIO(b"x" * (5 * 1024 * 1024)), "prices.csv")
+
+    response = await reader.post(path, files={"file": file}, headers={"Referer": f"http://localhost{path}"})
+    html = await response.get_data(as_text=True)
+
+    assert response.status_code == 413
+    assert "send less at once" in text_of(html)
+    assert any(link["href"] == path and link["class"] == "button button-main" for link in Outline(html).all("a"))

@@ -107,7 +107,12 @@ async def test_a_time_of_ones_own_counts_its_runs_alone(reader: Browser, post: P
 
 @pytest.mark.parametrize(
     ("since", "until"),
-    [("2026-11-02T00:00", "2026-11-01T00:00"), ("2020-01-01T00:00", "2026-01-01T00:00"), ("x", ""), ("", "2026-11-01")],
+    [
+        ("2026-11-02T00:00", "2026-11-01T00:00"),
+        ("2020-01-01T00:00", "2026-01-01T00:00"),
+        ("x", ""),
+        ("", "2026-11-01T00:00"),
+    ],
 )
 @pytest.mark.parametrize("headers", [{}, PARTIAL], ids=["page", "part"])
 async def test_a_time_that_cannot_be_shown_is_said_and_can_be_mended(

@@ -185,6 +185,7 @@ async def test_a_file_is_shown_before_it_is_applied(reader: Browser, provider: s
     assert f",{provider},from-file," in csv
     assert "refused" in await refused(reader, url, csv=sent, apply="1")
     assert "The first line must name columns" in await refused(reader, url, csv="")
+    assert "The first line must name columns" in await refused(reader, url, csv="x" * 200_000)
 
 
 async def test_the_catalogue_is_a_list_of_differences_to_choose_from(

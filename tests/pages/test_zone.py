@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from quart.typing import TestClientProtocol as Browser
@@ -9,7 +10,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.clock import system_clock
 from tests.factories import make_run
 from tests.pages.conftest import Post
-from tests.pages.looking import html_of, text_of
+from tests.pages.looking import Outline, html_of, text_of
 
 TOKYO = timedelta(hours=9)
 
@@ -81,6 +82,30 @@ async def test_a_form_shows_the_times_of_an_address_in_the_readers_zone(
         assert '<input type="hidden" name="zone" value="Asia/Tokyo">' in html
 
 
+@pytest.mark.parametrize("path", ["/runs", "/projects/{project_id}"])
+@pytest.mark.parametrize("asked", [("2026-10-25T00:30", "2026-10-25T01:15"), ("2026-10-25T01:15", "2026-10-25T09:00")])
+async def test_a_form_that_is_sent_as_it_was_keeps_a_time_of_the_hour_that_comes_twice(
+    reader: Browser, post: Post, project_id: str, path: str, asked: tuple[str, str]
+) -> None:
+    await post(make_run())
+    reader.set_cookie("localhost", "zone", "Europe%2FBerlin")
+    shown = path.format(project_id=project_id)
+
+    sent = times_of(await html_of(reader, f"{shown}?since={asked[0]}&until={asked[1]}"))
+    again = times_of(await html_of(reader, f"{shown}?{urlencode(sent)}"))
+
+    assert sent["since"] == f"2026-10-25T02:{asked[0][-2:]}"
+    assert sent["later"]
+    assert again == sent
+
+
+async def test_a_form_with_a_mistake_shows_the_times_of_an_address_in_the_readers_zone(in_tokyo: Browser) -> None:
+    response = await in_tokyo.get("/runs?since=2026-11-01T00:00&minCost=much")
+
+    assert response.status_code == 422
+    assert 'value="2026-11-01T09:00"' in await response.get_data(as_text=True)
+
+
 @pytest.mark.parametrize("zone", ["", "America%2FNew_York", "Asia%2FTokyo"])
 @pytest.mark.parametrize(
     "query",
@@ -105,3 +130,9 @@ async def test_a_zone_that_nobody_knows_is_utc(reader: Browser, cookie: str) -> 
     reader.set_cookie("localhost", "zone", cookie)
 
     assert "UTC" in text_of(await html_of(reader, "/runs"))
+
+
+def times_of(html: str) -> dict[str, str | None]:
+    """What a form says of its times."""
+    names = {"since", "until", "zone", "later"}
+    return {name: field["value"] for field in Outline(html).all("input") if (name := field.get("name")) in names}

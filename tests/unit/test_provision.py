@@ -8,7 +8,8 @@ import pytest
 
 from runtally.errors import SettingsError
 from runtally.provision import NAMES, kept_secrets, provision
-from runtally.settings import SECRETS_FILE, Settings, load_settings
+from runtally.setting_sources import SECRETS_FILE
+from runtally.settings import Settings, load_settings
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from decimal import Decimal
 from runtally.budgets.use import BurnDown
 from webapp import formats
 from webapp.charts import axes, specs
+from webapp.charts.chart import Chart, KeyEntry
 from webapp.charts.drawing import Drawing, Table, Tip
-from webapp.charts.series import Chart, KeyEntry
 
 DAY = timedelta(days=1)
 COLUMNS = ("Left", "Spent", "Forecast")

@@ -4,12 +4,10 @@ What can be added up (cost, runs, tokens) is drawn as bars beside those of the p
 percentiles) is a line, read from the runs of each bucket, never an average of averages.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from functools import cached_property
 
 from runtally.metrics.report import Ranking
 from runtally.metrics.values import CellCost, Metrics, Point, Tally
@@ -18,6 +16,7 @@ from runtally.models.run import Status
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
+from webapp.charts.chart import Chart, KeyEntry
 from webapp.charts.colours import BAD, OTHER, WARN, shared_slots
 from webapp.charts.drawing import Drawing, Mark, Series, Sums, Table, Tip, line_rows, time_column, titles
 from webapp.zone import local
@@ -56,66 +55,6 @@ def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str
         return {status.value: slot for status, slot in STATUS_SLOTS.items()}
     ranking = models if by is Split.MODEL else providers
     return shared_slots(ranking.everywhere, ranking.here)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyEntry:
-    """A series and its colour."""
-
-    name: str
-    slot: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart: its words and table for the page, its payload for the browser to draw.
-
-    Without slots, for what is kept once it was asked for: a page has the words, and another request draws.
-    """
-
-    heading: str
-    sentence: str
-    """What one would say of it without seeing it."""
-    key: tuple[KeyEntry, ...]
-    """Empty where the heading names the only series."""
-    has_previous: bool
-    previous_name: str
-    table: Table
-    spec: specs.Spec
-    draw: Callable[[], Drawing]
-    tip_rows: tuple[KeyEntry, ...]
-    marks: tuple[Mark, ...] = ()
-    """What the marks on the time axis mean, in order."""
-    summary: str = ""
-    """The figure over the whole range, in a few words."""
-
-    @cached_property
-    def drawn(self) -> Drawing:
-        return self.draw()
-
-    @property
-    def ticks(self) -> tuple[Ticks, Ticks]:
-        return self.drawn.ticks
-
-    @property
-    def datasets(self) -> Mapping[str, specs.Rows]:
-        return self.drawn.datasets
-
-    @property
-    def tips(self) -> tuple[Tip, ...]:
-        return self.drawn.tips
-
-    def payload(self) -> str:
-        """JSON: the spec with its figures, and what the tooltip of each bucket says."""
-        # An axis of values, rather than of buckets that each have a tip, ends at its last tick.
-        width = len(self.tips) or self.ticks[0].values[-1]
-        spec = self.spec.filled(width, *self.ticks, self.datasets)
-        rest = {
-            "rows": [[row.name, row.slot] for row in self.tip_rows],
-            "previous": self.previous_name,
-            "tips": [tip.as_json() for tip in self.tips],
-        }
-        return f'{{"spec":{spec},{json.dumps(rest, separators=(",", ":"))[1:]}'
 
 
 def cost(

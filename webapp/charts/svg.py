@@ -12,7 +12,7 @@ from runtally.experiments.text_width import text_width
 from runtally.settings import CHECKOUT
 from webapp import zone
 from webapp.charts.axes import Ticks
-from webapp.charts.series import Chart, KeyEntry
+from webapp.charts.chart import Chart, KeyEntry
 
 WIDTH, HEIGHT = 720, 300
 _PAD = 16

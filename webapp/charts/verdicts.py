@@ -11,8 +11,8 @@ from runtally.experiments.verdict import Measure
 from webapp import formats, measures
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
+from webapp.charts.chart import Chart, KeyEntry
 from webapp.charts.drawing import Drawing, Series, Table, Tip, line_rows
-from webapp.charts.series import Chart, KeyEntry
 
 SLOTS = {
     Measure.ERROR_RATE: "bad",

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from webapp import formats
 from webapp.charts import axes, specs
+from webapp.charts.chart import Chart, KeyEntry
 from webapp.charts.colours import OTHER
 from webapp.charts.drawing import Drawing, Series, Sums
-from webapp.charts.series import Chart, KeyEntry
 
 WAS, WOULD = "Cost", "Would have cost"
 

@@ -39,13 +39,24 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            "".join(args).encode()
+        except UnicodeEncodeError:
+            # Bytes that are no text: neither a database nor a server takes them.
+            raise click.UsageError("Write arguments in UTF-8, names of files too.") from None
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except RuntallyError as error:
             # What a client of the API should do about a database that is away is of no use to who runs it.
             message = OUT_OF_REACH if error.message == StoreUnavailable.message else error.message
-            lines = [message, *(f"  {detail.path}: {detail.message}" for detail in error.details)]
+            # What is wrong with one field alone may be the message itself.
+            said = message.rstrip(".")
+            details = [detail for detail in error.details if detail.message.rstrip(".") != said]
+            lines = [message, *(f"  {detail.path}: {detail.message}" for detail in details)]
             raise click.ClickException("\n".join(lines)) from error
 
 

@@ -1,6 +1,6 @@
 """`runtally experiments`: list, set."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -9,9 +9,11 @@ from urllib.parse import quote, urlencode
 import click
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.access import projects
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.errors import Detail, InvalidThresholds
 from runtally.experiments import edit
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.rule import Rule, Window
@@ -24,6 +26,16 @@ from webapp.cli.opening import with_database
 # What click hands over for an option that was not given is None as well.
 NO_LIMIT = "none"
 _WINDOW = ("runs", "hours")
+_OPTIONS = {
+    "windowRuns": "--last-runs",
+    "windowHours": "--last-hours",
+    "minRuns": "--min-runs",
+    "maxErrorRate": "--max-error-rate",
+    "maxP95LatencyMs": "--max-p95-latency-ms",
+    "maxCostPerRunUSD": "--max-cost-per-run-usd",
+    "maxTotalCostUSD": "--max-total-cost-usd",
+}
+"""By the names of the API, which the errors of the domain name."""
 
 
 class Limit(click.ParamType[Decimal | int | str]):
@@ -65,8 +77,11 @@ def list_experiments(project_id: str | None) -> None:
     """
 
     async def work(_settings: Settings, database: Database) -> tuple[Judged, ...]:
+        if project_id is not None:
+            async with database.session() as session:
+                await projects.found(session, project_id)
         async with database.connection() as connection:
-            return await verdicts(connection, system_clock(), [project_id] if project_id else None)
+            return await verdicts(connection, system_clock(), None if project_id is None else [project_id])
 
     for judged in with_database(work):
         click.echo("\n".join(_lines(judged)))
@@ -104,7 +119,17 @@ def set_experiment(
             _publish(session, experiment, private=private)
             return experiment
 
-    click.echo(_badge_path(with_database(work)))
+    try:
+        click.echo(_badge_path(with_database(work)))
+    except InvalidThresholds as error:
+        raise click.UsageError(_in_options(error.details)) from None
+
+
+def _in_options(details: Iterable[Detail]) -> str:
+    wrong = "".join(f"\n  {detail.path} {detail.message}" for detail in details)
+    for name, option in _OPTIONS.items():
+        wrong = wrong.replace(name, option)
+    return f"No experiment can have this rule; nothing was changed.{wrong}"
 
 
 def _changed(rule: Rule, given: Mapping[str, Any]) -> Rule:

@@ -20,6 +20,7 @@ from runtally.client.run import as_text
 from runtally.client.send import Totals
 from runtally.client.values import UNIX_EPOCH
 from runtally.errors import RuntallyError
+from runtally.fields import is_project_id
 from runtally.privacy import ContentRule
 from runtally.settings import PrivacyMode, load_settings
 from webapp.cli.progress import Progress
@@ -79,9 +80,17 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
+def _checked_id(_context: click.Context, _option: click.Parameter, project_id: str) -> str:
+    if not is_project_id(project_id):
+        raise click.BadParameter("give 1 to 128 characters that are not all blank")
+    return project_id
+
+
 @click.command("import")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--project", "project_id", required=True, metavar="ID", help="Project that the runs go to.")
+@click.option(
+    "--project", "project_id", required=True, metavar="ID", callback=_checked_id, help="Project that the runs go to."
+)
 @mapping_options
 @server_options
 @click.option("--batch-size", type=click.IntRange(1, 1000), default=500, show_default=True, help="Runs in a request.")

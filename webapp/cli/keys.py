@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import click
 
 from runtally.access import keys as project_keys
+from runtally.access import projects
 from runtally.access.scopes import Scope, parse_scopes
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
@@ -87,7 +88,11 @@ def list_keys(project_id: str | None) -> None:
 
     async def work(_settings: Settings, database: Database) -> Sequence[ApiKey]:
         async with database.session() as session:
-            return await project_keys.listed(session, project_id)
+            found = await project_keys.listed(session, project_id)
+            # A key may be made before the first run makes its project.
+            if project_id is not None and all(key.project_id is None for key in found):
+                await projects.found(session, project_id)
+            return found
 
     for key in with_database(work):
         used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"

@@ -106,7 +106,7 @@ def export_prices() -> None:
 
 
 @prices.command("import")
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.File(encoding="utf-8", errors="replace"))
 @click.option("--apply", "applies", is_flag=True, help="Do it; without this it only says what it would do.")
 def import_prices(file: TextIO, *, applies: bool) -> None:
     """Say what each line of a CSV FILE changes, and with --apply change it, all of it or nothing.

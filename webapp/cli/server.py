@@ -25,20 +25,22 @@ class Server:
         return self.said_url.rstrip("/") if self.said_url else self.settings.own_url()
 
     def target(self) -> Target:
-        """The server and its key. Raises `click.UsageError` if either is not to be had."""
+        """The server and its key. Raises `click.UsageError` without a key that can be sent."""
         keys = self.settings.ingest_api_key
         key = self.said_key or (keys[0].get_secret_value() if keys else None)
         if not key:
             raise click.UsageError(
                 "No ingest key: start the server with `make run`, which makes one, or set INGEST_API_KEY, or say --key."
             )
+        if not (key.isascii() and key.isprintable()):
+            raise click.UsageError("No key has such characters: it is a line of plain letters, digits and signs.")
         return Target(self.url, key)
 
 
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds --url and --key to a command, which is given a `server`."""
 
-    @click.option("--url", callback=_checked_url, help="The server; by default that of HOST and PORT.")
+    @click.option("--url", callback=checked_url, help="The server; by default that of HOST and PORT.")
     @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that `make run` made.")
     @wraps(command)
     def with_server(*, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401  # Click's own values.
@@ -47,7 +49,8 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_server
 
 
-def _checked_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+def checked_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """For the callback of an option."""
     try:
         good = url is None or (httpx.URL(url).scheme in {"http", "https"} and bool(httpx.URL(url).host))
     except httpx.InvalidURL:

@@ -16,12 +16,14 @@ from runtally.errors import NotFound
 from runtally.models.user import Role
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
-from webapp.cli.server import Server
+from webapp.cli.server import Server, checked_url
 from webapp.links import join_url
 
 ROLE = click.Choice([role.value for role in Role])
 PROJECT = click.option("--project", "project_id", help="Project that the role is for; leave it out for admin.")
-URL = click.option("--url", help="Where people reach the server; by default that of HOST and PORT.")
+URL = click.option(
+    "--url", callback=checked_url, help="Where people reach the server; by default that of HOST and PORT."
+)
 
 
 @click.group()

@@ -14,7 +14,7 @@ from runtally.metrics.read import is_comparable, read_cells, read_metrics, read_
 from webapp.caching import unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
-from webapp.charts.series import Chart
+from webapp.charts.chart import Chart
 from webapp.links import Metric, View, project_asked_for
 from webapp.pages.chart_payload import payload_of
 from webapp.pages.price_marks import price_marks

@@ -4,7 +4,7 @@ from quart import Response
 
 from webapp.caching import ASK_FIRST
 from webapp.charts import specs
-from webapp.charts.series import Chart
+from webapp.charts.chart import Chart
 
 
 async def payload_of(chart: Chart) -> Response:

@@ -19,7 +19,8 @@ from runtally.experiments.verdict import Measure
 from runtally.metrics.window import Range
 from webapp import formats, measures
 from webapp.charts import verdicts as charts
-from webapp.charts.series import RANGE_NAMES, Chart
+from webapp.charts.chart import Chart
+from webapp.charts.series import RANGE_NAMES
 from webapp.links import choice, unescaped
 from webapp.pages.chart_payload import payload_of
 from webapp.pages.experiment import Figure

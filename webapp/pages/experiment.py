@@ -16,7 +16,7 @@ from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Measure, Outcome
 from webapp import formats, measures
 from webapp.charts import verdicts as charts
-from webapp.charts.series import Chart
+from webapp.charts.chart import Chart
 from webapp.charts.verdicts import Day
 from webapp.form import Form, sent_form
 from webapp.pages import thresholds

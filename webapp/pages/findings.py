@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from runtally.experiments.estimate import MIN_RUNS, Difference
 from runtally.experiments.verdict import Measure
 from webapp import formats
-from webapp.formats import Tone
+from webapp.changes import Tone
 
 # What the second does, less and more of it, compared with the first.
 _VERBS = {

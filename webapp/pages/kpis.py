@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from runtally.metrics.report import Report
 from runtally.metrics.values import Latency, Tally
-from webapp import formats
-from webapp.formats import Change
+from webapp import changes, formats
+from webapp.changes import Change
 from webapp.links import Metric, View
 
 LABELS = {
@@ -62,7 +62,7 @@ def _cost(report: Report, now: datetime) -> Reading:
     return Reading(
         formats.money(total.cost_usd),
         f"{'' if pace.startswith('<') else '≈ '}{pace} a month at this pace" if total.cost_usd else "",
-        formats.change(total.cost_usd, _before(report).cost_usd),
+        changes.change(total.cost_usd, _before(report).cost_usd),
         is_minimum=total.unpriced > 0,
     )
 
@@ -87,7 +87,7 @@ def coverage_of(total: Tally) -> str:
 def _runs(report: Report) -> Reading:
     total = report.metrics.total
     note = f"{formats.unit_money(total.cost_per_run)} per run" if total.cost_usd else ""
-    return Reading(formats.count(total.runs), note, formats.change(Decimal(total.runs), Decimal(_before(report).runs)))
+    return Reading(formats.count(total.runs), note, changes.change(Decimal(total.runs), Decimal(_before(report).runs)))
 
 
 def _errors(report: Report) -> Reading:
@@ -95,7 +95,7 @@ def _errors(report: Report) -> Reading:
     if not total.runs:
         return Reading()
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
-    change = formats.change_in_points(total.error_rate, before.error_rate) if before.runs else None
+    change = changes.change_in_points(total.error_rate, before.error_rate) if before.runs else None
     return Reading(formats.percent(total.error_rate), note, change)
 
 
@@ -105,14 +105,14 @@ def _latency(report: Report, view: View) -> Reading:
     if not latency.p95_ms:
         is_of_all = view.only and view.project_id is None
         return Reading(note="choose a project to see it" if is_of_all else "")
-    change = formats.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
+    change = changes.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
     return Reading(formats.duration(latency.p95_ms), f"p50 {formats.duration(latency.p50_ms)}", change)
 
 
 def _tokens(report: Report) -> Reading:
     total = report.metrics.total
     note = f"{formats.tokens(total.tokens_in)} in · {formats.tokens(total.tokens_out)} out" if total.tokens else ""
-    change = formats.change(Decimal(total.tokens), Decimal(_before(report).tokens))
+    change = changes.change(Decimal(total.tokens), Decimal(_before(report).tokens))
     return Reading(formats.tokens(total.tokens), note, change)
 
 

@@ -11,7 +11,6 @@ from runtally.models.rollup import GRAINS
 from webapp import zone
 from webapp.charts.series import range_name
 from webapp.links import MINUTES, View
-from webapp.zone import local
 
 MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
 FIELDS = {"model": "Model", "provider": "Provider", "status": "Status", "experiment_id": "Experiment"}
@@ -66,17 +65,16 @@ def _with(view: View, field: str, value: str | None) -> View:
 
 def narrower_of(view: View, window: Window) -> Narrower:
     rest = view.but(range=Range.WEEK, is_live=False)
-    since, until = view.mistaken or tuple(
-        local(at).strftime(MINUTES) for at in (window.start, min(window.until, window.now))
-    )
+    since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
+    hidden = dict(zone.for_fields({**rest.query, "since": since, "until": until}))
     can_be_live = view.project_id is not None and not window.is_over
     return Narrower(
         is_chosen=isinstance(view.range, Between),
-        since=since,
-        until=until,
+        since=hidden.pop("since"),
+        until=hidden.pop("until"),
         error=None if view.mistaken is None else MISTAKEN.format(shown=range_name(view.range)),
         action=View(view.project_id).url,
-        hidden=tuple((rest.query | zone.fields()).items()),
+        hidden=tuple(hidden.items()),
         url=view.url,
         live_url=view.but(is_live=not view.is_live).url if can_be_live else None,
         is_live=can_be_live and view.is_live,

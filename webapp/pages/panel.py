@@ -15,9 +15,10 @@ from runtally.pricing.book import PriceBook
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts import series
+from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER
 from webapp.charts.drawing import Mark
-from webapp.charts.series import STATUS_SLOTS, Chart, Split, range_name
+from webapp.charts.series import STATUS_SLOTS, Split, range_name
 from webapp.links import Metric, View
 from webapp.pages.drivers import Drivers, drivers_of
 from webapp.pages.kpis import Kpi, coverage_of, kpis_of

@@ -4,7 +4,7 @@ from quart import Response, request
 
 from api.badge_answer import POLICY, SVG
 from webapp.caching import ASK_FIRST
-from webapp.charts.series import Chart
+from webapp.charts.chart import Chart
 from webapp.charts.svg import Look, svg_of
 
 

@@ -19,9 +19,9 @@ from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.cost_queries import Drift, ModelUsage, select_daily_usages, select_drifts, select_usages
 from runtally.runs.what_if import Supposition, Target, suppose
-from webapp import formats
+from webapp import changes, formats
 from webapp.charts.budget import burn_down
-from webapp.charts.series import Chart
+from webapp.charts.chart import Chart
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import project_asked_for
@@ -230,7 +230,7 @@ def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
 
 
 def _change(before: Decimal, after: Decimal) -> str:
-    change = formats.change(after, before)
+    change = changes.change(after, before)
     size = formats.money_apart(after - before)
     return f"{size} ({change.arrow}{change.text})" if change and change.arrow else size
 

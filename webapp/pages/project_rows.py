@@ -10,8 +10,8 @@ from runtally.budgets.use import Use
 from runtally.metrics.projects import Listing, ProjectSummary
 from runtally.metrics.report import Sums
 from runtally.metrics.window import Range
-from webapp import formats, zone
-from webapp.formats import Change
+from webapp import changes, formats, zone
+from webapp.changes import Change
 from webapp.links import View
 from webapp.pages.budget_line import SHORT, Level, level_of
 from webapp.pages.sparkline import Sparkline, sparkline_of
@@ -269,7 +269,7 @@ def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decim
         error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
         unpriced=formats.count(total.unpriced) if total.unpriced else None,
         amounts=tuple(_amount(summary, column, columns.of_range) for column in columns.costs),
-        change=formats.change(total.cost_usd, before.cost_usd) if before else None,
+        change=changes.change(total.cost_usd, before.cost_usd) if before else None,
         summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
         sparkline=sparkline_of(summary.costs),
         budget=budget,

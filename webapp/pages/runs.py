@@ -182,7 +182,7 @@ async def _page(
     connection: Connection, view: RunsView, now: datetime, errors: Mapping[str, str], listing: Listing | None
 ) -> RunsPage:
     names = await read.read_names(connection, view.sought.project_id, _open_to(actor()))
-    sought, values = view.sought, request.args if errors else for_fields(view.sought.query)
+    sought, values = view.sought, for_fields(in_utc(request.args) if errors else view.sought.query)
     is_custom = sought.since is not None or sought.until is not None
     return RunsPage(
         form=form_of(view, values, errors, names),

@@ -184,3 +184,5 @@ def test_the_command_makes_links_and_sets_roles(empty_database_url: str) -> None
     assert run(empty_database_url, "reset", BOB).exit_code == 1
     assert "All projects" not in run(empty_database_url, "create", BOB, "--role", "viewer").output
     assert run(empty_database_url, "create", BOB, "--role", "viewer").exit_code == 1
+    assert run(empty_database_url, "create", "bob", "--role", "admin").output.count("\n") == 1
+    assert run(empty_database_url, "create", BOB, "--role", "admin", "--url", "llm.example").exit_code == 2

@@ -71,17 +71,20 @@ def test_private_makes_a_new_token_each_time_and_public_takes_it_away(database_w
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--last-runs", "none"], "windowRuns"),
-        (["--max-error-rate", "none"], "maxErrorRate"),
-        (["--max-error-rate", "1.1"], "maxErrorRate"),
-        (["--min-runs", "101"], "minRuns"),
+        (["--last-runs", "none"], "--last-runs must be set when --last-hours is not"),
+        (["--max-error-rate", "none"], "--max-error-rate must be set"),
+        (["--max-error-rate", "1.1"], "--max-error-rate must be a number from 0 to 1"),
+        (["--min-runs", "101"], "--min-runs must be a whole number"),
+        (["--max-p95-latency-ms", "-1", "--max-total-cost-usd", "-1"], "--max-total-cost-usd must be a number"),
     ],
 )
-def test_a_rule_that_cannot_be_is_refused_by_name(database_with_runs: str, arguments: list[str], message: str) -> None:
+def test_a_rule_that_cannot_be_is_refused_by_the_names_of_options(
+    database_with_runs: str, arguments: list[str], message: str
+) -> None:
     refused = run(database_with_runs, "set", PROJECT, EXPERIMENT, *arguments)
 
-    assert refused.exit_code == 1
-    assert message in refused.output
+    assert refused.exit_code == 2
+    assert f"\n  {message}" in refused.output
     assert "the last 100" in run(database_with_runs, "list").output
 
 
@@ -95,6 +98,13 @@ def test_an_experiment_that_is_not_there_is_an_error(database_with_runs: str) ->
 
     assert refused.exit_code == 1
     assert "the first run that names it makes it" in refused.output
+
+
+def test_experiments_of_a_project_that_is_not_there_are_an_error(database_with_runs: str) -> None:
+    refused = run(database_with_runs, "list", "--project", "nothing")
+
+    assert refused.exit_code == 1
+    assert refused.output.startswith("Error: There is no such project")
 
 
 def test_deleting_the_project_deletes_its_experiments(database_with_runs: str) -> None:

@@ -48,6 +48,17 @@ def test_an_empty_list_says_what_to_do(environment: dict[str, str]) -> None:
     assert "runtally prices sync" in run(environment, "list").output
 
 
+def test_a_file_that_is_no_text_is_refused_once(environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_bytes(b"\xff\xfe provider")
+
+    refused = CliRunner(env=environment).invoke(main, ["prices", "import", str(file)])
+
+    assert refused.exit_code == 1
+    assert refused.output.startswith("Error: The first line must name columns")
+    assert refused.output.count("\n") == 1
+
+
 def test_a_file_is_tried_and_then_applied(environment: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "prices.csv"
     file.write_text("provider,model,input_per_million\nacme,large,3\n")

@@ -13,7 +13,8 @@ from runtally.metrics.values import Tally
 from runtally.metrics.window import Range
 from tests.unit.charts.made import make_metrics
 from webapp.charts import series
-from webapp.charts.series import Chart, KeyEntry, Split
+from webapp.charts.chart import Chart, KeyEntry
+from webapp.charts.series import Split
 
 SLOTS = {"large": "c1", "small": "c2", "rare": "c3"}
 LAST = 27

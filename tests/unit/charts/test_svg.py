@@ -9,7 +9,8 @@ import pytest
 from runtally.metrics.values import Cell, Latency, Metrics, Tally
 from runtally.metrics.window import Range, Window
 from webapp.charts import series
-from webapp.charts.series import Chart, Split
+from webapp.charts.chart import Chart
+from webapp.charts.series import Split
 from webapp.charts.svg import HEIGHT, WIDTH, Look, svg_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -64,6 +64,13 @@ def test_wrong_usage_is_exit_code_2() -> None:
     assert CliRunner().invoke(main, ["serve", "--port", "99999"]).exit_code == 2
 
 
+def test_bytes_that_are_no_text_are_wrong_usage() -> None:
+    refused = CliRunner().invoke(main, ["projects", "archive", "\udcff"])
+
+    assert refused.exit_code == 2
+    assert "UTF-8" in refused.output
+
+
 def test_the_version_is_the_package_s() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"runtally, version {__version__}\n"
 

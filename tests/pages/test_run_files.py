@@ -1,0 +1,85 @@
+"""The files of the run explorer: the runs of its filter, whole or not at all."""
+
+import csv
+import json
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from io import BytesIO
+
+import pytest
+from arro3.io import read_parquet
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.db.database import Connection
+from runtally.db.replica import Reader
+from runtally.errors import StoreBusy
+from tests.factories import make_run
+from tests.pages.conftest import Post
+from tests.pages.looking import html_of
+from webapp.pages.run_export import FRAMES
+
+
+async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(runId="a", metadata={"user": "ann", "n": [1]}), make_run(runId="=1+1", model="acme-cached", costUSD=1)
+    )
+    query = f"project={project_id}"
+
+    table = await reader.get(f"/runs/export.csv?{query}")
+    lines = await reader.get(f"/runs/export.jsonl?{query}&model=acme-large")
+
+    rows = list(csv.DictReader((await table.get_data(as_text=True)).splitlines()))
+    assert table.headers["Content-Disposition"] == 'attachment; filename="runs.csv"'
+    # A spreadsheet must not compute an id.
+    assert {row["id"] for row in rows} == {"a", "'=1+1"}
+    assert {row["cost_usd"] for row in rows} == {"0.0105"}
+    assert {row["metadata"] for row in rows} == {'{"n":[1],"user":"ann"}', ""}
+    columns = await reader.get(f"/runs/export.parquet?{query}")
+    assert columns.headers["Content-Type"] == "application/vnd.apache.parquet"
+    packed = read_parquet(BytesIO(await columns.get_data(as_text=False))).read_all()
+    assert set(packed["id"].to_pylist()) == {"a", "=1+1"}
+    [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
+    assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
+
+
+async def test_a_file_in_frames_says_how_many_runs_it_has_so_far(reader: Browser, post: Post, project_id: str) -> None:
+    await post(*(make_run() for _ in range(3)))
+    url = f"/runs/export.parquet?project={project_id}"
+
+    response = await reader.get(url, headers={"Accept": FRAMES})
+
+    rest, parts, counts = await response.get_data(as_text=False), b"", list[int]()
+    while rest:
+        runs, size = struct.unpack_from(">II", rest)
+        counts.append(runs)
+        parts, rest = parts + rest[8 : 8 + size], rest[8 + size :]
+    assert response.headers["Content-Type"] == FRAMES
+    assert counts[-1] == 3
+    assert size == 0
+    assert read_parquet(BytesIO(parts)).read_all().num_rows == 3
+
+
+async def test_there_is_no_file_of_nothing(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+
+    assert "Parquet" in await html_of(reader, f"/runs?project={project_id}")
+    assert "Parquet" not in await html_of(reader, f"/runs?project={project_id}&model=none")
+
+
+@pytest.mark.parametrize("query", ["xlsx", "csv?minCost=much"])
+async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str) -> None:
+    assert (await reader.get(f"/runs/export.{query}")).status_code == 400
+
+
+async def test_a_file_for_which_there_is_no_connection_is_an_error_and_not_half_a_file(
+    reader: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def busy(_self: Reader) -> AsyncIterator[Connection]:
+        raise StoreBusy
+        yield  # Never: what makes it a generator.
+
+    monkeypatch.setattr(Reader, "snapshot", busy)
+
+    assert (await reader.get("/runs/export.csv")).status_code == 503

@@ -1,0 +1,85 @@
+"""A server that hangs keeps nobody waiting as long as a statement may take; one that is slow is left in peace."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from runtally.db import dsn, watch
+from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
+from tests.store.db.test_database import SLEEP, both
+
+# The last thing that would end it, otherwise.
+STATEMENT_SECONDS = 3600.0
+ENOUGH_SECONDS = 20.0
+
+
+class Line:
+    """Between driver and server: while it is not open, connections are taken, and nothing that is said arrives."""
+
+    def __init__(self, url: str) -> None:
+        self._url = make_url(url)
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+        self.connections = 0
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[Database]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        url = self._url.set(host="127.0.0.1", port=server.sockets[0].getsockname()[1], query={})
+        try:
+            text = url.render_as_string(hide_password=False)
+            async with Database(text, statement_seconds=STATEMENT_SECONDS) as database:
+                yield database
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        theirs = await asyncio.open_unix_connection("{host}/.s.PGSQL.{port}".format(**self._url.query))
+        await asyncio.gather(self._pass_on(reader, theirs[1]), self._pass_on(theirs[0], writer))
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65_536):
+                await self.is_open.wait()
+                writer.write(data)
+        except ConnectionResetError:
+            pass
+        finally:
+            writer.transport.abort()
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "SLOW_SECONDS", 0.05)
+
+
+@both
+async def test_a_server_that_hangs_is_out_of_reach_until_it_goes_on(
+    run: Callable[[Database, str], Awaitable[object]], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dsn, "CONNECT_SECONDS", 1.0)
+    line = Line(database_url)
+    async with line.database() as database, asyncio.timeout(ENOUGH_SECONDS):
+        await run(database, "SELECT 1")
+        line.is_open.clear()
+        with pytest.raises(StoreUnavailable):
+            await run(database, "SELECT 1")
+        line.is_open.set()
+
+        await run(database, "SELECT 1")
+
+
+@both
+async def test_a_server_that_is_slow_is_asked_whether_it_hangs_and_waited_for(
+    run: Callable[[Database, str], Awaitable[object]], database_url: str
+) -> None:
+    line = Line(database_url)
+    async with line.database() as database:
+        await run(database, SLEEP)
+
+    assert line.connections == 2

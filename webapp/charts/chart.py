@@ -1,0 +1,70 @@
+"""One chart as a page has it, and as the browser is sent it."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from webapp.charts import specs
+from webapp.charts.axes import Ticks
+from webapp.charts.drawing import Drawing, Mark, Table, Tip
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """A series and its colour."""
+
+    name: str
+    slot: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: its words and table for the page, its payload for the browser to draw.
+
+    Without slots, for what is kept once it was asked for: a page has the words, and another request draws.
+    """
+
+    heading: str
+    sentence: str
+    """What one would say of it without seeing it."""
+    key: tuple[KeyEntry, ...]
+    """Empty where the heading names the only series."""
+    has_previous: bool
+    previous_name: str
+    table: Table
+    spec: specs.Spec
+    draw: Callable[[], Drawing]
+    tip_rows: tuple[KeyEntry, ...]
+    marks: tuple[Mark, ...] = ()
+    """What the marks on the time axis mean, in order."""
+    summary: str = ""
+    """The figure over the whole range, in a few words."""
+
+    @cached_property
+    def drawn(self) -> Drawing:
+        return self.draw()
+
+    @property
+    def ticks(self) -> tuple[Ticks, Ticks]:
+        return self.drawn.ticks
+
+    @property
+    def datasets(self) -> Mapping[str, specs.Rows]:
+        return self.drawn.datasets
+
+    @property
+    def tips(self) -> tuple[Tip, ...]:
+        return self.drawn.tips
+
+    def payload(self) -> str:
+        """JSON: the spec with its figures, and what the tooltip of each bucket says."""
+        # An axis of values, rather than of buckets that each have a tip, ends at its last tick.
+        width = len(self.tips) or self.ticks[0].values[-1]
+        spec = self.spec.filled(width, *self.ticks, self.datasets)
+        rest = {
+            "rows": [[row.name, row.slot] for row in self.tip_rows],
+            "previous": self.previous_name,
+            "tips": [tip.as_json() for tip in self.tips],
+        }
+        return f'{{"spec":{spec},{json.dumps(rest, separators=(",", ":"))[1:]}'
