@@ -53,6 +53,7 @@ _FRAMEWORK = {
     404: ("not_found", "There is nothing at this path; the API is described at /docs."),
     405: ("method_not_allowed", "This path takes another method; see the Allow header."),
     408: ("request_timeout", "The body took too long to arrive; send it again."),
+    414: ("target_too_long", "The path and query of this request are too long; ask for less."),
     431: ("head_too_large", "The headers of this request are too large; send fewer or shorter ones."),
 }
 

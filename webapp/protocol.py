@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTooLarge
+from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTooLarge, RequestURITooLarge
 
 from api.errors import refusal
 from api.reply import JSON
@@ -18,6 +18,8 @@ from webapp.security import headers_for
 
 # Several times what proxies and browsers send.
 MAX_HEAD_BYTES = 128 * 1024
+# What the parser can tell the parts of.
+MAX_TARGET_BYTES = 64 * 1024 - 1
 # As long as a body may take.
 HEAD_SECONDS = 60.0
 # More of a long answer is not held back, so that what waits for its reader is known.
@@ -59,12 +61,17 @@ class Joined:
             self._transport.write(held)
 
 
+class _BadHead(Exception):
+    """Ends the parser's work on a head that is well-formed and still no request of ours."""
+
+
 class Protocol(HttpToolsProtocol):
     """A connection that sends no whole head is closed; so is one that goes on with headers behind its body."""
 
     _is_in_head = True
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    _fault: HTTPException = BadRequest()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         super().connection_made(transport)
@@ -96,9 +103,18 @@ class Protocol(HttpToolsProtocol):
         self.on_head()
         super().on_headers_complete()
 
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MAX_TARGET_BYTES:
+            self._fault = RequestURITooLarge()
+            raise _BadHead
+
     def on_head(self) -> None:
         self._is_in_head = False
         self._stop_waiting()
+        # Programs between us and the client may each have taken another one for the name it asked for.
+        if sum(name == b"host" for name, _ in self.headers) > 1:
+            raise _BadHead
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
@@ -107,7 +123,7 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words; ours say what to do.
         """Answer what is no HTTP, and hang up: nobody knows where a next request would begin."""
-        self._refuse(BadRequest())
+        self._refuse(self._fault)
         self.transport.close()
 
     def _refuse(self, error: HTTPException) -> None:

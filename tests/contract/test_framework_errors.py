@@ -77,6 +77,11 @@ def test_a_malformed_query_is_a_wrong_value(dev_server: Server) -> None:
     assert_error(exchange(dev_server, b"/api/metrics?range=%ff%zz"), 400, "invalid_range")
 
 
+@pytest.mark.parametrize("target", [b"/api/" + b"a" * 70_000, b"/api/metrics?projectId=" + b"a" * 70_000])
+def test_a_target_that_is_too_long_is_414(server: Server, target: bytes) -> None:
+    assert_error(exchange(server, target), 414, "target_too_long")
+
+
 @pytest.mark.parametrize("value", [b"\xff\xfe", b"a" * 100_000, b"%00", b"'; --"])
 def test_a_key_of_strange_or_many_bytes_is_a_wrong_key(server: Server, value: bytes) -> None:
     for method, target in ((b"POST", b"/api/ingest"), (b"GET", b"/api/metrics")):
@@ -136,6 +141,7 @@ NO_HTTP = {
     "a folded header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n c\r\n\r\n",
     "NUL in a header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: b\0canary-41aa\r\n\r\n",
     "two lengths": POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+    "two names of the server": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: canary-41aa\r\n\r\n",
     "a length that is none": POST + b"Content-Length: 0x4\r\n\r\nabcd",
     # What could smuggle a request past a proxy.
     "a length and chunks": POST
