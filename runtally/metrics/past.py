@@ -1,11 +1,34 @@
 """What a process remembers of time that is over, so that no page adds it up again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
 
+from runtally.metrics.only import Only
 from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.past_latencies import PastLatencies
 from runtally.metrics.past_runs import PastRuns
-from runtally.metrics.past_sums import PastSums
+from runtally.metrics.remembered import Remembered
+from runtally.metrics.report import Sums
+from runtally.metrics.sketch import Sketch
+from runtally.metrics.values import Tally
+from runtally.metrics.window import Part
+
+# What a page of each range reads, part by part and all together, narrowed to a model once or twice.
+MAX_SUMS = 32
+# One for each range, and some times of one's own.
+MAX_BEFORE = 8
+
+BySum: TypeAlias = Mapping[str, Sums]
+
+
+class Before(NamedTuple):
+    """The stored buckets of a time before, of all projects together."""
+
+    buckets: Mapping[int, Tally]
+    models: Mapping[tuple[str, str], Tally]
+    latencies: Sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +38,9 @@ class Past:
     costs: PastCosts = field(default_factory=PastCosts)
     latencies: PastLatencies = field(default_factory=PastLatencies)
     runs: PastRuns = field(default_factory=PastRuns)
-    sums: PastSums = field(default_factory=PastSums)
+    sums: Remembered[tuple[tuple[Part, ...], Only], BySum] = field(default_factory=lambda: Remembered(MAX_SUMS))
+    """Of each project, over stored buckets."""
+    before: Remembered[tuple[datetime, datetime, timedelta], Before] = field(
+        default_factory=lambda: Remembered(MAX_BEFORE)
+    )
+    """By start, end and length of buckets."""

@@ -10,10 +10,9 @@ from decimal import Decimal
 from functools import reduce
 from typing import NamedTuple
 
-from runtally.db.database import Connection
 from runtally.metrics import project_queries
+from runtally.metrics.looking import Looking
 from runtally.metrics.only import Only
-from runtally.metrics.past import Past
 from runtally.metrics.project_sums import ProjectSums, WindowSums
 from runtally.metrics.report import NO_SUMS, ListedProject, Sums
 from runtally.metrics.window import Range, Window
@@ -65,28 +64,27 @@ class Listing:
 
 
 class Projects:
-    """Reads them in a window: all projects, or only the one that a reader may see; of all runs, or those of some models."""
+    """Reads them: all projects, or only the one that a reader may see; of all runs, or those of some models."""
 
-    def __init__(self, connection: Connection, window: Window, of_project: str | None, only: Only, past: Past) -> None:
-        self._connection = connection
-        self._window = window
+    def __init__(self, looking: Looking, of_project: str | None, only: Only) -> None:
+        self._connection = looking.connection
+        self._window = looking.window
+        self._before = looking.before
+        self._month = looking.month
         self._of_project = of_project
         self._only = only
-        self._before = window.previous(window.now)
-        self._sums = ProjectSums(connection, window.now, of_project, only, past)
+        self._sums = ProjectSums(looking, of_project, only)
 
     async def listing(self) -> Listing:
         """Each with what it is sorted by, but for the time before."""
         now = self._window.now
-        month = Window.of(Range.MONTH, now, Range.MONTH.chart_interval)
-        await self._sums.prepare(min(month.start, self._before.start))
         ids = None if self._of_project is None else [self._of_project]
         listed = await project_queries.select_listed(self._connection, ids)
         total = await self._sums.over(self._window)
         spending = Spending(
             today=await self._sums.over(Window.of(Range.DAY, now, Range.DAY.length)),
             week=await self._sums.over(Window.of(Range.WEEK, now, Range.WEEK.chart_interval)),
-            month=await self._sums.over(month),
+            month=await self._sums.over(self._month),
         )
         shown = [ProjectSummary(one, total.of(one.id), spending) for one in listed if not one.is_archived]
         return Listing(
