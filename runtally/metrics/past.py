@@ -24,7 +24,7 @@ BySum: TypeAlias = Mapping[str, Sums]
 
 
 class Before(NamedTuple):
-    """The stored buckets of a time before, of all projects together."""
+    """The stored buckets of a time before, of all projects together; of some models without latencies."""
 
     buckets: Mapping[int, Tally]
     models: Mapping[tuple[str, str], Tally]
@@ -40,7 +40,7 @@ class Past:
     runs: PastRuns = field(default_factory=PastRuns)
     sums: Remembered[tuple[tuple[Part, ...], Only], BySum] = field(default_factory=lambda: Remembered(MAX_SUMS))
     """Of each project, over stored buckets."""
-    before: Remembered[tuple[datetime, datetime, timedelta], Before] = field(
+    before: Remembered[tuple[datetime, datetime, timedelta, Only], Before] = field(
         default_factory=lambda: Remembered(MAX_BEFORE)
     )
-    """By start, end and length of buckets."""
+    """By start, end, length of buckets, and which runs."""

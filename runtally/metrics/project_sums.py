@@ -7,6 +7,7 @@ remembered.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 
 from runtally.metrics import project_queries
 from runtally.metrics.looking import DAY, WEEK, Looking
@@ -15,6 +16,7 @@ from runtally.metrics.past import BySum
 from runtally.metrics.past_runs import sums_by_project
 from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import NO_SUMS, Sums
+from runtally.metrics.values import ZERO
 from runtally.metrics.window import EPOCH, Part, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
@@ -32,6 +34,16 @@ class WindowSums:
             if more is not None:
                 found = more if found is NO_SUMS else found.plus(more)
         return found
+
+    def rank(self, project_id: str) -> tuple[Decimal, int]:
+        """By which a thousand are sorted: the most expensive first, then the one with the most runs."""
+        cost_usd, runs = ZERO, 0
+        for part in self.parts:
+            more = part.get(project_id)
+            if more is not None:
+                cost_usd -= more.cost_usd
+                runs -= more.runs
+        return cost_usd, runs
 
 
 class ProjectSums:

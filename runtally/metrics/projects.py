@@ -32,13 +32,17 @@ class ProjectSummary(NamedTuple):
     """A project as one row among others; a tuple, because a thousand are made for each page."""
 
     project: ListedProject
-    total: Sums
+    totals: WindowSums
+    """Of all projects, as is the spending."""
     spending: Spending
-    """Of all projects."""
     previous: Sums | None = None
     """Once it was compared; None as well where the project's runs do not reach back so far."""
     costs: tuple[float, ...] = ()
     """Per bucket, oldest first, to be drawn."""
+
+    @property
+    def total(self) -> Sums:
+        return self.totals.of(self.project.id)
 
     @property
     def today_usd(self) -> Decimal:
@@ -80,18 +84,18 @@ class Projects:
         now = self._window.now
         ids = None if self._of_project is None else [self._of_project]
         listed = await project_queries.select_listed(self._connection, ids)
-        total = await self._sums.over(self._window)
+        totals = await self._sums.over(self._window)
         spending = Spending(
             today=await self._sums.over(Window.of(Range.DAY, now, Range.DAY.length)),
             week=await self._sums.over(Window.of(Range.WEEK, now, Range.WEEK.chart_interval)),
             month=await self._sums.over(self._month),
         )
-        shown = [ProjectSummary(one, total.of(one.id), spending) for one in listed if not one.is_archived]
+        shown = sorted(
+            (one for one in listed if not one.is_archived), key=lambda one: (*totals.rank(one.id), one.name, one.id)
+        )
         return Listing(
-            tuple(
-                sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs, one.project.name, one.project.id))
-            ),
-            reduce(Sums.plus, (total.of(one.id) for one in listed if one.is_archived), NO_SUMS),
+            tuple(ProjectSummary(one, totals, spending) for one in shown),
+            reduce(Sums.plus, (totals.of(one.id) for one in listed if one.is_archived), NO_SUMS),
         )
 
     async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
@@ -101,9 +105,9 @@ class Projects:
         sums = await self._sums.over(self._before, ids)
         # Not `_replace`: all thousand are compared where it is that by which they are sorted.
         return tuple(
-            ProjectSummary(project, total, spending, sums.of(project.id), costs) if project.id in fair else one
+            ProjectSummary(project, totals, spending, sums.of(project.id), costs) if project.id in fair else one
             for one in summaries
-            for project, total, spending, _, costs in [one]
+            for project, totals, spending, _, costs in [one]
         )
 
     async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:

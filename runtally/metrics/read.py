@@ -176,36 +176,45 @@ async def _read_latencies(connection: Connection, window: Window, project_id: st
 async def _read_before(looking: Looking, project_id: str | None, only: Only) -> Metrics:
     """Of its buckets no percentiles: these are compared over the whole period alone."""
     connection, before = looking.connection, looking.before
-    stored, rest_since = before.fewest_parts()
-    is_of_all = project_id is None and not only
-    if not is_of_all or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
-        sums = await read_sums(connection, before, project_id, only)
-        return replace(sums, latency=await _whole_latency(connection, before, project_id, only, looking.past))
-    runs = await looking.met(before, rest_since)
-    if runs is None:
-        # The rest is looked up once for both.
-        buckets, models, rest = await queries.select_sums_and_latencies(connection, before, None)
-        kept = await queries.select_sketches(connection, replace(before, until=rest_since), None, (stored, rest_since))
-        sketches = [*_parts_of(kept), rest]
-    else:
-        of_stored = await _stored_before(looking, (stored, rest_since))
+    cover = before.fewest_parts()
+    rest_since = cover[1]
+    ends_within = rest_since < before.until and rest_since == before.stored_parts(TOTAL_GRAINS)[1]
+    runs = await looking.met(before, rest_since) if project_id is None and ends_within else None
+    if runs is not None:
+        of_stored = await _stored_before(looking, cover, only)
+        runs = [run for run in runs if only.has(run.provider, run.model)] if only else runs
         more, last = tallies_by_model(runs), (rest_since - before.start) // before.interval
         buckets = {**of_stored.buckets}
         buckets[last] = Tally.sum((buckets.get(last, NOTHING), *more.values()))
         models = {**of_stored.models}
         models |= {model: models.get(model, NOTHING) + tally for model, tally in more.items()}
-        sketches = [of_stored.latencies, sketch_of(runs)]
+        sketches = [] if only else [of_stored.latencies, sketch_of(runs)]
+    elif project_id is None and ends_within and not only:
+        # The rest is looked up once for both.
+        buckets, models, rest = await queries.select_sums_and_latencies(connection, before, None)
+        kept = await queries.select_sketches(connection, replace(before, until=rest_since), None, cover)
+        sketches = [*_parts_of(kept), rest]
+    else:
+        sums = await read_sums(connection, before, project_id, only)
+        return replace(sums, latency=await _whole_latency(connection, before, project_id, only, looking.past))
     return Metrics.of_sums(before, buckets, models, {None: _latency([one for one in sketches if one[0]])})
 
 
-async def _stored_before(looking: Looking, cover: Cover) -> Before:
+async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
     """All of the time before that is stored, which is the same for a quarter of an hour."""
     before = replace(looking.before, until=cover[1])
-    key, version = (before.start, before.until, before.interval), await looking.version(before.start, before.until)
+    key, version = (
+        (before.start, before.until, before.interval, only),
+        await looking.version(before.start, before.until),
+    )
     known = None if version is None else looking.past.before.get(key, version, looking.now)
     if known is None:
-        buckets, models = await queries.select_sums(looking.connection, before, None)
-        sketches = await queries.select_sketches(looking.connection, before, None, cover)
+        if only:
+            sums = await read_sums(looking.connection, before, None, only)
+            buckets, models = {number: point.tally for number, point in enumerate(sums.points)}, sums.models
+        else:
+            buckets, models = await queries.select_sums(looking.connection, before, None)
+        sketches = {} if only else await queries.select_sketches(looking.connection, before, None, cover)
         known = Before(buckets, models, merged(_parts_of(sketches)))
         if version is not None:
             looking.past.before.keep(key, version, looking.now, known)
@@ -242,7 +251,7 @@ async def _metrics(
 async def _cells(connection: Connection, window: Window, project_id: str | None, only: Only) -> tuple[Cell, ...]:
     if project_id is None or only.is_of_models:
         cells = await queries.select_cells(connection, window, project_id)
-        return tuple(cell for cell in cells if only.has(cell)) if only else cells
+        return tuple(cell for cell in cells if only.has(cell.provider, cell.model)) if only else cells
     if not only.is_all_but_failed or not await _has_all_runs(connection, window, project_id):
         return await narrowed_queries.select_cells(connection, window, project_id, only)
     # Few fail, and an index leads to them: what is left of the sums is read many times as fast as all that succeeded.
