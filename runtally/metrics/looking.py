@@ -10,8 +10,8 @@ from runtally.db.database import Connection
 from runtally.metrics import project_queries
 from runtally.metrics.moment_queries import MetRun
 from runtally.metrics.past import Past
-from runtally.metrics.remembered import Version
 from runtally.metrics.window import EPOCH, Range, Window
+from runtally.rollups.remembered import Version
 
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)

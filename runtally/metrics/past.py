@@ -9,16 +9,19 @@ from runtally.metrics.only import Only
 from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.past_latencies import PastLatencies
 from runtally.metrics.past_runs import PastRuns
-from runtally.metrics.remembered import Remembered
 from runtally.metrics.report import Sums
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Tally
 from runtally.metrics.window import Part
+from runtally.rollups.remembered import Remembered
 
 # What a page of each range reads, part by part and all together, narrowed to a model once or twice.
 MAX_SUMS = 32
 # One for each range, and some times of one's own.
 MAX_BEFORE = 8
+
+# Of a project, a range and some of its runs; some kilobytes each, and as many as there are experiments.
+MAX_EXPERIMENTS = 50
 
 BySum: TypeAlias = Mapping[str, Sums]
 
@@ -38,6 +41,10 @@ class Past:
     costs: PastCosts = field(default_factory=PastCosts)
     latencies: PastLatencies = field(default_factory=PastLatencies)
     runs: PastRuns = field(default_factory=PastRuns)
+    experiments: Remembered[tuple[str, Only, datetime, datetime], Mapping[str, Tally]] = field(
+        default_factory=lambda: Remembered(MAX_EXPERIMENTS)
+    )
+    """Of each experiment, by project, which runs, and from when until when."""
     sums: Remembered[tuple[tuple[Part, ...], Only], BySum] = field(default_factory=lambda: Remembered(MAX_SUMS))
     """Of each project, over stored buckets."""
     before: Remembered[tuple[datetime, datetime, timedelta, Only], Before] = field(

@@ -10,6 +10,7 @@ from runtally.metrics import narrowed_queries, project_queries, queries
 from runtally.metrics.looking import Looking
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Before, Past
+from runtally.metrics.past_experiments import read_experiments
 from runtally.metrics.past_runs import sketch_of, tallies_by_model
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles, percentiles_of_all, without
@@ -110,7 +111,7 @@ async def project_report(  # noqa: PLR0913  # What is looked at, and what is rem
     is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
     looking = Looking(connection, window, past or Past())
     report = await _report(looking, project_id, only, project.last_run_at, is_fair=is_fair)
-    experiments = await narrowed_queries.select_experiments(connection, window, project_id, only)
+    experiments = await read_experiments(looking, project_id, only)
     return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
 

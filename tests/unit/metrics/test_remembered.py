@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import MAX_SUMS, Past
-from runtally.metrics.remembered import LONGEST_REMEMBERED
 from runtally.metrics.report import Sums
 from runtally.metrics.window import Part
 from runtally.models.rollup import GRAINS
+from runtally.rollups.remembered import LONGEST_REMEMBERED
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
