@@ -13,6 +13,7 @@ from runtally.budgets.webhook import Webhooks
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.replica import Reader
+from runtally.experiments.past import PastVerdicts
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
@@ -56,6 +57,7 @@ class Services:
     """For what may be a little late: metrics, pages without forms, files."""
 
     past: Past
+    past_verdicts: PastVerdicts
     prices: LivePrices
     comparison: Comparison
     ingest: Ingest
@@ -109,6 +111,7 @@ class Services:
                     database=database,
                     reading=reading,
                     past=Past(),
+                    past_verdicts=PastVerdicts(),
                     prices=prices,
                     comparison=Comparison(),
                     ingest=Ingest(writer, prices, retention, settings, clock),

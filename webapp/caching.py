@@ -11,9 +11,9 @@ from quart import Response, g, request
 
 from api.current import actor, services
 from runtally.access.history_queries import select_latest
-from runtally.metrics.queries import select_version
 from runtally.metrics.window import Between, Range, Window
 from runtally.models.rollup import GRAINS
+from runtally.rollups.version_queries import select_version
 
 ASK_FIRST = "private, no-cache"
 """The figures change with every run, so nothing is shown again unasked."""

@@ -1,7 +1,10 @@
 """SQL of experiments: what the runs in an experiment's window came to, beside its rule."""
 
+from array import array
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
 
 import asyncpg
 
@@ -63,7 +66,58 @@ SELECT *
 {_JUDGED_NOW}
    WHERE ($2::text[] IS NULL OR experiment.project_id = ANY($2))
      AND ($3::text IS NULL OR experiment.id = $3)
+     AND (experiment.project_id, experiment.id) NOT IN (SELECT * FROM unnest($4::text[], $5::text[]))
 ORDER BY experiment.project_id, experiment.id
+"""  # noqa: S608  # Constants of ours.
+
+SELECT_LARGE = f"""
+  SELECT *
+    FROM experiments
+   WHERE ($1::text[] IS NULL OR project_id = ANY($1))
+     AND ($2::text IS NULL OR id = $2)
+     AND coalesce(window_runs, {MAX_WINDOW_RUNS}) > $3
+ORDER BY project_id, id
+   LIMIT $4
+"""  # noqa: S608  # Constants of ours.
+
+# Latencies come along, because a percentile is not put together of others.
+_SUMMED = """count(*) AS runs,
+           count(*) FILTER (WHERE status <> 'success') AS failed,
+           count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
+           coalesce(sum(cost_usd), 0) AS cost_usd,
+           coalesce(array_agg(latency_ms) FILTER (WHERE latency_ms IS NOT NULL), '{}') AS latencies"""
+
+SELECT_STRETCHES = f"""
+    SELECT summed.*
+      FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[])
+           WITH ORDINALITY AS asked (project_id, experiment_id, since, until, most, number)
+CROSS JOIN LATERAL (
+    SELECT {_SUMMED}
+      FROM (SELECT status, cost_usd, latency_ms
+              FROM runs
+             WHERE runs.project_id = asked.project_id
+               AND runs.experiment_id = asked.experiment_id
+               AND runs.occurred_at > coalesce(asked.since, '-infinity')
+               AND runs.occurred_at < coalesce(asked.until, 'infinity')
+          ORDER BY runs.occurred_at DESC, runs.id DESC
+             LIMIT asked.most) AS last
+           ) AS summed
+  ORDER BY asked.number
+"""  # noqa: S608  # Constants of ours.
+
+SELECT_DAYS = f"""
+    SELECT date_trunc('day', occurred_at, 'UTC') AS day,
+           {_SUMMED}
+      FROM (SELECT occurred_at, status, cost_usd, latency_ms
+              FROM runs
+             WHERE project_id = $1
+               AND experiment_id = $2
+               AND occurred_at > coalesce($3::timestamptz, '-infinity')
+               AND occurred_at < $4
+          ORDER BY occurred_at DESC, id DESC
+             LIMIT $5) AS last
+  GROUP BY 1
+  ORDER BY 1 DESC
 """  # noqa: S608  # Constants of ours.
 
 SELECT_AT_ENDS = f"""
@@ -102,6 +156,33 @@ SELECT_LATENCIES = f"""
 """
 
 
+class Stretch(NamedTuple):
+    """The last runs of an experiment between two times, neither of which counts; with None, since ever or until now."""
+
+    project_id: str
+    experiment_id: str
+    since: datetime | None
+    until: datetime | None
+    most: int
+
+
+class Sums(NamedTuple):
+    """What they came to."""
+
+    runs: int
+    failed: int
+    unpriced: int
+    cost_usd: Decimal
+    latencies: Sequence[int]
+
+
+class Day(NamedTuple):
+    """All runs of an experiment on one day."""
+
+    begins: datetime
+    sums: Sums
+
+
 async def select_visible(
     connection: Connection, asked: Sequence[tuple[str, str | None, bytes | None]]
 ) -> list[dict[str, bool]]:
@@ -122,11 +203,41 @@ async def select_keys(connection: Connection, project_ids: Sequence[str] | None)
 
 
 async def select_experiments(
-    connection: Connection, now: datetime, project_ids: Sequence[str] | None, experiment_id: str | None = None
+    connection: Connection,
+    now: datetime,
+    project_ids: Sequence[str] | None,
+    experiment_id: str | None = None,
+    *,
+    besides: Sequence[Measured] = (),
 ) -> tuple[Measured, ...]:
-    """All experiments, private ones too, or those of some projects, or of an id, by project and id."""
-    rows = await connection.fetch(SELECT_EXPERIMENTS, now, project_ids, experiment_id)
-    return tuple(_measured(row) for row in rows)
+    """All experiments but these, private ones too, or those of some projects, or of an id, by project and id."""
+    known = [one.project_id for one in besides], [one.id for one in besides]
+    rows = await connection.fetch(SELECT_EXPERIMENTS, now, project_ids, experiment_id, *known)
+    return tuple(_measured(row, has_stats=True) for row in rows)
+
+
+async def select_large(
+    connection: Connection, project_ids: Sequence[str] | None, experiment_id: str | None, *, few: int, most: int
+) -> tuple[Measured, ...]:
+    """The first `most` of those whose window may hold more than a `few` runs; nothing is known of these yet."""
+    rows = await connection.fetch(SELECT_LARGE, project_ids, experiment_id, few, most)
+    return tuple(_measured(row, has_stats=False) for row in rows)
+
+
+async def select_stretches(connection: Connection, asked: Sequence[Stretch]) -> list[Sums]:
+    """For each of them what its runs came to."""
+    rows = await connection.fetch(SELECT_STRETCHES, *map(list, zip(*asked, strict=True)))
+    return [Sums(*row) for row in rows]
+
+
+async def select_days(connection: Connection, stretch: Stretch) -> tuple[Day, ...]:
+    """The days of which it has all runs, the newest first."""
+    days = [
+        Day(day, Sums(runs, failed, unpriced, cost_usd, array("q", sorted(latencies))))
+        for day, runs, failed, unpriced, cost_usd, latencies in await connection.fetch(SELECT_DAYS, *stretch)
+    ]
+    # Of the last one there may be more.
+    return tuple(days[:-1])
 
 
 async def select_stats_at(connection: Connection, experiment: Measured, ends: Sequence[datetime]) -> tuple[Stats, ...]:
@@ -148,7 +259,7 @@ async def select_latencies(
     return tuple(await connection.fetchval(SELECT_LATENCIES, project_id, experiment_id, since, shares))
 
 
-def _measured(row: asyncpg.Record) -> Measured:
+def _measured(row: asyncpg.Record, *, has_stats: bool) -> Measured:
     window = Window(row["window_runs"], row["window_hours"])
     thresholds = Thresholds(
         row["max_error_rate"],
@@ -157,7 +268,7 @@ def _measured(row: asyncpg.Record) -> Measured:
         row["max_total_cost_usd"],
         row["min_runs"],
     )
-    stats = _stats(row, has_run_limit=window.runs is not None)
+    stats = _stats(row, has_run_limit=window.runs is not None) if has_stats else Stats()
     return Measured(row["project_id"], row["id"], Rule(window, thresholds), stats, row["badge_token"])
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
+from runtally.experiments.past import PastVerdicts
 from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Verdict, verdict_of
 
@@ -68,22 +69,29 @@ class Past:
 
 
 async def verdicts(
-    connection: Connection, now: datetime, project_ids: Collection[str] | None = None
+    connection: Connection,
+    now: datetime,
+    project_ids: Collection[str] | None = None,
+    past: PastVerdicts | None = None,
 ) -> tuple[Judged, ...]:
     """All experiments of these projects, or of all projects, by project and id; for whoever may read the runs."""
     ids = None if project_ids is None else list(project_ids)
-    return tuple(_judged(one) for one in await queries.select_experiments(connection, now, ids))
+    return tuple(_judged(one) for one in await (past or queries).select_experiments(connection, now, ids))
 
 
-async def verdict_on(connection: Connection, now: datetime, project_id: str, experiment_id: str) -> Judged:
+async def verdict_on(
+    connection: Connection, now: datetime, project_id: str, experiment_id: str, past: PastVerdicts | None = None
+) -> Judged:
     """One experiment, private or not; for whoever may read its runs. Raises `NotFound`."""
-    found = await queries.select_experiments(connection, now, [project_id], experiment_id)
+    found = await (past or queries).select_experiments(connection, now, [project_id], experiment_id)
     if not found:
         raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
     return _judged(found[0])
 
 
-async def history(connection: Connection, now: datetime, judged: Judged) -> tuple[Past, ...]:
+async def history(
+    connection: Connection, now: datetime, judged: Judged, past: PastVerdicts | None = None
+) -> tuple[Past, ...]:
     """What today's rule would have said at the end of each of the last days, oldest first; today's verdict is the last.
 
     Nothing is kept for it: the runs tell. Fewer days are read where the window holds very many runs.
@@ -93,9 +101,13 @@ async def history(connection: Connection, now: datetime, judged: Judged) -> tupl
     days = min(HISTORY_DAYS, max(MIN_HISTORY_DAYS, affordable))
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     before = [today - timedelta(days=days - 1 - number) for number in range(days - 1)]
-    found = await queries.select_stats_at(connection, experiment, [day + timedelta(days=1) for day in before])
-    past = [Past(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)]
-    return (*past, Past(today, judged.verdict))
+    ends = [day + timedelta(days=1) for day in before]
+    if past is None:
+        found = await queries.select_stats_at(connection, experiment, ends)
+    else:
+        found = await past.select_stats_at(connection, now, experiment, ends)
+    gone = [Past(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)]
+    return (*gone, Past(today, judged.verdict))
 
 
 def _judged(experiment: Measured) -> Judged:

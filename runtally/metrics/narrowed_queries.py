@@ -1,5 +1,7 @@
 """SQL of metrics of some of a project's runs, which no rollup tells apart: read from the runs."""
 
+from datetime import datetime
+
 from runtally.db.database import Connection
 from runtally.metrics.only import Only
 from runtally.metrics.parts import TALLIED, TALLY, seconds, starts, tally
@@ -81,9 +83,11 @@ async def select_sketches(
     return sketches_of(await connection.fetch(sql, *_parameters(window, project_id, only)))
 
 
-async def select_experiments(connection: Connection, window: Window, project_id: str, only: Only) -> dict[str, Tally]:
-    """The runs of each experiment that has any."""
-    rows = await connection.fetch(experiments_sql(only), *_parameters(window, project_id, only))
+async def select_experiments(
+    connection: Connection, project_id: str, only: Only, since: datetime, until: datetime
+) -> dict[str, Tally]:
+    """The runs of each experiment that has any in this time."""
+    rows = await connection.fetch(experiments_sql(only), project_id, since, until, *_named(only).values())
     return {experiment_id: tally(*sums) for experiment_id, *sums in rows}
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from runtally.metrics.values import Cell
 from runtally.models.run import Status
 
 
@@ -41,9 +40,9 @@ class Only:
         """Those of the same models that failed."""
         return Only(self.model, self.provider, is_failed=True)
 
-    def has(self, cell: Cell) -> bool:
-        """Whether the cell's provider and model are looked at."""
-        return self.model in {None, cell.model} and self.provider in {None, cell.provider}
+    def has(self, provider: str, model: str) -> bool:
+        """Whether this provider's model is looked at."""
+        return self.model in {None, model} and self.provider in {None, provider}
 
 
 EVERY_RUN = Only()

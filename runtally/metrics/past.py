@@ -1,11 +1,37 @@
 """What a process remembers of time that is over, so that no page adds it up again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
 
+from runtally.metrics.only import Only
 from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.past_latencies import PastLatencies
 from runtally.metrics.past_runs import PastRuns
-from runtally.metrics.past_sums import PastSums
+from runtally.metrics.report import Sums
+from runtally.metrics.sketch import Sketch
+from runtally.metrics.values import Tally
+from runtally.metrics.window import Part
+from runtally.rollups.remembered import Remembered
+
+# What a page of each range reads, part by part and all together, narrowed to a model once or twice.
+MAX_SUMS = 32
+# One for each range, and some times of one's own.
+MAX_BEFORE = 8
+
+# Of a project, a range and some of its runs; some kilobytes each, and as many as there are experiments.
+MAX_EXPERIMENTS = 50
+
+BySum: TypeAlias = Mapping[str, Sums]
+
+
+class Before(NamedTuple):
+    """The stored buckets of a time before, of all projects together; of some models without latencies."""
+
+    buckets: Mapping[int, Tally]
+    models: Mapping[tuple[str, str], Tally]
+    latencies: Sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +41,13 @@ class Past:
     costs: PastCosts = field(default_factory=PastCosts)
     latencies: PastLatencies = field(default_factory=PastLatencies)
     runs: PastRuns = field(default_factory=PastRuns)
-    sums: PastSums = field(default_factory=PastSums)
+    experiments: Remembered[tuple[str, Only, datetime, datetime], Mapping[str, Tally]] = field(
+        default_factory=lambda: Remembered(MAX_EXPERIMENTS)
+    )
+    """Of each experiment, by project, which runs, and from when until when."""
+    sums: Remembered[tuple[tuple[Part, ...], Only], BySum] = field(default_factory=lambda: Remembered(MAX_SUMS))
+    """Of each project, over stored buckets."""
+    before: Remembered[tuple[datetime, datetime, timedelta, Only], Before] = field(
+        default_factory=lambda: Remembered(MAX_BEFORE)
+    )
+    """By start, end, length of buckets, and which runs."""

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from runtally.db.database import Connection
 from runtally.metrics import cost_queries
-from runtally.metrics.past_sums import LONGEST_REMEMBERED
 from runtally.metrics.report import CostOfAllTime
 from runtally.metrics.window import EPOCH
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
+from runtally.rollups.remembered import LONGEST_REMEMBERED
 
 # Some kilobytes each.
 MAX_REMEMBERED = 100

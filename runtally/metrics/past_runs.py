@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from runtally.db.database import Connection
 from runtally.metrics import moment_queries
 from runtally.metrics.moment_queries import MetRun
-from runtally.metrics.past_sums import LONGEST_REMEMBERED
 from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import Sums
 from runtally.metrics.sketch import Sketch
 from runtally.metrics.values import Tally
 from runtally.metrics.window import EPOCH, Window
 from runtally.models.rollup import GRAINS
+from runtally.rollups.remembered import LONGEST_REMEMBERED
 
 _QUARTER = GRAINS[0].length
 _HOUR = GRAINS[1].length

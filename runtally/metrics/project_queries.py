@@ -67,6 +67,20 @@ GROUP BY 1
   HAVING sum(runs) > 0
 """  # noqa: S608
 
+# Of one day: that is one row of each already.
+SELECT_SUMS_OF_DAY = f"""
+  SELECT project_id,
+         runs,
+         errors + timeouts AS failed,
+         unpriced,
+         cost_usd
+    FROM rollup_totals
+   WHERE grain = {TOTAL_GRAINS[-1].minutes}
+     AND bucket = $1
+     AND project_id <> '{EVERYTHING}'
+     AND runs > 0
+"""  # noqa: S608
+
 SELECT_SUMS_OF_RUNS = f"""
   SELECT project_id,
          runs,
@@ -216,7 +230,11 @@ Ids: TypeAlias = Sequence[str] | None
 async def select_sums(connection: Connection, stored: Sequence[Part], ids: Ids, only: Only) -> dict[str, Sums]:
     """Over these stored buckets, of all runs or those of a model or a provider; without the projects that have none."""
     if ids is None and not only and [part.grain for part in stored] == [TOTAL_GRAINS[-1]]:
-        rows = await connection.fetch(SELECT_SUMS_OF_DAYS, stored[0].since, stored[0].until)
+        [days] = stored
+        if days.until - days.since == days.grain.length:
+            rows = await connection.fetch(SELECT_SUMS_OF_DAY, days.since)
+        else:
+            rows = await connection.fetch(SELECT_SUMS_OF_DAYS, days.since, days.until)
     else:
         sql = sums_sql(len(stored), of_models=bool(only))
         rows = await connection.fetch(sql, ids, *_values(stored), *_models(only))

@@ -4,23 +4,21 @@ A thousand projects over a month are 30,000 rows, and all but a thousand of thes
 remembered.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from decimal import Decimal
 
-from runtally.db.database import Connection
 from runtally.metrics import project_queries
+from runtally.metrics.looking import DAY, WEEK, Looking
 from runtally.metrics.only import Only
-from runtally.metrics.past import Past
+from runtally.metrics.past import BySum
 from runtally.metrics.past_runs import sums_by_project
-from runtally.metrics.past_sums import BySum
 from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import NO_SUMS, Sums
+from runtally.metrics.values import ZERO
 from runtally.metrics.window import EPOCH, Part, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
-
-_DAY = timedelta(days=1)
-_WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +35,33 @@ class WindowSums:
                 found = more if found is NO_SUMS else found.plus(more)
         return found
 
+    def rank(self, project_id: str) -> tuple[Decimal, int]:
+        """By which a thousand are sorted: the most expensive first, then the one with the most runs."""
+        cost_usd, runs = ZERO, 0
+        for part in self.parts:
+            more = part.get(project_id)
+            if more is not None:
+                cost_usd -= more.cost_usd
+                runs -= more.runs
+        return cost_usd, runs
+
 
 class ProjectSums:
-    """Reads them, over one connection whose statements all see the same moment."""
+    """Reads them: of all projects, or of one."""
 
-    def __init__(self, connection: Connection, now: datetime, of_project: str | None, only: Only, past: Past) -> None:
-        self._connection = connection
-        self._now = now
+    def __init__(self, looking: Looking, of_project: str | None, only: Only) -> None:
+        self._looking = looking
         self._of_project = of_project
         self._only = only
-        self._past = past
         self._grains = GRAINS if only else TOTAL_GRAINS
-        self._midnight = now - (now - EPOCH) % _DAY
-        self._days: Mapping[datetime, str] = {}
-        self._days_since = self._midnight
-        self._last_bucket: datetime | None = None
         self._of_today: dict[tuple[Part, ...], BySum] = {}
-
-    async def prepare(self, since: datetime) -> None:
-        """Asks once what changed since the week before, for all windows that begin no earlier than then."""
-        self._days_since = since - _WEEK - _DAY
-        self._days, self._last_bucket = await project_queries.select_days(
-            self._connection, self._days_since, self._midnight
-        )
 
     async def over(self, window: Window, ids: Ids = None) -> WindowSums:
         """Of these projects at least, or with None of all."""
         if self._of_project is not None:
             ids = [self._of_project]
         stored, rest_since = window.fewest_parts(self._grains)
-        past, today = _split(stored, self._midnight)
+        past, today = _split(stored, self._looking.midnight)
         found = [await self._over_past(past), await self._over_today(today, window)]
         if rest_since < window.until:
             found.append(await self._over_runs(rest_since, window, ids))
@@ -76,34 +71,33 @@ class ProjectSums:
         """Of the last week of whole days, where it is remembered of all runs; else of nothing."""
         if self._of_project is not None or self._only:
             return {}
-        midnight = at - (at - EPOCH) % _DAY
-        return await self._over_past((Part(self._grains[-1], midnight - _WEEK, midnight),))
+        midnight = at - (at - EPOCH) % DAY
+        return await self._over_past((Part(self._grains[-1], midnight - WEEK, midnight),))
 
     async def _over_past(self, parts: tuple[Part, ...]) -> BySum:
         if not parts:
             return {}
-        if self._of_project is not None or parts[0].since < self._days_since:
+        version = None if self._of_project else await self._looking.version(parts[0].since, parts[-1].until)
+        if version is None:
             return await self._read(parts)
-        begins = parts[0].since - _DAY
-        version = tuple((day, text) for day, text in self._days.items() if begins < day < parts[-1].until)
-        known = self._past.sums.get((parts, self._only), version, self._now)
+        remembered, now = self._looking.past.sums, self._looking.now
+        known = remembered.get((parts, self._only), version, now)
         if known is None:
             # Part by part: with the hour, only the last and shortest of them changes.
             each = [await self._over_past((part,)) for part in parts] if len(parts) > 1 else [await self._read(parts)]
             known = _added_up(each)
-            self._past.sums.keep((parts, self._only), version, self._now, known)
+            remembered.keep((parts, self._only), version, now, known)
         return known
 
     async def _over_today(self, parts: tuple[Part, ...], window: Window) -> BySum:
         if not parts:
             return {}
-        tomorrow = self._midnight + _DAY
-        is_all_of_today = self._last_bucket is None or self._last_bucket + GRAINS[0].length <= min(
-            window.until, tomorrow
-        )
-        if is_all_of_today and parts[0].since == self._midnight and parts[-1].until >= window.until:
+        midnight, last_bucket = self._looking.midnight, await self._looking.last_bucket()
+        tomorrow = midnight + DAY
+        is_all_of_today = last_bucket is None or last_bucket + GRAINS[0].length <= min(window.until, tomorrow)
+        if is_all_of_today and parts[0].since == midnight and parts[-1].until >= window.until:
             # One stored bucket, and the same for all windows.
-            parts = (Part(self._grains[-1], self._midnight, tomorrow),)
+            parts = (Part(self._grains[-1], midnight, tomorrow),)
         if parts not in self._of_today:
             self._of_today[parts] = await self._read(parts)
         return self._of_today[parts]
@@ -111,14 +105,14 @@ class ProjectSums:
     async def _over_runs(self, since: datetime, window: Window, ids: Ids) -> BySum:
         """Of the end that no stored bucket covers."""
         if self._of_project is None and not self._only:
-            runs = await self._past.runs.read(self._connection, window, since)
+            runs = await self._looking.met(window, since)
             if runs is not None:
                 return sums_by_project(runs, ids)
-        return await project_queries.select_sums_of_runs(self._connection, since, window.until, ids, self._only)
+        return await project_queries.select_sums_of_runs(self._looking.connection, since, window.until, ids, self._only)
 
     async def _read(self, parts: Sequence[Part]) -> BySum:
         ids = None if self._of_project is None else [self._of_project]
-        return await project_queries.select_sums(self._connection, parts, ids, self._only)
+        return await project_queries.select_sums(self._looking.connection, parts, ids, self._only)
 
 
 def _added_up(each: Sequence[BySum]) -> BySum:

@@ -10,10 +10,9 @@ from decimal import Decimal
 from functools import reduce
 from typing import NamedTuple
 
-from runtally.db.database import Connection
 from runtally.metrics import project_queries
+from runtally.metrics.looking import Looking
 from runtally.metrics.only import Only
-from runtally.metrics.past import Past
 from runtally.metrics.project_sums import ProjectSums, WindowSums
 from runtally.metrics.report import NO_SUMS, ListedProject, Sums
 from runtally.metrics.window import Range, Window
@@ -33,13 +32,17 @@ class ProjectSummary(NamedTuple):
     """A project as one row among others; a tuple, because a thousand are made for each page."""
 
     project: ListedProject
-    total: Sums
+    totals: WindowSums
+    """Of all projects, as is the spending."""
     spending: Spending
-    """Of all projects."""
     previous: Sums | None = None
     """Once it was compared; None as well where the project's runs do not reach back so far."""
     costs: tuple[float, ...] = ()
     """Per bucket, oldest first, to be drawn."""
+
+    @property
+    def total(self) -> Sums:
+        return self.totals.of(self.project.id)
 
     @property
     def today_usd(self) -> Decimal:
@@ -65,35 +68,34 @@ class Listing:
 
 
 class Projects:
-    """Reads them in a window: all projects, or only the one that a reader may see; of all runs, or those of some models."""
+    """Reads them: all projects, or only the one that a reader may see; of all runs, or those of some models."""
 
-    def __init__(self, connection: Connection, window: Window, of_project: str | None, only: Only, past: Past) -> None:
-        self._connection = connection
-        self._window = window
+    def __init__(self, looking: Looking, of_project: str | None, only: Only) -> None:
+        self._connection = looking.connection
+        self._window = looking.window
+        self._before = looking.before
+        self._month = looking.month
         self._of_project = of_project
         self._only = only
-        self._before = window.previous(window.now)
-        self._sums = ProjectSums(connection, window.now, of_project, only, past)
+        self._sums = ProjectSums(looking, of_project, only)
 
     async def listing(self) -> Listing:
         """Each with what it is sorted by, but for the time before."""
         now = self._window.now
-        month = Window.of(Range.MONTH, now, Range.MONTH.chart_interval)
-        await self._sums.prepare(min(month.start, self._before.start))
         ids = None if self._of_project is None else [self._of_project]
         listed = await project_queries.select_listed(self._connection, ids)
-        total = await self._sums.over(self._window)
+        totals = await self._sums.over(self._window)
         spending = Spending(
             today=await self._sums.over(Window.of(Range.DAY, now, Range.DAY.length)),
             week=await self._sums.over(Window.of(Range.WEEK, now, Range.WEEK.chart_interval)),
-            month=await self._sums.over(month),
+            month=await self._sums.over(self._month),
         )
-        shown = [ProjectSummary(one, total.of(one.id), spending) for one in listed if not one.is_archived]
+        shown = sorted(
+            (one for one in listed if not one.is_archived), key=lambda one: (*totals.rank(one.id), one.name, one.id)
+        )
         return Listing(
-            tuple(
-                sorted(shown, key=lambda one: (-one.total.cost_usd, -one.total.runs, one.project.name, one.project.id))
-            ),
-            reduce(Sums.plus, (total.of(one.id) for one in listed if one.is_archived), NO_SUMS),
+            tuple(ProjectSummary(one, totals, spending) for one in shown),
+            reduce(Sums.plus, (totals.of(one.id) for one in listed if one.is_archived), NO_SUMS),
         )
 
     async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
@@ -103,9 +105,9 @@ class Projects:
         sums = await self._sums.over(self._before, ids)
         # Not `_replace`: all thousand are compared where it is that by which they are sorted.
         return tuple(
-            ProjectSummary(project, total, spending, sums.of(project.id), costs) if project.id in fair else one
+            ProjectSummary(project, totals, spending, sums.of(project.id), costs) if project.id in fair else one
             for one in summaries
-            for project, total, spending, _, costs in [one]
+            for project, totals, spending, _, costs in [one]
         )
 
     async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:

@@ -23,7 +23,7 @@ from runtally.metrics.parts import (
 from runtally.metrics.sketch import Sketch, milliseconds_of
 from runtally.metrics.values import Cell, CellCost, Latency, Tally
 from runtally.metrics.window import Cover, Window
-from runtally.models.rollup import TOTAL_GRAINS, RollupScope
+from runtally.models.rollup import TOTAL_GRAINS
 from runtally.rollups.rolling import sums
 from runtally.rollups.sketches import LATENCY
 
@@ -146,15 +146,6 @@ _OF_ONE, _OF_ALL = "project_id = $1", "TRUE"
 SELECT_SKETCHES, SELECT_SKETCHES_OF_ALL = _sketches(_OF_ONE), _sketches(_OF_ALL)
 SELECT_LATENCIES, SELECT_LATENCIES_OF_ALL = _sketches(_OF_ONE, _IS_KNOWN), _sketches(_OF_ALL, _IS_KNOWN)
 
-# Whatever is done to a run changes the row of its day, and every change of a row has a number of its own.
-SELECT_VERSION = f"""
-SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
-  FROM rollup_totals
- WHERE project_id = $1
-   AND grain = {TOTAL_GRAINS[-1].minutes}
-   AND bucket > $2::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
-"""  # noqa: S608
-
 SELECT_DROPPED_BEFORE = """
 SELECT max(dropped_before)
   FROM projects
@@ -259,12 +250,6 @@ def sketches_of(rows: Iterable[Iterable[Any]]) -> dict[int, list[Sketch]]:
         if latencies:
             sketches.setdefault(number, []).append((latencies, counts))
     return sketches
-
-
-async def select_version(connection: Connection, since: datetime, project_id: str | None) -> str | None:
-    """A text that differs whenever a run of the time since then has come, changed or gone."""
-    version: str | None = await connection.fetchval(SELECT_VERSION, RollupScope(project_id).key, since)
-    return version
 
 
 async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:

@@ -7,13 +7,15 @@ from datetime import datetime
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.metrics import narrowed_queries, project_queries, queries
+from runtally.metrics.looking import Looking
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.past import Past
+from runtally.metrics.past import Before, Past
+from runtally.metrics.past_experiments import read_experiments
 from runtally.metrics.past_runs import sketch_of, tallies_by_model
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
 from runtally.metrics.sketch import Sketch, merged, percentiles_of_all, without
 from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, Tally, ranked
-from runtally.metrics.window import Between, Reach, Window
+from runtally.metrics.window import Between, Cover, Reach, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 from runtally.models.run import Status
 
@@ -107,43 +109,35 @@ async def project_report(  # noqa: PLR0913  # What is looked at, and what is rem
     project = projects[0]
     window = Window.of(range_, now, range_.chart_interval)
     is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
-    report = await _report(connection, window, project_id, only, project.last_run_at, past or Past(), is_fair=is_fair)
-    experiments = await narrowed_queries.select_experiments(connection, window, project_id, only)
+    looking = Looking(connection, window, past or Past())
+    report = await _report(looking, project_id, only, project.last_run_at, is_fair=is_fair)
+    experiments = await read_experiments(looking, project_id, only)
     return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
 
-async def overview(  # noqa: PLR0913  # What is looked at, and by what it is drawn.
-    connection: Connection,
-    range_: Reach,
-    now: datetime,
-    project_id: str | None,
-    only: Only = EVERY_RUN,
-    *,
-    has_lines: bool = True,
-    past: Past | None = None,
+async def overview(
+    looking: Looking, project_id: str | None, only: Only = EVERY_RUN, *, has_lines: bool = True
 ) -> Report:
     """Of all projects, or the one that a reader may see; of all runs, or those of a model or a provider.
 
     Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
     """
-    window = Window.of(range_, now, range_.chart_interval)
-    is_fair = await is_comparable(connection, window.previous(now), project_id)
-    last_run_at = await project_queries.select_last_run_at(connection, project_id, now - STALE_AFTER)
-    past = past or Past()
-    return await _report(connection, window, project_id, only, last_run_at, past, is_fair=is_fair, has_lines=has_lines)
+    connection = looking.connection
+    is_fair = await is_comparable(connection, looking.before, project_id)
+    last_run_at = await project_queries.select_last_run_at(connection, project_id, looking.now - STALE_AFTER)
+    return await _report(looking, project_id, only, last_run_at, is_fair=is_fair, has_lines=has_lines)
 
 
-async def _report(  # noqa: PLR0913, PLR0917  # As above.
-    connection: Connection,
-    window: Window,
+async def _report(  # noqa: PLR0913  # What is looked at, and what is known of it.
+    looking: Looking,
     project_id: str | None,
     only: Only,
     last_run_at: datetime | None,
-    past: Past,
     *,
     is_fair: bool,
     has_lines: bool = True,
 ) -> Report:
+    connection, window, past = looking.connection, looking.window, looking.past
     bars = await read_cells(connection, window, project_id, only)
     if has_lines:
         fine = await _in_short_buckets(connection, bars, project_id, only, past)
@@ -154,7 +148,7 @@ async def _report(  # noqa: PLR0913, PLR0917  # As above.
     return Report(
         metrics=bars,
         fine=fine,
-        previous=await _read_before(connection, window, project_id, only, past) if is_fair else None,
+        previous=await _read_before(looking, project_id, only) if is_fair else None,
         models=models,
         providers=providers,
         last_run_at=last_run_at,
@@ -180,30 +174,52 @@ async def _read_latencies(connection: Connection, window: Window, project_id: st
     return _latencies(sketches) | known
 
 
-async def _read_before(
-    connection: Connection, window: Window, project_id: str | None, only: Only, past: Past
-) -> Metrics:
+async def _read_before(looking: Looking, project_id: str | None, only: Only) -> Metrics:
     """Of its buckets no percentiles: these are compared over the whole period alone."""
-    before = window.previous(window.now)
-    stored, rest_since = before.fewest_parts()
-    is_of_all = project_id is None and not only
-    if not is_of_all or rest_since == before.until or rest_since != before.stored_parts(TOTAL_GRAINS)[1]:
-        sums = await read_sums(connection, before, project_id, only)
-        return replace(sums, latency=await _whole_latency(connection, before, project_id, only, past))
-    of_stored = replace(before, until=rest_since)
-    runs = await past.runs.read(connection, before, rest_since)
-    if runs is None:
-        # The rest is looked up once for both.
-        buckets, models, rest = await queries.select_sums_and_latencies(connection, before, project_id)
-    else:
-        buckets, models = await queries.select_sums(connection, of_stored, project_id)
-        more, rest = tallies_by_model(runs), sketch_of(runs)
-        last = (rest_since - before.start) // before.interval
+    connection, before = looking.connection, looking.before
+    cover = before.fewest_parts()
+    rest_since = cover[1]
+    ends_within = rest_since < before.until and rest_since == before.stored_parts(TOTAL_GRAINS)[1]
+    runs = await looking.met(before, rest_since) if project_id is None and ends_within else None
+    if runs is not None:
+        of_stored = await _stored_before(looking, cover, only)
+        runs = [run for run in runs if only.has(run.provider, run.model)] if only else runs
+        more, last = tallies_by_model(runs), (rest_since - before.start) // before.interval
+        buckets = {**of_stored.buckets}
         buckets[last] = Tally.sum((buckets.get(last, NOTHING), *more.values()))
+        models = {**of_stored.models}
         models |= {model: models.get(model, NOTHING) + tally for model, tally in more.items()}
-    kept = await queries.select_sketches(connection, of_stored, project_id, (stored, rest_since))
-    sketches = [*_parts_of(kept), *([rest] if rest[0] else [])]
-    return Metrics.of_sums(before, buckets, models, {None: _latency(sketches)})
+        sketches = [] if only else [of_stored.latencies, sketch_of(runs)]
+    elif project_id is None and ends_within and not only:
+        # The rest is looked up once for both.
+        buckets, models, rest = await queries.select_sums_and_latencies(connection, before, None)
+        kept = await queries.select_sketches(connection, replace(before, until=rest_since), None, cover)
+        sketches = [*_parts_of(kept), rest]
+    else:
+        sums = await read_sums(connection, before, project_id, only)
+        return replace(sums, latency=await _whole_latency(connection, before, project_id, only, looking.past))
+    return Metrics.of_sums(before, buckets, models, {None: _latency([one for one in sketches if one[0]])})
+
+
+async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
+    """All of the time before that is stored, which is the same for a quarter of an hour."""
+    before = replace(looking.before, until=cover[1])
+    key, version = (
+        (before.start, before.until, before.interval, only),
+        await looking.version(before.start, before.until),
+    )
+    known = None if version is None else looking.past.before.get(key, version, looking.now)
+    if known is None:
+        if only:
+            sums = await read_sums(looking.connection, before, None, only)
+            buckets, models = {number: point.tally for number, point in enumerate(sums.points)}, sums.models
+        else:
+            buckets, models = await queries.select_sums(looking.connection, before, None)
+        sketches = {} if only else await queries.select_sketches(looking.connection, before, None, cover)
+        known = Before(buckets, models, merged(_parts_of(sketches)))
+        if version is not None:
+            looking.past.before.keep(key, version, looking.now, known)
+    return known
 
 
 async def _whole_latency(
@@ -236,7 +252,7 @@ async def _metrics(
 async def _cells(connection: Connection, window: Window, project_id: str | None, only: Only) -> tuple[Cell, ...]:
     if project_id is None or only.is_of_models:
         cells = await queries.select_cells(connection, window, project_id)
-        return tuple(cell for cell in cells if only.has(cell)) if only else cells
+        return tuple(cell for cell in cells if only.has(cell.provider, cell.model)) if only else cells
     if not only.is_all_but_failed or not await _has_all_runs(connection, window, project_id):
         return await narrowed_queries.select_cells(connection, window, project_id, only)
     # Few fail, and an index leads to them: what is left of the sums is read many times as fast as all that succeeded.

@@ -1,4 +1,4 @@
-"""The registry beside the installed catalogue, as one process remembers it: to read the catalogue takes a second."""
+"""The registry beside the installed catalogue, as one process remembers it: to read the catalogue takes seconds."""
 
 from importlib.metadata import version
 
@@ -15,10 +15,18 @@ class Comparison:
         self._of: tuple[str, str] | None = None
         self._found: tuple[Difference, ...] = ()
 
+    async def known(self, connection: Connection) -> tuple[Difference, ...] | None:
+        """None where it would have to be read."""
+        return self._found if await _version(connection) == self._of else None
+
     async def read(self, connection: Connection) -> tuple[Difference, ...]:
         """Raises `CatalogueUnreadable`."""
         # Asked first: what changes meanwhile makes the next one compare anew.
-        of = (await select_version(connection), version(catalogue.PACKAGE))
+        of = await _version(connection)
         if of != self._of:
             self._found, self._of = await catalogue.compare(connection), of
         return self._found
+
+
+async def _version(connection: Connection) -> tuple[str, str]:
+    return await select_version(connection), version(catalogue.PACKAGE)

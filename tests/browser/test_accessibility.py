@@ -44,6 +44,7 @@ PAGES = {
     "discounts": "/admin/prices/discounts",
     "price tester": "/admin/prices/tester?provider=acme&model=acme-large",
     "price catalogue": "/admin/prices/catalogue",
+    "price catalogue once read": "/admin/prices/catalogue?read=1",
     "price file": "/admin/prices/file",
     "repricings": "/admin/prices/repricing",
     "users": "/admin/users",

@@ -35,3 +35,11 @@ def test_what_a_pattern_fits_is_told_while_it_is_typed(page: Page, story: Server
 
     expect(page.locator("#covered")).to_contain_text("gpt-large")
     expect(page.get_by_label("Prefix or pattern")).to_have_value("gpt-.*")
+
+
+def test_the_catalogue_comes_into_the_page_once_it_was_read(page: Page, story: Server) -> None:
+    page.goto(f"{story.url}/admin/prices/catalogue")
+
+    expect(page.get_by_text("Reading genai-prices")).to_have_count(0, timeout=30_000)
+    expect(page.locator("#catalogue")).to_contain_text("genai-prices")
+    expect(page).to_have_url(f"{story.url}/admin/prices/catalogue")

@@ -195,13 +195,21 @@ async def test_the_catalogue_is_a_list_of_differences_to_choose_from(
     async with database.session() as session:
         session.add(make_price(provider=provider, source=PriceSource.CATALOGUE, catalogue_key=key))
 
-    html = await html_of(reader, "/admin/prices/catalogue")
-    taken = await reader.post("/admin/prices/catalogue", form={"key": key})
+    url, where = "/admin/prices/catalogue", "/admin/prices/catalogue?read=1"
+    first = await html_of(reader, url)
+    part = await part_of(reader, where)
+    html = await html_of(reader, url)
+    taken = await reader.post(url, form={"key": key})
 
-    assert "genai-prices" in text_of(html)
+    assert "Reading genai-prices" in text_of(first)
+    assert f'hx-get="{where}"' in first
+    assert f'value="{key}"' not in first
+    assert f'value="{key}"' in part
     assert f'value="{key}"' in html
     assert taken.status_code == 303
-    assert f'value="{key}"' not in await html_of(reader, "/admin/prices/catalogue")
+    # Another registry: it is compared again.
+    assert "Reading genai-prices" in text_of(await html_of(reader, url))
+    assert f'value="{key}"' not in await html_of(reader, where)
     assert "1 price" in text_of(await html_of(reader, f"/admin/prices?q={provider}&past=1"))
 
 

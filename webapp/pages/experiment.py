@@ -123,8 +123,9 @@ async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> Re
 
 async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:
     async with services().database.snapshot() as connection:
-        judged = await verdict_on(connection, services().clock(), project_id, experiment_id)
-        return judged, await history(connection, services().clock(), judged)
+        now, past = services().clock(), services().past_verdicts
+        judged = await verdict_on(connection, now, project_id, experiment_id, past)
+        return judged, await history(connection, now, judged, past)
 
 
 def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:

@@ -87,7 +87,8 @@ async def experiments() -> ResponseReturnValue:
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
     async with services().database.snapshot() as connection:
-        found = await verdicts(connection, services().clock(), readable(actor(), project_id))
+        ids = readable(actor(), project_id)
+        found = await verdicts(connection, services().clock(), ids, services().past_verdicts)
     rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
     return await render(ExperimentsPage(project_id, rows, failing))

@@ -14,6 +14,7 @@ from runtally.budgets.queries import select_budgeted, select_uses
 from runtally.budgets.use import Use
 from runtally.db.database import Connection
 from runtally.metrics import read
+from runtally.metrics.looking import Looking
 from runtally.metrics.projects import Projects, ProjectSummary
 from runtally.runs.read import read_newest
 from runtally.runs.values import ListedRun
@@ -96,12 +97,11 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
         async with services().reading.snapshot() as connection:
             view = await _readable(connection, view, now)
             has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
-            report = await read.overview(
-                connection, view.range, now, of_project, view.only, has_lines=has_lines, past=services().past
-            )
+            looking = Looking(connection, view.window(now), services().past)
+            report = await read.overview(looking, of_project, view.only, has_lines=has_lines)
             if report.last_run_at is None:
                 return None
-            projects = await _project_list(connection, view, now)
+            projects = await _project_list(looking, view)
         panel = panel_of(report, view, now, of_project, services().prices.book)
         newest = await reading
     return OverviewPage(
@@ -126,8 +126,9 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
         return await read_newest(connection, sought, now, NEWEST)
 
 
-async def _project_list(connection: Connection, view: View, now: datetime) -> ProjectList:
-    projects = Projects(connection, view.window(now), actor().project_id, view.only, services().past)
+async def _project_list(looking: Looking, view: View) -> ProjectList:
+    connection, now = looking.connection, looking.now
+    projects = Projects(looking, actor().project_id, view.only)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))

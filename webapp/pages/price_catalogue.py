@@ -7,7 +7,7 @@ from decimal import Decimal
 from importlib.metadata import version
 from typing import ClassVar
 
-from quart import Blueprint, url_for
+from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -69,6 +69,8 @@ class CataloguePage(Page):
     frame: PricesFrame
     package: str
     groups: tuple[Group, ...]
+    reading_url: str | None
+    """Where the differences are, as long as they are not known."""
 
     @property
     def document_title(self) -> str:
@@ -78,14 +80,16 @@ class CataloguePage(Page):
 @blueprint.get(PATH)
 @admin
 async def differences() -> ResponseReturnValue:
-    """New, changed and vanished prices."""
+    """New, changed and vanished prices; to read the catalogue takes seconds, so the page comes first and asks for them."""
+    comparison = services().comparison
     async with services().database.connection() as connection:
-        found = await services().comparison.read(connection)
-    groups = tuple(_group(kind, [one for one in found if one.kind is kind]) for kind in Kind)
+        found = await (comparison.read if "read" in request.args else comparison.known)(connection)
+    groups = tuple(_group(kind, [one for one in found or () if one.kind is kind]) for kind in Kind)
     page = CataloguePage(
         frame=prices_frame("price_catalogue.differences"),
         package=f"{catalogue.PACKAGE} {version(catalogue.PACKAGE)}",
         groups=tuple(group for group in groups if group.number),
+        reading_url=url_for(".differences", read=1) if found is None else None,
     )
     return await render(page)
 

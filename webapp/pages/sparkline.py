@@ -4,6 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
+_HEIGHTS = 1_000
+# As text once: to write numbers takes longer than all else here.
+_BARS = tuple(
+    f"v-{height}h{_BAR_WIDTH}v{height}z"
+    for height in (max(number * 100 / _HEIGHTS, _LOWEST_BAR) for number in range(_HEIGHTS + 1))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +22,6 @@ class Sparkline:
 
 def sparkline_of(values: Sequence[float]) -> Sparkline:
     """The highest value fills the height; a low one can still be seen."""
-    scale = 100 / (max(values, default=0) or 1)
-    bars = []
-    for number, value in enumerate(values):
-        if value:
-            # As text once: to write a number takes longer than all else here.
-            height = str(max(round(value * scale, 1), _LOWEST_BAR))
-            bars.append(f"M{number * _BAR_STEP} 100v-{height}h{_BAR_WIDTH}v{height}z")
+    scale = _HEIGHTS / (max(values, default=0) or 1)
+    bars = [f"M{number * _BAR_STEP} 100{_BARS[round(value * scale)]}" for number, value in enumerate(values) if value]
     return Sparkline(len(values) * _BAR_STEP, "".join(bars))

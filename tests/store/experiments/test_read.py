@@ -279,6 +279,6 @@ async def test_a_verdict_reads_the_index_of_its_experiment(
     await connection.execute("ANALYZE runs")
 
     prepared = await connection.prepare(queries.SELECT_EXPERIMENTS)
-    plan = str(await prepared.explain(NOW, [project_id], experiment_id))
+    plan = str(await prepared.explain(NOW, [project_id], experiment_id, [], []))
 
     assert "ix_runs_experiment" in plan

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
+from runtally.metrics.looking import Looking
+from runtally.metrics.past import Past
 from runtally.metrics.read import overview
-from runtally.metrics.window import Range
+from runtally.metrics.window import Range, Window
 from runtally.models.run import Status, StoredRun
 from runtally.rollups import upkeep
 
@@ -52,6 +54,7 @@ async def _insert(database: Database, occurred_at: datetime, *latencies_ms: int)
 
 async def _latency_before(database: Database) -> tuple[float, float]:
     async with database.snapshot() as connection:
-        report = await overview(connection, Range.WEEK, NOW, None)
+        window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
+        report = await overview(Looking(connection, window, Past()), None)
     assert report.previous is not None
     return report.previous.latency.p50_ms, report.previous.latency.p95_ms

@@ -10,6 +10,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics import moment_queries, past_runs
+from runtally.metrics.looking import Looking
 from runtally.metrics.moment_queries import MetRun, select_runs
 from runtally.metrics.only import EVERY_RUN
 from runtally.metrics.past import Past
@@ -57,8 +58,9 @@ async def _before(
     """The time before: of all together, and of each project."""
     window = Window.of(range_, now, range_.chart_interval)
     async with database.snapshot() as connection:
-        report = await overview(connection, range_, now, None, past=past, has_lines=False)
-        projects = Projects(connection, window, None, EVERY_RUN, past)
+        looking = Looking(connection, window, past)
+        report = await overview(looking, None, has_lines=False)
+        projects = Projects(looking, None, EVERY_RUN)
         each = await projects.compared((await projects.listing()).projects)
     assert report.previous is not None
     return report.previous, {one.project.id: one.previous for one in each}
@@ -74,7 +76,8 @@ async def test_the_time_before_is_the_same_whether_its_last_runs_are_remembered_
         await upkeep.fold(database, NOW)
         past = Past()
         for now in (NOW, NOW + MINUTE, NOW - MINUTE, NOW + 5 * MINUTE):
-            await _insert(database, *(_run(end + timedelta(minutes=1), 9) for end in ends))
+            late = (_run(end + after, 9) for end in ends for after in (MINUTE, timedelta(hours=-40)))
+            await _insert(database, *late)
             for range_ in Range:
                 remembered = await _before(database, range_, now, past)
                 with monkeypatch.context() as counting:

@@ -11,6 +11,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
+from runtally.metrics.looking import Looking
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Past
 from runtally.metrics.past_costs import PastCosts
@@ -70,13 +71,16 @@ async def test_a_project_that_never_was_is_not_found(connection: Connection, pro
         await project_report(connection, Range.WEEK, system_clock(), project_id)
 
 
+def _week(connection: Connection, past: Past | None = None) -> Looking:
+    return Looking(connection, Window.of(Range.WEEK, system_clock(), Range.WEEK.chart_interval), past or Past())
+
+
 async def _listed(
     database: Database, past: Past | None = None, of_project: str | None = None, only: Only = EVERY_RUN
 ) -> tuple[Listing, dict[str, ProjectSummary]]:
     """All projects in a week, and each with all that is shown of it."""
-    window = Window.of(Range.WEEK, system_clock(), Range.WEEK.chart_interval)
     async with database.snapshot() as connection:
-        projects = Projects(connection, window, of_project, only, past or Past())
+        projects = Projects(_week(connection, past), of_project, only)
         listing = await projects.listing()
         every = await projects.drawn(await projects.compared(listing.projects))
     return listing, {one.project.id: one for one in every}
@@ -88,7 +92,7 @@ async def test_the_overview_adds_up(client: httpx.AsyncClient, database: Databas
 
     listing, found = await _listed(database)
     async with database.snapshot() as connection:
-        report = await overview(connection, Range.WEEK, system_clock(), None)
+        report = await overview(_week(connection), None)
 
     total = sum((one.total.cost_usd for one in listing.projects), listing.archived.cost_usd)
     assert total == report.metrics.total.cost_usd
@@ -124,6 +128,32 @@ async def test_what_is_remembered_of_past_days_follows_their_runs(
     assert erased is None or not erased.total.runs
 
 
+async def test_what_experiments_came_to_follows_the_runs_of_past_days(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    past = Past()
+
+    async def runs(remembered: Past) -> dict[str, int]:
+        async with database.snapshot() as connection:
+            found = await project_report(connection, Range.WEEK, system_clock(), project_id, past=remembered)
+        return {name: tally.runs for name, tally in found.report.experiments.items()}
+
+    await _post(client, project_id, 0, 2, 3, experimentId="a")
+    await _post(client, project_id, 0, 2, 9)
+    first = [await runs(past), await runs(past)]
+    await _post(client, project_id, 2, experimentId="b")
+    await _post(client, project_id, 0, 3, experimentId="a")
+    late = await runs(past)
+    async with database.connection() as connection:
+        # What was dropped has sums, and no run.
+        await connection.execute("DELETE FROM runs WHERE project_id = $1 AND experiment_id = 'b'", project_id)
+        await connection.execute("UPDATE projects SET dropped_before = now() WHERE id = $1", project_id)
+
+    assert first == [{"a": 3}, {"a": 3}]
+    assert late == await runs(Past()) | {"b": 1} == {"a": 5, "b": 1}
+    assert await runs(past) == await runs(Past()) == {"a": 5}
+
+
 async def test_the_costs_of_all_time_follow_the_runs_of_past_days(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
@@ -154,7 +184,7 @@ async def test_of_one_model_the_overview_adds_up_as_well(
 
     listing, found = await _listed(database, only=only)
     async with database.snapshot() as connection:
-        report = await overview(connection, Range.WEEK, system_clock(), None, only)
+        report = await overview(_week(connection), None, only)
 
     assert sum(one.total.runs for one in listing.projects) + listing.archived.runs == report.metrics.total.runs
     mine = found[project_id]
@@ -170,7 +200,7 @@ async def test_the_overview_of_one_project_holds_nothing_else(
     await _post(client, project_id, 1)
     await _post(client, f"{project_id}-other", 1)
 
-    report = await overview(connection, Range.WEEK, system_clock(), project_id)
+    report = await overview(_week(connection), project_id)
     listing, _ = await _listed(database, of_project=project_id)
 
     assert [one.project.id for one in listing.projects] == [project_id]

@@ -98,8 +98,8 @@ SELECT count(*) FILTER (WHERE is_match) AS runs,
                                       ($2::timestamptz, $3::text, $4::text) AND occurred_at >= $5::timestamptz
                                       AND occurred_at < $6::timestamptz AND model = ANY($7::text[]) AND
                                       provider = $8::text
-                           ORDER BY occurred_at DESC, id DESC
-                              LIMIT 51) AS found
+                           ORDER BY occurred_at DESC
+                              FETCH FIRST 51 ROWS WITH TIES) AS found
 ORDER BY occurred_at DESC, id DESC, project_id DESC
    LIMIT 51
 

@@ -512,13 +512,6 @@ GROUP BY 1
         GROUP BY 1, 2) AS binned
 GROUP BY 1
 
--- SELECT_VERSION
-SELECT md5(string_agg(xmin::text, ' ' ORDER BY bucket))
-  FROM rollup_totals
- WHERE project_id = $1
-   AND grain = 1440
-   AND bucket > $2::timestamptz - interval '1440 minutes'
-
 -- SELECT_DROPPED_BEFORE
 SELECT max(dropped_before)
   FROM projects
@@ -658,6 +651,18 @@ GROUP BY 1, 2, 3
      AND project_id <> ''
 GROUP BY 1
   HAVING sum(runs) > 0
+
+-- SELECT_SUMS_OF_DAY
+SELECT project_id,
+       runs,
+       errors + timeouts AS failed,
+       unpriced,
+       cost_usd
+  FROM rollup_totals
+ WHERE grain = 1440
+   AND bucket = $1
+   AND project_id <> ''
+   AND runs > 0
 
 -- SELECT_SUMS_OF_RUNS
 SELECT project_id,

@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.past_sums import LONGEST_REMEMBERED, MAX_REMEMBERED, PastSums
+from runtally.metrics.past import MAX_SUMS, Past
 from runtally.metrics.report import Sums
 from runtally.metrics.window import Part
 from runtally.models.rollup import GRAINS
+from runtally.rollups.remembered import LONGEST_REMEMBERED
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -16,7 +17,7 @@ SUMS = {"p": Sums(runs=1)}
 
 
 def test_sums_are_remembered_while_no_day_changes() -> None:
-    past = PastSums()
+    past = Past().sums
     past.keep(KEY, VERSION, NOW, SUMS)
 
     assert past.get(KEY, VERSION, NOW) is SUMS
@@ -24,7 +25,7 @@ def test_sums_are_remembered_while_no_day_changes() -> None:
 
 
 def test_sums_are_read_again_after_a_while_whatever_happened() -> None:
-    past = PastSums()
+    past = Past().sums
     past.keep(KEY, VERSION, NOW, SUMS)
 
     assert past.get(KEY, VERSION, NOW + LONGEST_REMEMBERED - timedelta(seconds=1)) is SUMS
@@ -32,9 +33,9 @@ def test_sums_are_read_again_after_a_while_whatever_happened() -> None:
 
 
 def test_what_was_asked_for_the_longest_time_ago_is_forgotten_first() -> None:
-    past = PastSums()
+    past = Past().sums
     past.keep(KEY, VERSION, NOW, SUMS)
-    for number in range(MAX_REMEMBERED - 1):
+    for number in range(MAX_SUMS - 1):
         past.keep((KEY[0], Only(model=f"m-{number}")), VERSION, NOW, SUMS)
         assert past.get(KEY, VERSION, NOW) is SUMS
 
