@@ -167,6 +167,20 @@ async def test_an_archived_project_is_hidden_but_not_forgotten(
     assert Outline(await html_of(reader, f"/projects/{project_id}")).by_id("archived")
 
 
+async def test_with_nothing_but_archived_projects_it_says_so(
+    signed_in: SignIn, database: Database, post: Post, project_id: str
+) -> None:
+    await post(make_run(costUSD=3, model="of-nobody"))
+    async with database.session() as session:
+        await archive(session, OPERATOR, project_id, system_clock())
+    reader = await signed_in(project_id)
+
+    text = text_of(await html_of(reader, "/"))
+
+    assert "Every project is archived. Archived projects are not listed; in this time they cost $3.00." in text
+    assert "No project is called that." not in text
+
+
 async def test_a_project_goes_by_its_name_and_its_id_stays_in_sight(
     reader: Browser, database: Database, post: Post, project_id: str
 ) -> None:
