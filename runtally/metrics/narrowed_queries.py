@@ -1,12 +1,12 @@
 """SQL of metrics of some of a project's runs, which no rollup tells apart: read from the runs."""
 
+from collections import Counter
 from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.metrics.only import Only
 from runtally.metrics.parts import TALLIED, TALLY, seconds, starts, tally
-from runtally.metrics.queries import sketches_of
-from runtally.metrics.sketch import Sketch
+from runtally.metrics.sketch import Sketch, sketch_of_counts
 from runtally.metrics.values import Cell, Tally
 from runtally.metrics.window import Window
 from runtally.rollups.rolling import sums
@@ -15,27 +15,19 @@ from runtally.rollups.sketches import LATENCY
 _NUMBER = "floor(date_part('epoch', occurred_at - $2::timestamptz) / {seconds})::int"
 
 
-def cells_sql(only: Only, length: int) -> str:
-    """Of some of a project's runs, which no rollup tells apart, in buckets of so many seconds."""
+def runs_sql(only: Only, length: int) -> str:
+    """Sums and latencies at once, in buckets of so many seconds: to find the runs takes longer than to add them up."""
     number = _NUMBER.format(seconds=length)
     return f"""
-  SELECT number, provider, model, {TALLY}
-    FROM (SELECT {number} AS number, provider, model, {sums(only=TALLIED)}
+  SELECT number, provider, model, latencies, {TALLY}
+    FROM (SELECT {number} AS number,
+                 provider,
+                 model,
+                 array_agg({LATENCY}) FILTER (WHERE latency_ms IS NOT NULL) AS latencies,
+                 {sums(only=TALLIED)}
             FROM {_runs(only)}
         GROUP BY 1, 2, 3) AS cells
-GROUP BY 1, 2, 3
-"""  # noqa: S608  # Names and expressions of the declaration.
-
-
-def sketches_sql(only: Only, length: int) -> str:
-    number = _NUMBER.format(seconds=length)
-    return f"""
-  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
-    FROM (SELECT {number} AS number, {LATENCY} AS latency, count(*)::int AS runs
-            FROM {_runs(only)}
-             AND latency_ms IS NOT NULL
-        GROUP BY 1, 2) AS binned
-GROUP BY 1
+GROUP BY 1, 2, 3, 4
 """  # noqa: S608  # Names and expressions of the declaration.
 
 
@@ -69,18 +61,18 @@ def _named(only: Only) -> dict[str, str]:
     return {name: value for name, value in names.items() if value is not None}
 
 
-async def select_cells(connection: Connection, window: Window, project_id: str, only: Only) -> tuple[Cell, ...]:
-    sql = cells_sql(only, seconds(window))
-    rows = await connection.fetch(sql, *_parameters(window, project_id, only))
-    start_of = starts(window)
-    return tuple(Cell(start_of(number), provider, model, tally(*sums)) for number, provider, model, *sums in rows)
-
-
-async def select_sketches(
+async def select_runs(
     connection: Connection, window: Window, project_id: str, only: Only
-) -> dict[int, list[Sketch]]:
-    sql = sketches_sql(only, seconds(window))
-    return sketches_of(await connection.fetch(sql, *_parameters(window, project_id, only)))
+) -> tuple[tuple[Cell, ...], dict[int, Sketch]]:
+    """Cells, and the latencies of each bucket that has any, by its number."""
+    values = (project_id, window.start, window.until, *_named(only).values())
+    start_of, cells = starts(window), []
+    latencies: dict[int, Counter[int]] = {}
+    for number, provider, model, of_cell, *found in await connection.fetch(runs_sql(only, seconds(window)), *values):
+        cells.append(Cell(start_of(number), provider, model, tally(*found)))
+        if of_cell:
+            latencies.setdefault(number, Counter()).update(of_cell)
+    return tuple(cells), {number: sketch_of_counts(counts) for number, counts in latencies.items()}
 
 
 async def select_experiments(
@@ -89,7 +81,3 @@ async def select_experiments(
     """The runs of each experiment that has any in this time."""
     rows = await connection.fetch(experiments_sql(only), project_id, since, until, *_named(only).values())
     return {experiment_id: tally(*sums) for experiment_id, *sums in rows}
-
-
-def _parameters(window: Window, project_id: str, only: Only) -> tuple[object, ...]:
-    return project_id, window.start, window.until, *_named(only).values()

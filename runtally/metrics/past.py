@@ -1,10 +1,11 @@
 """What a process remembers of time that is over, so that no page adds it up again."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
+from runtally.metrics.narrowed import Narrowed
 from runtally.metrics.only import Only
 from runtally.metrics.past_costs import PastCosts
 from runtally.metrics.past_latencies import PastLatencies
@@ -22,6 +23,9 @@ MAX_BEFORE = 8
 
 # Of a project, a range and some of its runs; some kilobytes each, and as many as there are experiments.
 MAX_EXPERIMENTS = 50
+
+# Two of a page and its range, 0.3 MB each as a rule and 1.7 at most, which makes 70 MB.
+MAX_NARROWED = 40
 
 BySum: TypeAlias = Mapping[str, Sums]
 
@@ -45,6 +49,8 @@ class Past:
         default_factory=lambda: Remembered(MAX_EXPERIMENTS)
     )
     """Of each experiment, by project, which runs, and from when until when."""
+    narrowed: Remembered[tuple[Hashable, ...], Narrowed] = field(default_factory=lambda: Remembered(MAX_NARROWED))
+    """Some of a project's runs in a window."""
     sums: Remembered[tuple[tuple[Part, ...], Only], BySum] = field(default_factory=lambda: Remembered(MAX_SUMS))
     """Of each project, over stored buckets."""
     before: Remembered[tuple[datetime, datetime, timedelta, Only], Before] = field(

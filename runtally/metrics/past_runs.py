@@ -16,7 +16,7 @@ from runtally.metrics import moment_queries
 from runtally.metrics.moment_queries import MetRun
 from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import Sums
-from runtally.metrics.sketch import Sketch
+from runtally.metrics.sketch import Sketch, sketch_of_counts
 from runtally.metrics.values import Tally
 from runtally.metrics.window import EPOCH, Window
 from runtally.models.rollup import GRAINS
@@ -95,5 +95,4 @@ def sketch_of(runs: Sequence[MetRun]) -> Sketch:
     for run in runs:
         if run.latency is not None:
             counts[run.latency] += run.tally.runs
-    latencies = sorted(counts)
-    return latencies, [counts[latency] for latency in latencies]
+    return sketch_of_counts(counts)

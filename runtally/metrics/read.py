@@ -6,52 +6,77 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics import narrowed_queries, project_queries, queries
+from runtally.metrics import project_queries, queries
 from runtally.metrics.looking import Looking
+from runtally.metrics.narrowed import latency_of
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Before, Past
 from runtally.metrics.past_experiments import read_experiments
+from runtally.metrics.past_narrowed import read_narrowed
 from runtally.metrics.past_runs import sketch_of, tallies_by_model
 from runtally.metrics.report import STALE_AFTER, ProjectReport, Ranking, Report
-from runtally.metrics.sketch import Sketch, merged, percentiles_of_all, without
-from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latencies, Latency, Metrics, Tally, ranked
+from runtally.metrics.sketch import Sketch, merged
+from runtally.metrics.values import NO_LATENCY, NOTHING, Cell, Latency, Metrics, Tally, ranked
 from runtally.metrics.window import Between, Cover, Reach, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
-from runtally.models.run import Status
 
 
 async def read_metrics(
-    connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN
+    connection: Connection,
+    window: Window,
+    project_id: str | None,
+    only: Only = EVERY_RUN,
+    past: Past | None = None,
 ) -> Metrics:
     """The metrics of a project, or of all projects with `project_id` None; every bucket of the window is there.
 
     Of a project, `only` some runs can be looked at; their percentiles, and sums by more than models, are read from the runs.
     Of all projects, only those of a model or provider, and they have no percentiles: no index leads to their runs.
     """
+    past = past or Past()
     if only:
-        sketches = await _sketches(connection, window, project_id, only)
-        latencies, whole = _latencies(sketches), _latency(_parts_of(sketches))
-    else:
-        latencies = await _read_latencies(connection, window, project_id)
-        whole = await _whole_latency(connection, window, project_id, only, Past())
-    return await _metrics(connection, window, project_id, only, latencies | {None: whole})
+        if project_id is None:
+            return await read_sums(connection, window, None, only)
+        return (await read_narrowed(connection, window, project_id, only, past)).metrics(window)
+    latencies = await _read_latencies(connection, window, project_id)
+    whole = await _whole_latency(connection, window, project_id, past)
+    return Metrics.of_sums(
+        window, *await queries.select_sums(connection, window, project_id), latencies | {None: whole}
+    )
 
 
 async def read_buckets(connection: Connection, window: Window, project_id: str | None) -> Metrics:
     """The same without the percentiles of the whole window, which are most of the work."""
     latencies = await _read_latencies(connection, window, project_id)
-    return await _metrics(connection, window, project_id, EVERY_RUN, latencies)
+    return Metrics.of_sums(window, *await queries.select_sums(connection, window, project_id), latencies)
 
 
-async def read_sums(connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN) -> Metrics:
+async def read_sums(
+    connection: Connection,
+    window: Window,
+    project_id: str | None,
+    only: Only = EVERY_RUN,
+    past: Past | None = None,
+) -> Metrics:
     """The same without percentiles, which cost more than all the rest: every latency is zero."""
-    return await _metrics(connection, window, project_id, only, {})
+    if only:
+        return await read_cells(connection, window, project_id, only, past)
+    return Metrics.of_sums(window, *await queries.select_sums(connection, window, project_id), {})
 
 
-async def read_cells(connection: Connection, window: Window, project_id: str | None, only: Only = EVERY_RUN) -> Metrics:
+async def read_cells(
+    connection: Connection,
+    window: Window,
+    project_id: str | None,
+    only: Only = EVERY_RUN,
+    past: Past | None = None,
+) -> Metrics:
     """The same with what each model cost in each bucket."""
     if only:
-        return Metrics.of_cells(window, await _cells(connection, window, project_id, only), {})
+        if project_id is None:
+            return Metrics.of_cells(window, await _cells_of_models(connection, window, only), {})
+        found = await read_narrowed(connection, window, project_id, only, past or Past(), has_latencies=False)
+        return replace(found.in_bars(window, window.interval), latency=NO_LATENCY)
     buckets, models, costs = await queries.select_costs(connection, window, project_id)
     return Metrics.of_sums(window, buckets, models, {}, costs)
 
@@ -111,7 +136,11 @@ async def project_report(  # noqa: PLR0913  # What is looked at, and what is rem
     is_fair = (project.kept_span if only else project.span).reaches_back_to(window.previous(now))
     looking = Looking(connection, window, past or Past())
     report = await _report(looking, project_id, only, project.last_run_at, is_fair=is_fair)
-    experiments = await read_experiments(looking, project_id, only)
+    if only.experiment_id is None:
+        experiments = await read_experiments(looking, project_id, only)
+    else:
+        total = report.metrics.total
+        experiments = {only.experiment_id: total} if total.runs else {}
     return ProjectReport(project, replace(report, experiments=ranked(experiments.items())))
 
 
@@ -138,12 +167,18 @@ async def _report(  # noqa: PLR0913  # What is looked at, and what is known of i
     has_lines: bool = True,
 ) -> Report:
     connection, window, past = looking.connection, looking.window, looking.past
-    bars = await read_cells(connection, window, project_id, only)
-    if has_lines:
-        fine = await _in_short_buckets(connection, bars, project_id, only, past)
-        bars = replace(bars, latency=fine.latency)
+    if only and project_id is not None:
+        lines, bar = window.in_buckets_of(window.range.interval), window.interval
+        found = await read_narrowed(connection, lines, project_id, only, past, bar=bar)
+        bars, fine = found.in_bars(lines, bar), found.metrics(lines)
     else:
-        fine = bars = replace(bars, latency=await _whole_latency(connection, window, project_id, only, past))
+        bars = await read_cells(connection, window, project_id, only)
+        if has_lines:
+            fine = await _in_short_buckets(connection, bars, project_id, only, past)
+            bars = replace(bars, latency=fine.latency)
+        else:
+            whole = NO_LATENCY if only else await _whole_latency(connection, window, project_id, past)
+            fine = bars = replace(bars, latency=whole)
     models, providers = await read_rankings(connection, project_id, window.now, past)
     return Report(
         metrics=bars,
@@ -161,10 +196,10 @@ async def _in_short_buckets(
     """The same runs in the buckets of a line, with percentiles; read in the same moment."""
     window = bars.window.in_buckets_of(bars.window.range.interval)
     if only:
-        return await read_metrics(connection, window, project_id, only)
+        return await read_metrics(connection, window, project_id, only, past)
     buckets = await queries.select_buckets(connection, window, project_id)
     latencies = await _read_latencies(connection, window, project_id)
-    latencies[None] = await _whole_latency(connection, window, project_id, only, past)
+    latencies[None] = await _whole_latency(connection, window, project_id, past)
     return Metrics.of_sums(window, buckets, bars.models, latencies)
 
 
@@ -177,6 +212,9 @@ async def _read_latencies(connection: Connection, window: Window, project_id: st
 async def _read_before(looking: Looking, project_id: str | None, only: Only) -> Metrics:
     """Of its buckets no percentiles: these are compared over the whole period alone."""
     connection, before = looking.connection, looking.before
+    if only and project_id is not None:
+        found = await read_narrowed(connection, before, project_id, only, looking.past)
+        return found.in_bars(before, before.interval)
     cover = before.fewest_parts()
     rest_since = cover[1]
     ends_within = rest_since < before.until and rest_since == before.stored_parts(TOTAL_GRAINS)[1]
@@ -197,8 +235,10 @@ async def _read_before(looking: Looking, project_id: str | None, only: Only) -> 
         sketches = [*_parts_of(kept), rest]
     else:
         sums = await read_sums(connection, before, project_id, only)
-        return replace(sums, latency=await _whole_latency(connection, before, project_id, only, looking.past))
-    return Metrics.of_sums(before, buckets, models, {None: _latency([one for one in sketches if one[0]])})
+        if only:
+            return sums
+        return replace(sums, latency=await _whole_latency(connection, before, project_id, looking.past))
+    return Metrics.of_sums(before, buckets, models, {None: latency_of([one for one in sketches if one[0]])})
 
 
 async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
@@ -222,15 +262,11 @@ async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
     return known
 
 
-async def _whole_latency(
-    connection: Connection, window: Window, project_id: str | None, only: Only, past: Past
-) -> Latency:
+async def _whole_latency(connection: Connection, window: Window, project_id: str | None, past: Past) -> Latency:
     """To merge hundreds of short buckets takes longer than to read the few long ones."""
-    if only:
-        return _latency(_parts_of(await _sketches(connection, window, project_id, only)))
     if project_id is None:
-        return _latency(_parts_of(await queries.select_sketches(connection, window, None, window.fewest_parts())))
-    return _latency(await past.latencies.read(connection, window, project_id))
+        return latency_of(_parts_of(await queries.select_sketches(connection, window, None, window.fewest_parts())))
+    return latency_of(await past.latencies.read(connection, window, project_id))
 
 
 def _parts_of(sketches: Mapping[int, Sequence[Sketch]]) -> list[Sketch]:
@@ -238,53 +274,10 @@ def _parts_of(sketches: Mapping[int, Sequence[Sketch]]) -> list[Sketch]:
 
 
 def _latencies(sketches: Mapping[int, Sequence[Sketch]]) -> dict[int | None, Latency]:
-    return {bucket: _latency(parts) for bucket, parts in sketches.items()}
+    return {bucket: latency_of(parts) for bucket, parts in sketches.items()}
 
 
-async def _metrics(
-    connection: Connection, window: Window, project_id: str | None, only: Only, latencies: Latencies
-) -> Metrics:
-    if only:
-        return Metrics.of_cells(window, await _cells(connection, window, project_id, only), latencies)
-    return Metrics.of_sums(window, *await queries.select_sums(connection, window, project_id), latencies)
-
-
-async def _cells(connection: Connection, window: Window, project_id: str | None, only: Only) -> tuple[Cell, ...]:
-    if project_id is None or only.is_of_models:
-        cells = await queries.select_cells(connection, window, project_id)
-        return tuple(cell for cell in cells if only.has(cell.provider, cell.model)) if only else cells
-    if not only.is_all_but_failed or not await _has_all_runs(connection, window, project_id):
-        return await narrowed_queries.select_cells(connection, window, project_id, only)
-    # Few fail, and an index leads to them: what is left of the sums is read many times as fast as all that succeeded.
-    failed = await narrowed_queries.select_cells(connection, window, project_id, only.failed)
-    tallies = {(cell.bucket, cell.provider, cell.model): cell.tally for cell in failed}
-    left = [
-        replace(cell, tally=cell.tally - tallies.get((cell.bucket, cell.provider, cell.model), NOTHING))
-        for cell in await _cells(connection, window, project_id, only.of_models)
-    ]
-    return tuple(cell for cell in left if cell.tally.runs)
-
-
-async def _has_all_runs(connection: Connection, window: Window, project_id: str) -> bool:
-    """Whether none was dropped: sums are of those as well, and which of them failed is not known any more."""
-    dropped_before = await queries.select_dropped_before(connection, project_id)
-    return dropped_before is None or dropped_before <= window.start
-
-
-async def _sketches(
-    connection: Connection, window: Window, project_id: str | None, only: Only
-) -> dict[int, list[Sketch]]:
-    if not only:
-        return await queries.select_sketches(connection, window, project_id)
-    if project_id is None:
-        return {}
-    if only != Only(status=Status.SUCCESS) or not await _has_all_runs(connection, window, project_id):
-        return await narrowed_queries.select_sketches(connection, window, project_id, only)
-    every = await queries.select_sketches(connection, window, project_id)
-    failed = await narrowed_queries.select_sketches(connection, window, project_id, only.failed)
-    left = {bucket: without(merged(parts), merged(failed.get(bucket, ()))) for bucket, parts in every.items()}
-    return {bucket: [sketch] for bucket, sketch in left.items() if sketch[0]}
-
-
-def _latency(sketches: Sequence[Sketch]) -> Latency:
-    return Latency(*percentiles_of_all(sketches, 50, 95)) if sketches else NO_LATENCY
+async def _cells_of_models(connection: Connection, window: Window, only: Only) -> tuple[Cell, ...]:
+    """Of all projects together."""
+    cells = await queries.select_cells(connection, window, None)
+    return tuple(cell for cell in cells if only.has(cell.provider, cell.model))

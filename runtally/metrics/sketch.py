@@ -6,7 +6,7 @@ their bin, which is never more than 1 % off; it then makes no difference that ot
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import ceil
 
@@ -87,5 +87,10 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
     for latencies, counts in sketches:
         for latency, count in zip(latencies, counts, strict=True):
             runs[latency] += count
+    return sketch_of_counts(runs)
+
+
+def sketch_of_counts(runs: Mapping[int, int]) -> Sketch:
+    """Of how many runs there are with each latency."""
     ordered = sorted(runs)
     return ordered, [runs[latency] for latency in ordered]

@@ -159,8 +159,8 @@ class Metrics:
     def of_cells(cls, window: Window, cells: Iterable[Cell], latencies: Latencies) -> Self:
         cells = tuple(cells)
         numbers = {start: number for number, start in enumerate(window.buckets)}
-        buckets = _summed((numbers[cell.bucket], cell.tally) for cell in cells)
-        models = _summed(((cell.provider, cell.model), cell.tally) for cell in cells)
+        buckets = summed((numbers[cell.bucket], cell.tally) for cell in cells)
+        models = summed(((cell.provider, cell.model), cell.tally) for cell in cells)
         costs = (CellCost(numbers[cell.bucket], cell.provider, cell.model, cell.tally.cost_usd) for cell in cells)
         return cls.of_sums(window, buckets, models, latencies, tuple(costs))
 
@@ -188,7 +188,8 @@ class Metrics:
         set_once(self, "by_model", by_model)
 
 
-def _summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
+def summed(tallies: Iterable[tuple[Key, Tally]]) -> dict[Key, Tally]:
+    """By what they are of."""
     groups: dict[Key, list[Tally]] = {}
     for key, tally in tallies:
         groups.setdefault(key, []).append(tally)
@@ -205,4 +206,4 @@ def by_names(models: Mapping[tuple[str, str], Tally]) -> tuple[dict[str, Tally],
 
 def ranked(tallies: Iterable[tuple[str, Tally]]) -> dict[str, Tally]:
     """Summed by name, the most expensive first."""
-    return dict(sorted(_summed(tallies).items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))
+    return dict(sorted(summed(tallies).items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))

@@ -198,6 +198,10 @@ class Window:
         """The same time in buckets of another length."""
         return replace(self, interval=interval)
 
+    def part(self, since: datetime, until: datetime) -> "Window":
+        """Some of its buckets, from a start of one on."""
+        return Window.of(Between(since, until), self.now, self.interval)
+
     def previous(self, now: datetime) -> "Window":
         """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""
         if isinstance(self.range, Between):

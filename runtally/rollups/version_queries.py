@@ -14,10 +14,16 @@ SELECT string_agg(xmin::text, ' ' ORDER BY bucket)
    AND bucket > $2::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
 """  # noqa: S608  # Constants of the declaration, here and below.
 SELECT_VERSION = f"SELECT md5(({_CHANGES.format(project='$1')}))"
-# Dropping runs leaves their sums as they are.
+# Dropping runs leaves their sums as they are; as long as some are still to go, no two readings are of one version.
 SELECT_VERSIONS_OF_KEPT = f"""
 SELECT id,
-       md5(concat_ws(' ', dropped_before, ({_CHANGES.format(project="projects.id")}
+       md5(concat_ws(' ',
+                     dropped_before,
+                     CASE WHEN EXISTS (SELECT
+                                         FROM runs
+                                        WHERE project_id = projects.id
+                                          AND occurred_at < dropped_before) THEN clock_timestamp() END,
+                     ({_CHANGES.format(project="projects.id")}
    AND bucket < $3)))
   FROM projects
  WHERE id = ANY ($1::text[])

@@ -82,9 +82,8 @@ def constants(module: object) -> Iterator[tuple[str, str]]:
 def narrowed() -> Iterator[tuple[str, str]]:
     """What a project's page asks of some of its runs."""
     every = Only("acme-large", "acme", Status.ERROR, "e")
-    yield "cells: every filter", narrow.cells_sql(every, 3_600)
-    yield "cells: those that failed", narrow.cells_sql(Only(status=Status.SUCCESS).failed, 3_600)
-    yield "sketches: a model", narrow.sketches_sql(Only(model="acme-large"), 3_600)
+    yield "runs: every filter", narrow.runs_sql(every, 3_600)
+    yield "runs: those that failed", narrow.runs_sql(Only(status=Status.SUCCESS).failed, 3_600)
     yield "experiments: a status", narrow.experiments_sql(Only(status=Status.TIMEOUT))
 
 

@@ -108,9 +108,10 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
-    metrics = await read_sums(connection, window, project_id, view.only)
+    past = services().past
+    metrics = await read_sums(connection, window, project_id, view.only, past)
     latencies = await read_latencies(connection, view.sought, now) if project_id is not None else Latencies()
-    slots = series.slots_of(*await read_rankings(connection, project_id, now, services().past), view.by)
+    slots = series.slots_of(*await read_rankings(connection, project_id, now, past), view.by)
     book = services().prices.book
     groups = groups_of(metrics, latencies, book, now, view, is_grouped=shown.is_grouped)
     titles = {name: title for name, title in TITLES.items() if name is not Column.LATENCY or project_id is not None}

@@ -56,19 +56,19 @@ async def budget_chart() -> ResponseReturnValue:
 
 async def read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
     """Like the chart of the report, from as little as it needs."""
-    window = view.window(now)
+    window, past = view.window(now), services().past
     fine = window.in_buckets_of(view.range.interval)
     if metric is Metric.LATENCY:
-        return series.latency(await read_metrics(connection, fine, view.project_id, view.only))
+        return series.latency(await read_metrics(connection, fine, view.project_id, view.only, past))
     if metric is Metric.ERRORS:
-        return series.errors(await read_sums(connection, fine, view.project_id, view.only))
+        return series.errors(await read_sums(connection, fine, view.project_id, view.only, past))
     read = read_cells if metric is Metric.COST else read_sums
-    sums = await read(connection, window, view.project_id, view.only)
+    sums = await read(connection, window, view.project_id, view.only, past)
     earlier, before = window.previous(now), None
     if await is_comparable(connection, earlier, view.project_id, view.only):
-        before = await read_sums(connection, earlier, view.project_id, view.only)
+        before = await read_sums(connection, earlier, view.project_id, view.only, past)
     if metric is Metric.COST:
-        slots = series.slots_of(*await read_rankings(connection, view.project_id, now, services().past), view.by)
+        slots = series.slots_of(*await read_rankings(connection, view.project_id, now, past), view.by)
         marks = price_marks(sums, services().prices.book, view.project_id)
         return series.cost(sums, before, view.by, slots, marks)
     return series.runs(sums, before) if metric is Metric.RUNS else series.tokens(sums, before)

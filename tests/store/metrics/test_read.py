@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics.only import Only
+from runtally.metrics.past import Past
 from runtally.metrics.read import project_report, read_metrics, read_sums
 from runtally.metrics.values import Latency, Tally
 from runtally.metrics.window import Between, Range, Window
@@ -161,9 +162,11 @@ async def test_some_of_the_runs_over_any_time_equal_a_recount(
         await transaction.start()
         project_id = await store(connection, sent)
 
-        metrics = await read_metrics(connection, window, project_id, only)
-        sums = await read_sums(connection, window, project_id, only)
-        report = (await project_report(connection, reach, NOW, project_id, only)).report if sent else None
+        past = Past()
+        metrics = await read_metrics(connection, window, project_id, only, past)
+        assert await read_metrics(connection, window, project_id, only, past) == metrics
+        sums = await read_sums(connection, window, project_id, only, past)
+        report = (await project_report(connection, reach, NOW, project_id, only, past=past)).report if sent else None
         await transaction.rollback()
 
     chosen = {

@@ -856,8 +856,8 @@ SELECT projects.id,
  WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
    AND held.numbers IS NOT NULL
 
--- cells: every filter
-  SELECT number, provider, model, sum(runs)::bigint AS runs,
+-- runs: every filter
+  SELECT number, provider, model, latencies, sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
          sum(unpriced)::bigint AS unpriced,
          sum(cost_usd) AS cost_usd,
@@ -867,8 +867,13 @@ SELECT projects.id,
          sum(estimated)::bigint AS estimated,
          sum(error_cost_usd) AS error_cost_usd,
          sum(timeout_cost_usd) AS timeout_cost_usd
-    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, provider,
-            model, sum(1) AS runs,
+    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number,
+                 provider,
+                 model,
+                 array_agg(CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END) FILTER (WHERE
+                      latency_ms IS NOT NULL) AS latencies,
+                 sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
@@ -887,10 +892,10 @@ SELECT projects.id,
              AND experiment_id = $6
              AND status = 'error'
         GROUP BY 1, 2, 3) AS cells
-GROUP BY 1, 2, 3
+GROUP BY 1, 2, 3, 4
 
--- cells: those that failed
-  SELECT number, provider, model, sum(runs)::bigint AS runs,
+-- runs: those that failed
+  SELECT number, provider, model, latencies, sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
          sum(unpriced)::bigint AS unpriced,
          sum(cost_usd) AS cost_usd,
@@ -900,8 +905,13 @@ GROUP BY 1, 2, 3
          sum(estimated)::bigint AS estimated,
          sum(error_cost_usd) AS error_cost_usd,
          sum(timeout_cost_usd) AS timeout_cost_usd
-    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, provider,
-            model, sum(1) AS runs,
+    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number,
+                 provider,
+                 model,
+                 array_agg(CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END) FILTER (WHERE
+                      latency_ms IS NOT NULL) AS latencies,
+                 sum(1) AS runs,
          coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
@@ -917,22 +927,7 @@ GROUP BY 1, 2, 3
              AND occurred_at < $3
              AND status <> 'success'
         GROUP BY 1, 2, 3) AS cells
-GROUP BY 1, 2, 3
-
--- sketches: a model
-  SELECT number, array_agg(latency ORDER BY latency) AS latencies, array_agg(runs ORDER BY latency) AS counts
-    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number, CASE WHEN
-            latency_ms < 500000000 THEN (2 * latency_ms)::int
-              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                      count(*)::int AS runs
-            FROM runs
-           WHERE runs.project_id = $1
-             AND occurred_at >= $2
-             AND occurred_at < $3
-             AND model = $4
-             AND latency_ms IS NOT NULL
-        GROUP BY 1, 2) AS binned
-GROUP BY 1
+GROUP BY 1, 2, 3, 4
 
 -- experiments: a status
   SELECT experiment_id, sum(runs)::bigint AS runs,
