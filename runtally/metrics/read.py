@@ -37,7 +37,9 @@ async def read_metrics(
     if only:
         if project_id is None:
             return await read_sums(connection, window, None, only)
-        return (await read_narrowed(connection, window, project_id, only, past)).metrics(window)
+        # As a page reads them, which has bars as well.
+        bar = max(window.interval, window.range.chart_interval)
+        return (await read_narrowed(connection, window, project_id, only, past, bar=bar)).metrics(window)
     latencies = await _read_latencies(connection, window, project_id)
     whole = await _whole_latency(connection, window, project_id, past)
     return Metrics.of_sums(

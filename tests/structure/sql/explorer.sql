@@ -158,21 +158,14 @@ UNION ALL
 ORDER BY list, CASE list WHEN 'slowest' THEN latency_ms ELSE cost_usd END DESC, occurred_at DESC, id
 
 -- latencies: a project
-  SELECT provider,
-         model,
-         min(since) AS since,
-         array_agg(latency ORDER BY latency) AS latencies,
-         array_agg(runs ORDER BY latency) AS counts
-    FROM (SELECT provider, model, CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
-              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                      count(*)::int AS runs, min(occurred_at) AS since
-            FROM (SELECT provider, model, latency_ms, occurred_at
-                    FROM runs
-                   WHERE project_id = $1::text AND occurred_at >= $2::timestamptz AND TRUE AND latency_ms IS
-                           NOT NULL
-                ORDER BY occurred_at DESC
-                   LIMIT 10000) AS walked
-        GROUP BY 1, 2, 3) AS binned
+  SELECT provider, model, min(occurred_at) AS since, array_agg(CASE WHEN latency_ms < 500000000 THEN (2 *
+          latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END) AS latencies
+    FROM (SELECT provider, model, latency_ms, occurred_at
+            FROM runs
+           WHERE project_id = $1::text AND occurred_at >= $2::timestamptz AND TRUE AND latency_ms IS NOT NULL
+        ORDER BY occurred_at DESC
+           LIMIT 10000) AS walked
 GROUP BY 1, 2
 
 -- export: every filter
