@@ -10,17 +10,20 @@ from benchmarks.options import Options
 from benchmarks.processes import runtally, service
 from benchmarks.progress import Progress
 from benchmarks.result import Row
-from benchmarks.rows import reading, volumes
+from benchmarks.rows import pages, reading, volumes
 from benchmarks.rows.volumes import Size
 from benchmarks.store import Postgres
 from benchmarks.volume import Volume
 
-ROWS = frozenset({3, 4, 5, 6, 7, 11, 13})
+ROWS = frozenset({3, 4, 5, 6, 7, 11, 13, 16})
 AT_EACH_SIZE = frozenset({3, 4})
 GOAL_RUNS = 10_000_000
 """The size that the goals of rows 4, 5, 7, 11 and 13 are about."""
 INGEST_GOAL_RUNS = 20_000_000
 """The same of row 3."""
+PAGES_GOAL_RUNS = 1_000_000
+"""The same of row 16."""
+PAGES = 16
 ACCURACY = 6
 """The row whose goal is about any size."""
 
@@ -30,9 +33,9 @@ def measure(postgres: Postgres, options: Options, progress: Progress, rows: list
     wanted = ROWS & set(options.rows)
     if not wanted:
         return
-    at = max((runs for runs in options.sizes if runs <= GOAL_RUNS), default=options.sizes[0])
+    at, pages_at = (_largest(options, goal) for goal in (GOAL_RUNS, PAGES_GOAL_RUNS))
     volume = Volume(postgres, options.sizes[0])
-    for runs in _needed(options, wanted, at):
+    for runs in _needed(options, wanted):
         progress.begin(f"making {runs:,} runs")
         volume.grow(runs, progress.part)
         progress.end()
@@ -41,6 +44,9 @@ def measure(postgres: Postgres, options: Options, progress: Progress, rows: list
             # Before the loads, whose garbage is not the product's.
             rows.append(_judged(volumes.storage_row(volume), runs, GOAL_RUNS))
         sizes.append(_at_size(postgres, volume, options, wanted))
+        if runs == pages_at and PAGES in wanted:
+            with reader(volume) as visitor:
+                rows.append(_judged(pages.pages_row(visitor, volume, options), runs, PAGES_GOAL_RUNS))
         if runs == at:
             rows += [_judged(row, runs, GOAL_RUNS) for row in _reading_rows(volume, options, wanted)]
         progress.end()
@@ -61,12 +67,19 @@ def _judged(row: Row, runs: int, goal_runs: int) -> Row:
 def steps(options: Options) -> int:
     """For the progress bar."""
     wanted = ROWS & set(options.rows)
-    at = max((runs for runs in options.sizes if runs <= GOAL_RUNS), default=options.sizes[0])
-    return 2 * len(_needed(options, wanted, at)) if wanted else 0
+    return 2 * len(_needed(options, wanted)) if wanted else 0
 
 
-def _needed(options: Options, wanted: frozenset[int], at: int) -> Sequence[int]:
-    return options.sizes if wanted & AT_EACH_SIZE else (at,)
+def _needed(options: Options, wanted: frozenset[int]) -> Sequence[int]:
+    if wanted & AT_EACH_SIZE:
+        return options.sizes
+    goals = {PAGES_GOAL_RUNS if row == PAGES else GOAL_RUNS for row in wanted}
+    return sorted({_largest(options, goal) for goal in goals})
+
+
+def _largest(options: Options, goal_runs: int) -> int:
+    """The size at which a goal about so many runs is looked at."""
+    return max((runs for runs in options.sizes if runs <= goal_runs), default=options.sizes[0])
 
 
 def _at_size(postgres: Postgres, volume: Volume, options: Options, wanted: frozenset[int]) -> Size:

@@ -16,12 +16,20 @@ from benchmarks.store import Connection, Postgres, execute, fetch_value, run
 NAME = "volume"
 LARGEST = "bench-0001"
 """The project with a fifth of all runs."""
+EXPERIMENTER = "bench-0002"
+"""The project whose runs belong to experiments, a twentieth of all runs."""
 PROJECTS = 1_000
 CHUNK = 50_000
 CONNECTIONS = 2
 # What was made today is still that of the last 30 days tomorrow, but for an edge.
 KEPT = timedelta(days=1)
 _INSERT = Path(__file__).with_name("volume.sql").read_text()
+# As their first runs would have made them, but judged by ten thousand runs.
+_EXPERIMENTS = """
+INSERT INTO experiments (project_id, id, created_at, window_runs)
+     SELECT project_id, experiment_id, min(created_at), 10000 FROM runs WHERE experiment_id IS NOT NULL GROUP BY 1, 2
+ON CONFLICT DO NOTHING
+"""
 _NOTE = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"
 
 Report = Callable[[int, int], None]
@@ -45,6 +53,7 @@ class Volume:
         asyncio.run(_insert(self.url, runs - self.runs, report))
         self.runs = runs
         # As if all had come at once: to add to rows of before would leave their old versions behind.
+        execute(self.url, _EXPERIMENTS)
         execute(self.url, "TRUNCATE rollups, rollup_totals, latency_sketches, latency_deltas")
         runtally("rollups", "rebuild", database_url=self.url)
         execute(self.url, "VACUUM (ANALYZE)", "CHECKPOINT")
@@ -69,9 +78,9 @@ class Volume:
 
 
 def _schema() -> str:
-    """Changes with any migration."""
+    """Changes with any migration, and with what is inserted."""
     steps = sorted((ROOT / "alembic" / "versions").glob("*.py"))
-    return hashlib.sha256(b"".join(step.read_bytes() for step in steps)).hexdigest()[:16]
+    return hashlib.sha256(b"".join((_INSERT.encode(), *(step.read_bytes() for step in steps)))).hexdigest()[:16]
 
 
 async def _insert(url: str, runs: int, report: Report) -> None:

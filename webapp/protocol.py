@@ -56,7 +56,8 @@ class Joined:
         self._transport.close()
 
     def _flush(self) -> None:
-        if self._held:
+        # Until its turn came, the other end may have hung up.
+        if self._held and not self._transport.is_closing():
             held, self._held, self._held_bytes = b"".join(self._held), [], 0
             self._transport.write(held)
 
@@ -89,7 +90,7 @@ class Protocol(HttpToolsProtocol):
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:
+            if self._is_free:
                 self._refuse(RequestHeaderFieldsTooLarge())
             self.transport.close()
         elif self._head_timer is None:
@@ -122,9 +123,20 @@ class Protocol(HttpToolsProtocol):
         # What follows a body is nothing that anybody here reads.
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words; ours say what to do.
-        """Answer what is no HTTP, and hang up: nobody knows where a next request would begin."""
-        self._refuse(self._fault)
-        self.transport.close()
+        """Answer what is no HTTP, and hang up: nobody knows where a next request would begin.
+
+        While the request before it is being answered, this would be taken for its answer.
+        """
+        if self._is_free:
+            self._refuse(self._fault)
+            self.transport.close()
+        else:
+            self.shutdown()
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def _refuse(self, error: HTTPException) -> None:
         refused = refusal(error)

@@ -91,6 +91,14 @@ def _is_raised_by_driver(error: BaseException) -> bool:
     return any(str(frame.f_globals.get("__name__")).partition(".")[0] == asyncpg.__name__ for frame in frames)
 
 
+def _is_gone(connection: Connection) -> bool:
+    """Also of one that its pool has taken back because it was hung up on."""
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True
+
+
 # A number keeps its digits, and stays a number.
 _json = msgspec.json.Encoder(decimal_format="number")
 
@@ -135,13 +143,13 @@ class Database:
                 with CONNECTIONS_IN_USE.track_inprogress(), self._watch.over(connection.terminate):
                     try:
                         yield connection
-                    except (TimeoutError, asyncpg.ConnectionDoesNotExistError):
-                        # A server that went away without a word leaves them all like that. None is tried again, so that not
-                        # each of them costs somebody as long.
-                        await pool.expire_connections()
-                        raise
-                    except BaseException:
-                        self._left_halfway.add(connection.get_server_pid())
+                    except BaseException as error:
+                        if isinstance(error, TimeoutError) or _is_gone(connection):
+                            # A server that went away without a word leaves them all like that. None is tried again, so that
+                            # not each of them costs somebody as long.
+                            await pool.expire_connections()
+                        else:
+                            self._left_halfway.add(connection.get_server_pid())
                         raise
 
     @asynccontextmanager

@@ -90,7 +90,8 @@ class PastVerdicts:
         versions = await _versions(connection, large, midnight)
         found = {}
         for one in large:
-            version = midnight, versions.get(one.project_id)
+            of_runs = versions.get(one.project_id)
+            version = None if of_runs is None else (midnight, of_runs)
             days = self._days.get(_key(one), version, now)
             if days is None:
                 days = await queries.select_days(connection, _stretch(one, now)._replace(until=midnight))

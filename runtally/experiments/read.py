@@ -1,4 +1,4 @@
-"""Verdicts on experiments, computed from the runs themselves whenever one is asked for."""
+"""Verdicts on experiments, computed from their runs; what those of days that are over came to may be remembered."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -94,7 +94,7 @@ async def history(
 ) -> tuple[Past, ...]:
     """What today's rule would have said at the end of each of the last days, oldest first; today's verdict is the last.
 
-    Nothing is kept for it: the runs tell. Fewer days are read where the window holds very many runs.
+    Nothing is stored for it: the runs tell. Fewer days are read where the window holds very many runs.
     """
     experiment = judged.experiment
     affordable = _HISTORY_RUNS // max(1, experiment.stats.runs)

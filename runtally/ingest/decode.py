@@ -21,6 +21,8 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 # Parallel packers write a member for each 64 KiB or more. Each costs a copy of what follows it, so they are limited.
 _MAX_GZIP_MEMBERS = 128
+# More than any id takes, with every character escaped. Blanks are no id, however many.
+MAX_KNOWN_BYTES = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +143,13 @@ def _decode_items(raw: msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def _project_id(raw: msgspec.Raw | UnsetType) -> str | None:
-    return None if isinstance(raw, UnsetType) else _read_project_id(bytes(raw))
+    if isinstance(raw, UnsetType):
+        return None
+    sent = bytes(raw)
+    return known_project_id(sent) if len(sent) <= MAX_KNOWN_BYTES else _read_project_id(sent)
 
 
-@lru_cache(4096)
 def _read_project_id(raw: bytes) -> str | None:
-    """Few projects send many requests; what is refused is not remembered."""
     try:
         project_id = msgspec.json.decode(raw, type=str | None)
     except WRONG:
@@ -154,3 +157,7 @@ def _read_project_id(raw: bytes) -> str | None:
     except msgspec.DecodeError:
         raise InvalidJson from None
     return parse_project_id(project_id) if project_id and project_id.strip() else None
+
+
+# Few projects send many requests; what is refused is not remembered.
+known_project_id = lru_cache(4096)(_read_project_id)

@@ -74,7 +74,7 @@ async def _version(
     connection: Connection, days: Window, project_id: str, only: Only, *, has_latencies: bool
 ) -> Hashable:
     version = (await select_versions_of_kept(connection, [project_id], days.start, days.until)).get(project_id)
-    if not has_latencies or only != Only(status=Status.SUCCESS):
+    if version is None or not has_latencies or only != Only(status=Status.SUCCESS):
         return version
     # Of latencies that are folded into sketches, some are put into bins.
     stored, _ = days.stored_parts()

@@ -14,6 +14,7 @@ LONGEST_REMEMBERED = timedelta(minutes=5)
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 Version: TypeAlias = Hashable
+"""None: there is none now, and nothing is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Remembered(Generic[Key, Value]):
 
     def keep(self, key: Key, version: Version, now: datetime, value: Value) -> None:
         """In place of what was asked for the longest time ago."""
+        if version is None:
+            return
         self._known[key] = _Known(version, now, value)
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]

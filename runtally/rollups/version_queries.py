@@ -14,19 +14,15 @@ SELECT string_agg(xmin::text, ' ' ORDER BY bucket)
    AND bucket > $2::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
 """  # noqa: S608  # Constants of the declaration, here and below.
 SELECT_VERSION = f"SELECT md5(({_CHANGES.format(project='$1')}))"
-# Dropping runs leaves their sums as they are; as long as some are still to go, no two readings are of one version.
+# Dropping runs leaves their sums as they are. It is announced before it begins, and goes on for a while: until the last is gone
+# there is no version.
 SELECT_VERSIONS_OF_KEPT = f"""
 SELECT id,
-       md5(concat_ws(' ',
-                     dropped_before,
-                     CASE WHEN EXISTS (SELECT
-                                         FROM runs
-                                        WHERE project_id = projects.id
-                                          AND occurred_at < dropped_before) THEN clock_timestamp() END,
-                     ({_CHANGES.format(project="projects.id")}
+       md5(concat_ws(' ', dropped_before, ({_CHANGES.format(project="projects.id")}
    AND bucket < $3)))
   FROM projects
  WHERE id = ANY ($1::text[])
+   AND NOT EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < projects.dropped_before)
 """  # noqa: S608
 
 
@@ -39,6 +35,9 @@ async def select_version(connection: Connection, since: datetime, project_id: st
 async def select_versions_of_kept(
     connection: Connection, project_ids: Sequence[str], since: datetime, until: datetime
 ) -> dict[str, str]:
-    """The same of each project until a midnight; also when runs were dropped whose sums are kept."""
+    """The same of each project until a midnight; also when runs were dropped whose sums are kept.
+
+    A project of which runs are being dropped is not there: what is read of it now is soon different.
+    """
     rows = await connection.fetch(SELECT_VERSIONS_OF_KEPT, project_ids, since, until)
     return {row[0]: row[1] for row in rows}

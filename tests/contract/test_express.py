@@ -283,11 +283,37 @@ async def test_a_body_in_pieces_goes_on_whole(line: Line, run_of: Callable[[str]
     assert line.went_on == [run_of("run-1")]
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"no HTTP\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_comes_after_a_request_and_is_none_is_not_taken_for_its_answer(
+    line: Line, run_of: Callable[[str], bytes], bad: bytes
+) -> None:
+    line.send(request(run_of("run-1")) + bad)
+
+    status, headers, body = await line.answer()
+
+    assert (status, headers["connection"], line.wire.closed) == (200, "close", True)
+    assert msgspec.json.decode(body)["id"] == "run-1"
+
+
 async def test_a_header_that_comes_twice_goes_on(line: Line) -> None:
     line.send(request(b"{}").replace(b"\r\n\r\n", b"\r\nauthorization: Bearer another\r\n\r\n"))
     await line.answer()
 
     assert line.went_on == [b"{}"]
+
+
+async def test_a_badge_on_condition_goes_on(line: Line) -> None:
+    line.send(b'GET /api/badge/experiment/a.svg HTTP/1.1\r\nhost: localhost\r\nif-match: "another"\r\n\r\n')
+    await line.answer()
+
+    assert line.went_on == [b""]
 
 
 async def test_another_path_or_query_goes_on(line: Line) -> None:

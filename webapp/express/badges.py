@@ -16,12 +16,15 @@ PREFIX = "/api/badge/experiment/"
 # What any two readers of a URL read alike.
 _PLAIN_PATH = re.compile(r"[\w.~-]+(?:/[\w.~-]+)*", re.ASCII)
 _PLAIN_QUERY = re.compile(rb"[\w.~=&%+-]*", re.ASCII)
+_UNUSUAL = frozenset({b"if-match", b"if-unmodified-since", b"range", b"if-range"})
 # The same badge is asked for again and again.
 _gzipped = lru_cache(256)(gzipped)
 
 
 def show(request: Request) -> Coroutine[Any, Any, Answer] | None:
     """A badge; None for what is none, or is asked for in an unusual way."""
+    if not _UNUSUAL.isdisjoint(request.headers):
+        return None
     asking = _asking(request)
     return None if asking is None else _shown(request, asking)
 

@@ -63,15 +63,14 @@ class ExpressProtocol(Protocol):
         super().shutdown()
 
     def on_headers_complete(self) -> None:
-        is_free = self.cycle is None or self.cycle.response_complete
         if (
-            is_free
+            self._is_free
             and lane.may_take(self.parser.get_method(), self.url)
             and not self.expect_100_continue
             and not self.parser.should_upgrade()
         ):
-            self._held = b""
             self.on_head()
+            self._held = b""
         else:
             super().on_headers_complete()
 
@@ -140,11 +139,11 @@ class ExpressProtocol(Protocol):
             with tracing.Exchange(request.method.decode(), request.headers.get(tracing.HEADER, b"")) as exchange:
                 exchange.route = lane.route_of(request)
                 answer = await answering
-                exchange.status, exchange.bytes_sent = answer.status, len(answer.body)
                 if self.flow.write_paused:
                     await self.flow.drain()
                 if not (cycle.disconnected or self.transport.is_closing()):
                     self._send(request, answer, exchange.request_id, cycle)
+                    exchange.status, exchange.bytes_sent = answer.status, len(answer.body)
         finally:
             if not cycle.response_complete:
                 self.transport.close()

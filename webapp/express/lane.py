@@ -3,7 +3,7 @@
 Quart's request and response cost more time than decoding, pricing and storing a run do, and a server's side of ASGI half of that.
 
 They decide nothing: each step is a call of what the route's own hooks call, in their order. Whatever is in any way out of the
-ordinary, such as a project key, gzip, a query, a body that comes in pieces, goes on to Quart as if it had not been looked at.
+ordinary, such as a project key, gzip, a run's query, a body in several pieces, goes on to Quart as if it had not been looked at.
 """
 
 from collections.abc import Coroutine

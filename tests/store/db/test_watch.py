@@ -74,6 +74,36 @@ async def test_a_server_that_hangs_is_out_of_reach_until_it_goes_on(
         await run(database, "SELECT 1")
 
 
+async def test_one_that_hangs_within_a_snapshot_costs_nobody_else_as_long(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dsn, "CONNECT_SECONDS", 1.0)
+    line = Line(database_url)
+    async with line.database() as database, asyncio.timeout(ENOUGH_SECONDS):
+        await asyncio.gather(*(database_sleep(database) for _ in range(3)))
+        with pytest.raises(StoreUnavailable):
+            await hangs_within(database, line)
+        line.is_open.set()
+        before = line.connections
+
+        async with database.connection() as connection:
+            await connection.fetchval("SELECT 1")
+
+    # The others of the pool were opened before it hung.
+    assert line.connections == before + 1
+
+
+async def hangs_within(database: Database, line: Line) -> None:
+    async with database.snapshot() as connection:
+        line.is_open.clear()
+        await connection.fetchval("SELECT 1")
+
+
+async def database_sleep(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute(SLEEP)
+
+
 @both
 async def test_a_server_that_is_slow_is_asked_whether_it_hangs_and_waited_for(
     run: Callable[[Database, str], Awaitable[object]], database_url: str

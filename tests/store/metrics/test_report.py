@@ -131,27 +131,27 @@ async def test_what_is_remembered_of_past_days_follows_their_runs(
 async def test_what_experiments_came_to_follows_the_runs_of_past_days(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
-    past = Past()
+    past, one, other = Past(), f"{project_id}-one", f"{project_id}-other"
 
     async def runs(remembered: Past) -> dict[str, int]:
         async with database.snapshot() as connection:
             found = await project_report(connection, Range.WEEK, system_clock(), project_id, past=remembered)
         return {name: tally.runs for name, tally in found.report.experiments.items()}
 
-    await _post(client, project_id, 0, 2, 3, experimentId="a")
+    await _post(client, project_id, 0, 2, 3, experimentId=one)
     await _post(client, project_id, 0, 2, 9)
     first = [await runs(past), await runs(past)]
-    await _post(client, project_id, 2, experimentId="b")
-    await _post(client, project_id, 0, 3, experimentId="a")
+    await _post(client, project_id, 2, experimentId=other)
+    await _post(client, project_id, 0, 3, experimentId=one)
     late = await runs(past)
     async with database.connection() as connection:
         # What was dropped has sums, and no run.
-        await connection.execute("DELETE FROM runs WHERE project_id = $1 AND experiment_id = 'b'", project_id)
-        await connection.execute("UPDATE projects SET dropped_before = now() WHERE id = $1", project_id)
+        await connection.execute("DELETE FROM runs WHERE project_id = $1 AND experiment_id = $2", project_id, other)
+        await connection.execute("UPDATE projects SET dropped_before = '2026-01-02' WHERE id = $1", project_id)
 
-    assert first == [{"a": 3}, {"a": 3}]
-    assert late == await runs(Past()) | {"b": 1} == {"a": 5, "b": 1}
-    assert await runs(past) == await runs(Past()) == {"a": 5}
+    assert first == [{one: 3}, {one: 3}]
+    assert late == await runs(Past()) | {other: 1} == {one: 5, other: 1}
+    assert await runs(past) == await runs(Past()) == {one: 5}
 
 
 async def test_the_costs_of_all_time_follow_the_runs_of_past_days(

@@ -16,6 +16,9 @@ async def pipe() -> tuple[Joined, list[bytes]]:
         def write(self, data: bytes | bytearray | memoryview) -> None:
             written.append(bytes(data))
 
+        def is_closing(self) -> bool:
+            return b"closed" in written
+
         def close(self) -> None:
             written.append(b"closed")
 
