@@ -67,7 +67,8 @@ class Narrowed:
         """In longer buckets, with no percentiles but those of the whole window."""
         of_bar = bar // window.interval
         buckets = summed((number // of_bar, tally) for number, tally in self.buckets.items())
-        costs = tuple(CellCost(*key, cost_usd) for key, cost_usd in self.costs.items())
+        # Postgres tells them in whatever order its plan has.
+        costs = tuple(CellCost(*key, cost_usd) for key, cost_usd in sorted(self.costs.items()))
         return Metrics.of_sums(window.in_buckets_of(bar), buckets, dict(self.models), {None: self.latency}, costs)
 
 
