@@ -1,0 +1,121 @@
+"""A connection to the service in this process, with a hand on every byte that comes and goes."""
+
+import asyncio
+from typing import Any, cast
+
+import httptools
+import msgspec
+import uvicorn
+from quart import Quart
+from uvicorn.server import ServerState
+
+from tests.serving import INGEST_KEY
+from webapp.express.connection import ExpressProtocol
+from webapp.express.lifespan import state_of
+from webapp.tracing import Receive, Scope, Send
+
+
+class Wire(asyncio.Transport):
+    """The server's end of a connection: what was written to it, and whether it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.answers.put_nowait(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Line:
+    """A connection to the service; what it does not answer itself goes on, here to an application that only echoes."""
+
+    def __init__(self, quart: Quart, application: object = None) -> None:
+        config = uvicorn.Config(
+            cast(Any, application or self._echo), interface="asgi3", ws="none", log_config=None, access_log=False
+        )
+        config.load()
+        self._state = ServerState()
+        self.wire = Wire()
+        self.protocol = ExpressProtocol(config, self._state, state_of(quart))
+        self.protocol.connection_made(self.wire)
+        self.went_on: list[bytes] = []
+        """The bodies that the application found."""
+        self.scopes: list[Scope] = []
+
+    async def _echo(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.went_on.append(body)
+        self.scopes.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"echo"})
+
+    def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.protocol.data_received(piece)
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the next answer."""
+        async with asyncio.timeout(20):
+            written = await self.wire.answers.get()
+        head, _, body = written.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
+
+    async def end(self) -> None:
+        """As when the client has gone; nothing of it is left to do."""
+        self.protocol.connection_lost(None)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*self._state.tasks)
+
+
+def request(body: bytes, version: str = "1.1", **changes: str) -> bytes:
+    headers = {
+        "host": "localhost",
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "authorization": f"Bearer {INGEST_KEY}",
+        **{name.replace("_", "-"): value for name, value in changes.items()},
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST /api/ingest HTTP/{version}\r\n{lines}\r\n".encode() + body
+
+
+class Heard:
+    """What a client makes of the bytes that come back."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.answers: list[tuple[int, bytes]] = []
+
+    def on_message_begin(self) -> None:
+        self._body = b""
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.answers.append((self.parser.get_status_code(), self._body))
+
+
+def known(body: bytes) -> Any:  # noqa: ANN401  # JSON, or None for a picture.
+    """An answer, of an error its code."""
+    if body.startswith(b"<svg"):
+        return None
+    answer = msgspec.json.decode(body)
+    return answer if answer["ok"] else answer["error"]["code"]
