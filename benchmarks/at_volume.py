@@ -43,10 +43,11 @@ def measure(postgres: Postgres, options: Options, progress: Progress, rows: list
         if runs == at and 11 in wanted:  # noqa: PLR2004  # Number of the row.
             # Before the loads, whose garbage is not the product's.
             rows.append(_judged(volumes.storage_row(volume), runs, GOAL_RUNS))
-        sizes.append(_at_size(postgres, volume, options, wanted))
+        # Before the loads as well, which are a million more, all of them of today.
         if runs == pages_at and PAGES in wanted:
             with reader(volume) as visitor:
                 rows.append(_judged(pages.pages_row(visitor, volume, options), runs, PAGES_GOAL_RUNS))
+        sizes.append(_at_size(postgres, volume, options, wanted))
         if runs == at:
             rows += [_judged(row, runs, GOAL_RUNS) for row in _reading_rows(volume, options, wanted)]
         progress.end()
