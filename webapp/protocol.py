@@ -135,8 +135,13 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def _is_free(self) -> bool:
-        """Whether no request is being answered."""
-        return self.cycle is None or self.cycle.response_complete
+        """Whether an answer that is written now is that to the request that is being read."""
+        cycle = self.cycle
+        return (
+            cycle is None
+            or cycle.response_complete
+            or (cycle.more_body and not cycle.response_started and not self.pipeline)
+        )
 
     def _refuse(self, error: HTTPException) -> None:
         refused = refusal(error)

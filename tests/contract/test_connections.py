@@ -174,6 +174,18 @@ async def test_what_comes_after_a_request_and_is_none_is_not_taken_for_its_answe
     assert msgspec.json.decode(body)["id"] == "run-1"
 
 
+@pytest.mark.parametrize("key", [INGEST_KEY, "another"])
+async def test_a_body_that_breaks_off_into_what_is_no_http_is_refused_at_once(line: Line, key: str) -> None:
+    whole = request(b"", authorization=f"Bearer {key}").replace(b"content-length: 0", b"transfer-encoding: chunked")
+
+    line.send(whole + b"2\r\n{}\r\n")
+    await asyncio.sleep(0)
+    line.send(b"no length\r\n")
+
+    assert (await line.answer())[0] == 400
+    assert line.wire.closed
+
+
 async def test_a_header_that_comes_twice_goes_on(line: Line) -> None:
     line.send(request(b"{}").replace(b"\r\n\r\n", b"\r\nauthorization: Bearer another\r\n\r\n"))
     await line.answer()

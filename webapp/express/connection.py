@@ -29,6 +29,8 @@ class _Cycle:
     keep_alive: bool
     message_event: asyncio.Event
     disconnected: bool = False
+    more_body: bool = False
+    response_started: bool = False
     response_complete: bool = False
 
 
@@ -52,7 +54,9 @@ class ExpressProtocol(Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._held:
+        if self.transport.is_closing():
+            self._forget_held()
+        elif self._held:
             self._go_on()
         elif self._held is not None and self._body_timer is None:
             self._body_timer = self.loop.call_later(HELD_SECONDS, self._go_on)
