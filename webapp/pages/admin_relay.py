@@ -63,7 +63,7 @@ async def relay() -> ResponseReturnValue:
     async with services().database.connection() as connection:
         status = await relay_status(connection)
         failing, last_error = await select_failing(connection)
-        parked = await select_parked(connection, limit=SHOWN)
+        parked = await select_parked(connection, SHOWN)
     page = RelayPage(
         frame=frame("admin_relay.relay"),
         waiting=formats.count(status.waiting),
