@@ -113,8 +113,9 @@ class Protocol(HttpToolsProtocol):
     def on_head(self) -> None:
         self._is_in_head = False
         self._stop_waiting()
-        # Programs between us and the client may each have taken another one for the name it asked for.
-        if sum(name == b"host" for name, _ in self.headers) > 1:
+        # Of two, each program between us and the client may have taken another one; HTTP/1.1 asks for one.
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             raise _BadHead
 
     def on_header(self, name: bytes, value: bytes) -> None:
