@@ -1,6 +1,6 @@
 """Domain and framework errors to the contract's JSON error shape: the only place that knows which status is which."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -10,7 +10,7 @@ from quart import Response
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
 
 from api.auth import CHALLENGE
-from api.reply import JSON, encoded
+from api.reply import HEADERS, encoded
 from runtally import errors
 from runtally.errors import BodyTooLarge, Detail, RateLimited, RuntallyError
 
@@ -106,14 +106,14 @@ class Refusal:
 
     status: int
     body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str]
 
 
 def refusal(error: Exception) -> Refusal:
     """The error as the contract's JSON."""
     shown = known(error) or RuntallyError()
     status = status_of(shown)
-    headers = {}
+    headers = dict(HEADERS)
     if isinstance(shown, errors.MissingKey | errors.InvalidKey):
         headers["WWW-Authenticate"] = CHALLENGE
     if isinstance(shown, errors.StoreUnavailable):
@@ -131,7 +131,7 @@ def refusal(error: Exception) -> Refusal:
 async def respond(error: Exception) -> Response:
     """The error as Quart's answer."""
     refused = refusal(error)
-    return Response(refused.body, refused.status, refused.headers, content_type=JSON)
+    return Response(refused.body, refused.status, refused.headers)
 
 
 def _problem(shown: RuntallyError | HTTPException, status: int) -> Problem:

@@ -12,7 +12,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTooLarge, RequestURITooLarge
 
 from api.errors import refusal
-from api.reply import JSON
 from runtally.ids import uuid7
 from webapp.security import headers_for
 
@@ -148,7 +147,7 @@ class Protocol(HttpToolsProtocol):
         refused = refusal(error)
         headers = {
             **{name.decode(): value.decode("latin-1") for name, value in self.server_state.default_headers},
-            "Content-Type": JSON,
+            **refused.headers,
             "Content-Length": str(len(refused.body)),
             "Connection": "close",
             "X-Request-Id": uuid7().hex,
