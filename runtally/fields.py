@@ -131,7 +131,7 @@ def read_number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
 
 
 def with_whole_counts(struct: type[msgspec.Struct], sent: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """The fields of an object, with counts that were written as 12.0 or 1e3, which are whole to JSON Schema, as msgspec takes them."""
+    """The fields of an object, its counts as msgspec takes them where they are written as 12.0, whole to JSON Schema."""
     counts = _counts(struct)
     return {name: _whole(value) if name in counts else value for name, value in sent.items()}
 
