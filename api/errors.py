@@ -1,6 +1,6 @@
 """Domain and framework errors to the contract's JSON error shape: the only place that knows which status is which."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -10,9 +10,9 @@ from quart import Response
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
 
 from api.auth import CHALLENGE
-from api.reply import JSON, encoded
+from api.reply import HEADERS, encoded
 from runtally import errors
-from runtally.errors import BodyTooLarge, Detail, RateLimited, RuntallyError
+from runtally.errors import BodyTooLarge, BodyTooSlow, Detail, RateLimited, RuntallyError
 
 RETRY_AFTER_SECONDS = 2
 
@@ -30,6 +30,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidSignature: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
+    errors.BodyTooSlow: 408,
     errors.BodyTooLarge: 413,
     errors.UnsupportedMediaType: 415,
     errors.InvalidPayload: 422,
@@ -52,7 +53,6 @@ _FRAMEWORK = {
     400: ("bad_request", "The server can't read this request; check how it is put together."),
     404: ("not_found", "There is nothing at this path; the API is described at /docs."),
     405: ("method_not_allowed", "This path takes another method; see the Allow header."),
-    408: ("request_timeout", "The body took too long to arrive; send it again."),
     414: ("target_too_long", "The path and query of this request are too long; ask for less."),
     431: ("head_too_large", "The headers of this request are too large; send fewer or shorter ones."),
 }
@@ -94,6 +94,8 @@ def known(error: Exception) -> RuntallyError | HTTPException | None:
     """The error as one that may be shown; None for a bug, which is logged with its traceback and never shown."""
     if isinstance(error, RequestEntityTooLarge):
         return BodyTooLarge()
+    if isinstance(error, RequestTimeout):
+        return BodyTooSlow()
     if isinstance(error, RuntallyError | HTTPException):
         return error
     log.error("request_failed", error=type(error).__name__, exc_info=error)
@@ -106,21 +108,21 @@ class Refusal:
 
     status: int
     body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str]
 
 
 def refusal(error: Exception) -> Refusal:
     """The error as the contract's JSON."""
     shown = known(error) or RuntallyError()
     status = status_of(shown)
-    headers = {}
+    headers = dict(HEADERS)
     if isinstance(shown, errors.MissingKey | errors.InvalidKey):
         headers["WWW-Authenticate"] = CHALLENGE
     if isinstance(shown, errors.StoreUnavailable):
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, RateLimited):
         headers["Retry-After"] = str(shown.retry_after_seconds)
-    if status == RequestTimeout.code:
+    if isinstance(shown, BodyTooSlow):
         # The rest of the body may still come, and is no next request.
         headers["Connection"] = "close"
     if isinstance(shown, HTTPException):
@@ -131,7 +133,7 @@ def refusal(error: Exception) -> Refusal:
 async def respond(error: Exception) -> Response:
     """The error as Quart's answer."""
     refused = refusal(error)
-    return Response(refused.body, refused.status, refused.headers, content_type=JSON)
+    return Response(refused.body, refused.status, refused.headers)
 
 
 def _problem(shown: RuntallyError | HTTPException, status: int) -> Problem:

@@ -11,6 +11,7 @@ from runtally.errors import (
     NotConfigured,
     RateLimited,
     RuntallyError,
+    StoreBusy,
     StoreUnavailable,
 )
 
@@ -56,6 +57,6 @@ GUARDS = {
         (MissingKey, InvalidKey, Forbidden, RateLimited, NotConfigured, StoreUnavailable),
     ),
     "sync signature": Guard(("signature",), (InvalidSignature, NotConfigured)),
-    "project key": Guard(("projectKey",), (MissingKey, InvalidKey, RateLimited, StoreUnavailable)),
+    "project key": Guard(("projectKey",), (MissingKey, InvalidKey, RateLimited, StoreUnavailable, StoreBusy)),
 }
 """By the names of the rules. A route under /api whose rule is not here is refused by a test."""

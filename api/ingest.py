@@ -16,6 +16,7 @@ from api.reply import reply
 from runtally.errors import (
     BatchTooLarge,
     BodyTooLarge,
+    BodyTooSlow,
     InvalidJson,
     InvalidPayload,
     MissingProjectId,
@@ -112,6 +113,7 @@ INGEST = Operation(
     raises=(
         InvalidJson,
         MissingProjectId,
+        BodyTooSlow,
         BodyTooLarge,
         UnsupportedMediaType,
         InvalidPayload,

@@ -11,7 +11,15 @@ from api.auth import sync_signature
 from api.current import services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
-from runtally.errors import BodyTooLarge, InvalidJson, InvalidPayload, StoreUnavailable, UnsupportedMediaType
+from runtally.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    InvalidJson,
+    InvalidPayload,
+    StoreBusy,
+    StoreUnavailable,
+    UnsupportedMediaType,
+)
 from runtally.reporting.document import LiveRun
 from runtally.reporting.sync import Synced
 
@@ -55,7 +63,15 @@ PG_SYNC = Operation(
             (Content((SyncedRun,), {"A newer version": {"ok": True, "id": "checkout-1", "applied": True}}),),
         )
     },
-    raises=(InvalidJson, BodyTooLarge, UnsupportedMediaType, InvalidPayload, StoreUnavailable),
+    raises=(
+        InvalidJson,
+        BodyTooSlow,
+        BodyTooLarge,
+        UnsupportedMediaType,
+        InvalidPayload,
+        StoreUnavailable,
+        StoreBusy,
+    ),
 )
 
 

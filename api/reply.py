@@ -6,6 +6,8 @@ import msgspec
 from quart import Response
 
 JSON = "application/json"
+HEADERS = {"Content-Type": JSON, "Cache-Control": "no-store"}
+"""An answer is true at its moment; without a word caches keep health for minutes, and a 404 in place of a badge."""
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -15,8 +17,4 @@ def encoded(payload: Mapping[str, object] | msgspec.Struct) -> bytes:
 
 
 def reply(payload: Mapping[str, object] | msgspec.Struct, status: int = 200) -> Response:
-    return Response(encoded(payload), status, content_type=JSON)
-
-
-def ok(payload: Mapping[str, object]) -> Response:
-    return reply({"ok": True, **payload})
+    return Response(encoded(payload), status, HEADERS)

@@ -49,6 +49,9 @@ def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
     for key in tidy.keys() & {"$ref", "title"}:
         if isinstance(tidy[key], str):
             tidy[key] = tidy[key].replace(REFERENCE + _PREFIX, REFERENCE).removeprefix(_PREFIX)
+    constants = [name for name, field in tidy.get("properties", {}).items() if _is_constant(field)]
+    if constants:
+        tidy["required"] = [*constants, *tidy["required"]]
     match tidy.get("anyOf"):
         case [{"type": str(kind), **rest}, null] if null == _NULL:
             del tidy["anyOf"]
@@ -56,6 +59,14 @@ def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
     if "enum" in tidy and all(isinstance(value, str) for value in tidy["enum"]):
         return {"type": "string", **tidy}
     return tidy
+
+
+def _is_constant(field: Any) -> bool:  # noqa: ANN401  # Any JSON value.
+    """Whether it is always there and always the same, such as `ok`; to msgspec a default is what may be left out."""
+    match field:
+        case {"enum": [only], "default": default}:
+            return bool(only == default)
+    return False
 
 
 def _without_null(schema: Schema) -> Schema:

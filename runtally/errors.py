@@ -62,6 +62,11 @@ class BodyTooLarge(RuntallyError):
     message = "Send a smaller body; split the batch."
 
 
+class BodyTooSlow(RuntallyError):
+    code = "request_timeout"
+    message = "The body took too long to arrive; send it again."
+
+
 class MissingKey(RuntallyError):
     code = "missing_key"
     message = "Send your key in the header Authorization: Bearer <key>."

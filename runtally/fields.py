@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
@@ -129,8 +130,24 @@ def read_number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
         return False
 
 
-def whole(raw: msgspec.Raw) -> msgspec.Raw:
-    """A count as msgspec takes it, where it was written as 12.0 or 1e3, which is whole to JSON Schema; else as it was."""
+def with_whole_counts(struct: type[msgspec.Struct], sent: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """The fields of an object, its counts as msgspec takes them where they are written as 12.0, whole to JSON Schema."""
+    counts = _counts(struct)
+    return {name: _whole(value) if name in counts else value for name, value in sent.items()}
+
+
+@cache
+def _counts(struct: type[msgspec.Struct]) -> frozenset[str]:
+    """Names of the fields that are whole numbers."""
+    fields = msgspec.structs.fields(struct)
+    return frozenset(
+        field.encode_name
+        for field in fields
+        if any(int in get_args(part) for part in (field.type, *get_args(field.type)))
+    )
+
+
+def _whole(raw: msgspec.Raw) -> msgspec.Raw:
     number = read_number(raw)
     # Bounded first: 1e999999999 has as many digits.
     if isinstance(number, Decimal) and 0 <= number <= MAX_COUNT and number == int(number):

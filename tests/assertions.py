@@ -13,6 +13,8 @@ def assert_error(
     assert response.status_code == status, response.text
     assert response.headers["content-type"].startswith("application/json")
     assert response.headers["x-request-id"]
+    # Caches may else keep a 404 for minutes, and give it to who asks for a picture.
+    assert response.headers["cache-control"] == "no-store"
     body = response.json()
     assert body["ok"] is False
     assert set(body) == {"ok", "error"}

@@ -7,7 +7,6 @@ away; what is whole is small, or soon done with.
 from quart import request
 
 from api.errors import refusal
-from api.reply import JSON
 from runtally.errors import StoreBusy
 from webapp import tracing
 from webapp.security import headers_for
@@ -59,7 +58,7 @@ async def _refuse(scope: Scope, send: Send) -> None:
     tracing.failed(StoreBusy())
     refused = refusal(StoreBusy())
     headers = headers_for(is_secure=scope["scheme"] == "https") | refused.headers
-    headers |= {"Content-Type": JSON, "Content-Length": str(len(refused.body)), "Connection": "close"}
+    headers |= {"Content-Length": str(len(refused.body)), "Connection": "close"}
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refused.status, "headers": raw})
     await send({"type": "http.response.body", "body": refused.body})

@@ -5,14 +5,15 @@ HTTP gets the answer that any other error gets, although no application ever hea
 """
 
 import asyncio
+import sys
 from http import HTTPStatus
 from typing import Any
 
+from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTooLarge, RequestURITooLarge
 
 from api.errors import refusal
-from api.reply import JSON
 from runtally.ids import uuid7
 from webapp.security import headers_for
 
@@ -73,6 +74,8 @@ class Protocol(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _fault: HTTPException = BadRequest()
+    # Where a request for another protocol has its body.
+    _behind_head: int | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         super().connection_made(transport)
@@ -86,6 +89,11 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        while self._behind_head is not None:
+            data = self._head_without_upgrade() + data[self._behind_head :]
+            self._behind_head = None
+            self.parser = HttpRequestParser(self)
+            super().data_received(data)
         if not self._is_in_head:
             return
         self._head_bytes += len(data)
@@ -101,8 +109,32 @@ class Protocol(HttpToolsProtocol):
         self._is_in_head, self._head_bytes = True, 0
 
     def on_headers_complete(self) -> None:
-        self.on_head()
-        super().on_headers_complete()
+        if not self._asks_for_upgrade:
+            self.on_head()
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._asks_for_upgrade:
+            super().on_message_complete()
+
+    @property
+    def _asks_for_upgrade(self) -> bool:
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Uvicorn's moment to say that it goes on without: it would, but the parser drops the body, and whatever comes after it.
+
+        Java's client asks for HTTP/2 like that with the first request of a connection, also where that has a body.
+        """
+        upgrade = sys.exception()
+        if isinstance(upgrade, HttpParserUpgrade):
+            self._behind_head = upgrade.args[0]
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head of this request again, as whoever knows no other protocol reads it."""
+        headers = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
+        version = self.parser.get_http_version().encode()
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (self.parser.get_method(), self.url, version, headers)
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -113,8 +145,9 @@ class Protocol(HttpToolsProtocol):
     def on_head(self) -> None:
         self._is_in_head = False
         self._stop_waiting()
-        # Programs between us and the client may each have taken another one for the name it asked for.
-        if sum(name == b"host" for name, _ in self.headers) > 1:
+        # Of two, each program between us and the client may have taken another one; HTTP/1.1 asks for one.
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             raise _BadHead
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -147,7 +180,7 @@ class Protocol(HttpToolsProtocol):
         refused = refusal(error)
         headers = {
             **{name.decode(): value.decode("latin-1") for name, value in self.server_state.default_headers},
-            "Content-Type": JSON,
+            **refused.headers,
             "Content-Length": str(len(refused.body)),
             "Connection": "close",
             "X-Request-Id": uuid7().hex,

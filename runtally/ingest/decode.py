@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UnsetType
 
 from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload
-from runtally.fields import WRONG, Count, exact, parse_project_id, whole, wrong_fields
+from runtally.fields import WRONG, exact, parse_project_id, with_whole_counts, wrong_fields
 from runtally.ingest.wire import Envelope, WireRun
 
 _envelope = msgspec.json.Decoder(Envelope)
@@ -37,7 +37,6 @@ class BadRun:
 
 
 DecodedRun = WireRun | BadRun
-_COUNTS = {field.encode_name for field in msgspec.structs.fields(WireRun) if field.type == Count | None}
 # Stand in for required fields that are missing or wrong, so that the others can be checked.
 _PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
 
@@ -108,10 +107,9 @@ def decode_run(raw: bytes | msgspec.Raw) -> DecodedRun:
 
 def _diagnosed(raw: bytes | msgspec.Raw) -> DecodedRun:
     try:
-        sent = _fields.decode(raw)
+        sent = with_whole_counts(WireRun, _fields.decode(raw))
     except WRONG:
         return BadRun((Detail("", "must be an object"),), None)
-    sent |= {name: whole(value) for name, value in sent.items() if name in _COUNTS}
     details = tuple(wrong_fields(WireRun, sent))
     bad = {detail.path for detail in details}
     rest = _PLACEHOLDERS | {name: value for name, value in sent.items() if name not in bad}

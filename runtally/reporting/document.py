@@ -29,6 +29,7 @@ from runtally.fields import (
     metadata_faults,
     nests_too_deep,
     read_number,
+    with_whole_counts,
     wrong_fields,
 )
 from runtally.models.run import CostSource, Status, StoredRun
@@ -123,18 +124,22 @@ def decode(body: bytes, now: datetime, rule: ContentRule) -> StoredRun:
     try:
         document = _decoder.decode(body)
     except WRONG:
-        raise InvalidPayload(details=_diagnosed(body)) from None
+        document = _diagnosed(body)
     except msgspec.DecodeError:
         raise InvalidJson from None
     return _checked(document, now, rule)
 
 
-def _diagnosed(body: bytes) -> tuple[Detail, ...]:
+def _diagnosed(body: bytes) -> LiveRun:
+    """A document that msgspec refuses, if it is only that a count was written as 12.0."""
     try:
-        sent = _fields.decode(body)
+        sent = with_whole_counts(LiveRun, _fields.decode(body))
     except (*WRONG, msgspec.DecodeError):
         raise InvalidJson from None
-    return tuple(wrong_fields(LiveRun, sent))
+    details = tuple(wrong_fields(LiveRun, sent))
+    if details:
+        raise InvalidPayload(details=details)
+    return _decoder.decode(msgspec.json.encode(sent))
 
 
 def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:

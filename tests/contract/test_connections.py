@@ -146,6 +146,30 @@ async def test_a_body_without_a_length_goes_on(line: Line) -> None:
     assert line.went_on == [b"{}"]
 
 
+@pytest.mark.parametrize("size", [10_000, 7, 1])
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+async def test_a_request_for_another_protocol_is_answered_as_if_it_had_not_asked(
+    line: Line, run_of: Callable[[str], bytes], protocol: str, size: int
+) -> None:
+    asking = {
+        "connection": "Upgrade, HTTP2-Settings",
+        "upgrade": protocol,
+        "http2_settings": "AAMAAABkAAQAoAAAAAIAAAAA",
+    }
+    bodies = [run_of("run-1"), b'{"un": "usual"}', run_of("run-2"), run_of("run-3")]
+    kinds = [{}, {"content_type": "text/plain"}, {}, {}]
+    sent = b"".join(request(body, **asking, **kind) for body, kind in zip(bodies, kinds, strict=True))
+
+    line.send(*(sent[start : start + size] for start in range(0, len(sent), size)))
+    answers = [await line.answer() for _ in bodies]
+
+    assert [status for status, _, _ in answers] == [200] * 4
+    assert answers[1][2] == b"echo"
+    # What comes in pieces, or behind a request that waits for its answer, is none for the connection itself.
+    assert line.went_on == (bodies if size < len(sent) else bodies[1:])
+    assert not line.wire.closed
+
+
 async def test_a_body_in_pieces_goes_on_whole(line: Line, run_of: Callable[[str], bytes]) -> None:
     whole = request(run_of("run-1"))
 

@@ -142,6 +142,7 @@ NO_HTTP = {
     "NUL in a header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: b\0canary-41aa\r\n\r\n",
     "two lengths": POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
     "two names of the server": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: canary-41aa\r\n\r\n",
+    "no name of the server": b"GET / HTTP/1.1\r\n\r\n",
     "a length that is none": POST + b"Content-Length: 0x4\r\n\r\nabcd",
     # What could smuggle a request past a proxy.
     "a length and chunks": POST

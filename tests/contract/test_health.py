@@ -10,6 +10,7 @@ async def test_health_says_that_all_is_well(stranger: httpx.AsyncClient) -> None
 
     body = response.json()
     assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
     assert isinstance(body.pop("uptimeSeconds"), int)
     assert body == {"ok": True, "status": "ok", "version": __version__, "database": "ok", "migrations": "current"}
 

@@ -115,19 +115,28 @@ def test_keys_are_where_the_interface_says() -> None:
     assert schemes["signature"]["name"] == "x-svc-signature"
 
 
+@pytest.mark.parametrize("name", ["IngestedRun", "IngestedBatch", "SyncedRun", "MetricsAnswer", "Failure", "Live"])
+def test_what_every_answer_has_is_required(name: str) -> None:
+    assert "ok" in SCHEMAS[name]["required"]
+    assert "schemaVersion" in SCHEMAS["ShieldsEndpoint"]["required"]
+
+
 def test_errors_are_told_by_status_and_code() -> None:
     responses = OPERATIONS["POST /api/ingest"]["responses"]
 
-    def codes(status: str) -> set[str]:
-        return set(responses[status]["content"]["application/json"]["examples"])
+    def codes(status: str, operation: str = "POST /api/ingest") -> set[str]:
+        return set(OPERATIONS[operation]["responses"][status]["content"]["application/json"]["examples"])
 
     assert codes("400") == {"invalid_json", "missing_project_id"}
     assert codes("401") == {"missing_key", "invalid_key"}
+    assert codes("408") == codes("408", "POST /api/internal/pg-sync") == {"request_timeout"}
     assert codes("413") == {"body_too_large"}
     assert codes("415") == {"unsupported_media_type"}
     assert codes("422") == {"invalid_payload", "batch_too_large"}
     assert codes("429") == {"rate_limited"}
     assert codes("503") == {"not_configured", "store_unavailable", "overloaded"}
+    assert codes("503", "POST /api/internal/pg-sync") == codes("503")
+    assert codes("503", "GET /api/metrics") == {"store_unavailable", "overloaded"}
     assert {"Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(
         responses["429"]["headers"]
     )

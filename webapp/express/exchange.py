@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from api.errors import refusal
-from api.reply import JSON
 from runtally.services import Services
 from webapp import tracing
 from webapp.hosts import is_foreign
@@ -72,4 +71,4 @@ def refused(error: Exception, headers: Mapping[str, str]) -> Answer:
     """As Quart's handler of errors answers."""
     tracing.failed(error)
     answer = refusal(error)
-    return Answer(answer.status, answer.body, {"Content-Type": JSON, **headers, **answer.headers})
+    return Answer(answer.status, answer.body, {**headers, **answer.headers})

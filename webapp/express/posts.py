@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from api import ingest, pg_sync
 from api.auth import INGEST, is_any_of, refuse_unless_signed
 from api.limits import ingest_key_for, ingest_rate, limit_headers, refuse_unless_granted, wrong_keys_of
-from api.reply import JSON, encoded
+from api.reply import HEADERS, encoded
 from runtally.errors import RuntallyError
 from runtally.ingest.decode import read_envelope
 from runtally.reporting.document import SIGNATURE_HEADER
@@ -48,7 +48,7 @@ async def _answer(lane: _Lane, request: Request) -> Answer:
         answer = await lane.take(request, headers)
     except Exception as error:  # noqa: BLE001  # As Quart's handler of errors does.
         return refused(error, headers)
-    return Answer(200, answer, {"Content-Type": JSON, **headers})
+    return Answer(200, answer, {**HEADERS, **headers})
 
 
 def _has_shared_key(request: Request) -> bool:

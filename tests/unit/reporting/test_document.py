@@ -97,6 +97,14 @@ def test_the_time_may_be_called_timestamp_as_where_runs_come_in() -> None:
     assert decode(json.dumps(document).encode(), NOW, RULE).occurred_at == NOW
 
 
+def test_a_whole_number_may_be_written_as_json_schema_knows_it() -> None:
+    body = json.dumps(make_document("p", version=2.0, latencyMs=12.0, inputTokens=350)).replace("350", "3.5e2")
+
+    run = decode(body.encode(), NOW, RULE)
+
+    assert (run.version, run.latency_ms, run.input_tokens) == (2, 12, 350)
+
+
 def test_unknown_fields_are_ignored() -> None:
     decode(json.dumps(make_document("p", region="eu", prompt="x")).encode(), NOW, RULE)
 
