@@ -265,9 +265,6 @@ async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
 
 
 async def _whole_latency(connection: Connection, window: Window, project_id: str | None, past: Past) -> Latency:
-    """To merge hundreds of short buckets takes longer than to read the few long ones."""
-    if project_id is None:
-        return latency_of(_parts_of(await queries.select_sketches(connection, window, None, window.fewest_parts())))
     return latency_of(await past.latencies.read(connection, window, project_id))
 
 
