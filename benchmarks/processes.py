@@ -99,12 +99,12 @@ def service(database_url: str, *, workers: int = 1, **environment: str) -> Itera
 
 
 @contextmanager
-def bare(workers: int = 1) -> Iterator[Running]:
+def bare() -> Iterator[Running]:
     """The bare Quart route, on the server and with the options of `runtally serve`."""
     port = free_port()
     command = [
         *(sys.executable, "-m", "uvicorn", "benchmarks.bare:app", "--loop", "uvloop", "--http", "httptools"),
-        *("--no-access-log", "--log-level", "warning", "--workers", str(workers), "--port", str(port)),
+        *("--no-access-log", "--log-level", "warning", "--workers", "1", "--port", str(port)),
     ]
     with serving(command, port, "/live") as running:
         yield running

@@ -1,4 +1,4 @@
-"""The only place that reads the clock."""
+"""The only place that reads the clock, and that says when a day begins."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,3 +9,8 @@ Clock = Callable[[], datetime]
 
 def system_clock() -> datetime:
     return datetime.now(UTC)
+
+
+def start_of_day(at: datetime) -> datetime:
+    """The midnight (UTC) with which its day began."""
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that the code knows better: a first run, settings, the command line.
+"""Writes the parts of the documentation that the code knows better: a first run, settings, columns, the command line.
 
 python scripts/docs.py          write them
 python scripts/docs.py --check  say which are out of date, and exit with 1
@@ -17,9 +17,18 @@ from webapp.cli import main as runtally
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 
 ROOT = Path(__file__).resolve().parents[1]
-START, END = "<!-- settings: written by `make docs` -->", "<!-- end of settings -->"
 FIRST_RUN_START, FIRST_RUN_END = "<!-- first run: written by `make docs` -->", "<!-- end of first run -->"
 COLUMNS_START, COLUMNS_END = "<!-- columns: written by `make docs` -->", "<!-- end of columns -->"
+
+SETTINGS_INTRO = """# Settings
+
+Written by `make docs` from `runtally/settings.py`.
+
+From the environment. A secret may also come from a file: `INGEST_API_KEY_FILE=/run/secrets/ingest`.
+
+| variable | default | meaning |
+|---|---|---|
+"""
 
 
 def main() -> None:
@@ -36,10 +45,9 @@ def generated() -> dict[Path, str]:
     """Each generated file with the text that it should have."""
     readme, reporting = ROOT / "README.md", ROOT / "docs" / "reporting.md"
     return {
-        readme: _between(
-            _between(readme.read_text(), START, END, settings_table()), FIRST_RUN_START, FIRST_RUN_END, first_run()
-        ),
+        readme: _between(readme.read_text(), FIRST_RUN_START, FIRST_RUN_END, first_run()),
         reporting: _between(reporting.read_text(), COLUMNS_START, COLUMNS_END, reporting_columns()),
+        ROOT / "docs" / "configuration.md": settings(),
         ROOT / "docs" / "cli.md": command_line(),
     }
 
@@ -54,11 +62,12 @@ def first_run() -> str:
     return f"```sh\n{command}\n```"
 
 
-def settings_table() -> str:
-    rows = ["| variable | default | meaning |", "|---|---|---|"]
-    for name, field in Settings.model_fields.items():
-        rows.append(f"| `{name.upper()}` | {_default(field.default)} | {field.description} |")
-    return "\n".join(rows)
+def settings() -> str:
+    rows = [
+        f"| `{name.upper()}` | {_default(field.default)} | {field.description} |\n"
+        for name, field in Settings.model_fields.items()
+    ]
+    return SETTINGS_INTRO + "".join(rows)
 
 
 def _default(value: object) -> str:

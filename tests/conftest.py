@@ -99,6 +99,18 @@ def empty_database_url(postgres: Postgres) -> Iterator[str]:
     postgres.drop(name)
 
 
+@pytest.fixture
+async def own(empty_database_url: str) -> AsyncIterator[Database]:
+    async with Database(empty_database_url) as database:
+        yield database
+
+
+@pytest.fixture
+async def own_connection(own: Database) -> AsyncIterator[Connection]:
+    async with own.connection() as connection:
+        yield connection
+
+
 @pytest.fixture(scope="session")
 async def database(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url) as database:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,7 +9,6 @@ from quart import request, url_for
 
 # As Quart leaves them: https://url.spec.whatwg.org/#percent-encoded-bytes
 _SAFE = "!$'()*,/:;?@"
-_NO_QUERY: Mapping[str, object] = MappingProxyType({})
 
 
 def path_to(endpoint: str, **parts: str) -> str:
@@ -18,7 +16,7 @@ def path_to(endpoint: str, **parts: str) -> str:
     return _path(request.root_path, endpoint, tuple(parts.items()))
 
 
-def address_of(endpoint: str, query: Mapping[str, object] = _NO_QUERY, **parts: str) -> str:
+def address_of(endpoint: str, query: Mapping[str, object], **parts: str) -> str:
     """The path with a query, of which None is left out."""
     path = path_to(endpoint, **parts)
     found = urlencode([(name, value) for name, value in query.items() if value is not None], safe=_SAFE)

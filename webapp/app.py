@@ -13,15 +13,14 @@ from api.access import enforce_access
 from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
-from runtally.settings import Settings, load_settings
+from runtally.settings import Settings
 from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing, zone
 from webapp.charts import specs
 from webapp.express.lifespan import Lifespan
 
 
-def create_app(settings: Settings | None = None) -> Quart:
-    """The application for these settings, by default those of the environment; they must say where the database is."""
-    settings = settings or load_settings()
+def create_app(settings: Settings) -> Quart:
+    """The application for these settings, which must say where the database is."""
     app = Quart("runtally", template_folder=None, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     # A file of prices that was looked at comes back as a field.

@@ -1,8 +1,10 @@
 """Calendar months in UTC. Pure."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Self
+
+from runtally.clock import start_of_day
 
 DAY = timedelta(days=1)
 
@@ -17,7 +19,7 @@ class Month:
     @classmethod
     def of(cls, at: datetime) -> Self:
         """The month that holds this moment."""
-        start = at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        start = start_of_day(at).replace(day=1)
         # Any month has 28 days, and none 32.
         return cls(start, (start + timedelta(days=31)).replace(day=1))
 

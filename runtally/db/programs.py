@@ -200,3 +200,8 @@ def _copy_wheel(site: Path, home: Path) -> None:
     for path in (new, *new.rglob("*")):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
     new.rename(home)
+
+
+def last_line(said: str) -> str:
+    """Of what a program said: why it failed, as a rule."""
+    return (said.strip().splitlines() or ["(nothing)"])[-1]

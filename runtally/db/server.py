@@ -1,10 +1,9 @@
-"""One Postgres server in a folder of ours: made, started, asked, stopped. When is for `embedded` to say."""
+"""One Postgres server in a folder of ours: started, asked, stopped. When is for `embedded` to say."""
 
 import errno
 import hashlib
 import os
 import re
-import shutil
 import signal
 import socket
 import stat
@@ -15,11 +14,11 @@ from enum import Enum, IntEnum
 from pathlib import Path
 
 from runtally.data_dir import open_private
-from runtally.db.programs import Account, Programs, account_for, find_programs, myself, usable_by
+from runtally.db.cluster import SUPERUSER, ensure_cluster
+from runtally.db.programs import Account, Programs, account_for, find_programs, last_line, myself, usable_by
 from runtally.errors import SettingsError
 
 DATABASE = "runtally"
-SUPERUSER = "postgres"
 PORT = "5432"  # Names the socket; no network address is listened on.
 # After a crash Postgres first replays what it wrote since the last checkpoint.
 START_SECONDS = 60
@@ -35,7 +34,6 @@ PLAIN_PATH = re.compile(r"[\w./+-]+", re.ASCII)
 # Of postmaster.pid, counted from 0.
 STATUS_LINE = 7
 LOG_BYTES = 10 * 1024 * 1024
-FIRST_WITH_BUILTIN_LOCALE = 17
 # What Postgres says while another server has the data, or processes of a killed one are still about.
 STILL_IN_USE = re.compile(r"lock file .* already exists|shared memory block .* still in use")
 CONFIGURATION = {
@@ -133,9 +131,7 @@ class Server:
     def _prepare_and_start(self, account: Account, programs: Programs) -> None:
         self._check_reachable(account)
         programs = usable_by(account, programs, self._home)
-        if self._is_new():
-            self._initialise(account, programs)
-        self._check_version(programs)
+        ensure_cluster(self._data, account, programs)
         self._make_socket_folder(account)
         self._start(account, programs)
 
@@ -146,35 +142,6 @@ class Server:
             raise SettingsError(
                 f"Postgres does not run as root, and {account.name}, who runs it for root, cannot enter {closed}: set "
                 "DATA_DIR to a folder that everybody can enter, such as /var/lib/runtally."
-            )
-
-    def _is_new(self) -> bool:
-        # An empty folder may be a volume that was mounted there.
-        return not self._data.exists() or not any(self._data.iterdir())
-
-    def _initialise(self, account: Account, programs: Programs) -> None:
-        new = self._data.with_name(f"{self._data.name}.new")
-        if new.exists():
-            shutil.rmtree(new)
-        account.make_folder(new)
-        # The same order of text on every machine; before 17 only C has that.
-        locale = ["--locale=C"]
-        if int(programs.major) >= FIRST_WITH_BUILTIN_LOCALE:
-            locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        options = ("--data-checksums", "--encoding=UTF8", "--auth=trust", f"--username={SUPERUSER}", f"--pgdata={new}")
-        made = account.run([programs["initdb"], *options, *locale])
-        if made.returncode:
-            raise SettingsError(f"Postgres could not make a database in {self._home}: {last_line(made.stderr)}")
-        # Until here a kill leaves nothing that looks whole.
-        new.rename(self._data)
-
-    def _check_version(self, programs: Programs) -> None:
-        made_by = (self._data / "PG_VERSION").read_text().strip()
-        if made_by != programs.major:
-            raise SettingsError(
-                f"The database in {self._data} was made by Postgres {made_by}, and the programs in {programs.folder} "
-                f"are Postgres {programs.major}: set PG_BIN to the folder of Postgres {made_by}'s programs, or DATA_DIR "
-                "to a new folder."
             )
 
     def _make_socket_folder(self, account: Account) -> None:
@@ -300,7 +267,3 @@ def socket_folder(home: Path) -> Path:
         return near
     name = hashlib.sha256(os.fsencode(near.resolve())).hexdigest()[:16]
     return Path(f"/tmp/runtally-{name}")  # noqa: S108  # Its owner is checked, and its name is no secret.
-
-
-def last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["(nothing)"])[-1]

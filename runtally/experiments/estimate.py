@@ -79,13 +79,13 @@ def mean(value: float, variance: float, runs: int) -> Estimate | None:
     return Estimate(value, value / factor, value * factor, runs)
 
 
-def ranks(runs: int, share: float = P95) -> tuple[float, float, float]:
-    """Where an ordered sample has the lower end, the percentile and the upper end, as shares for `percentile_disc`.
+def ranks(runs: int) -> tuple[float, float, float]:
+    """Where an ordered sample has the lower end, the p95 and the upper end, as shares for `percentile_disc`.
 
     The binomial distribution says how many runs lie below the true percentile. An upper end beyond the last run is more
     than 1: it is not known.
     """
-    middle, reach = runs * share, _Z * sqrt(runs * share * (1 - share))
+    middle, reach = runs * P95, _Z * sqrt(runs * P95 * (1 - P95))
     low, high = max(1, floor(middle - reach)), ceil(middle + reach) + 1
     # Half a rank below each: a share that is exactly that of a rank might be rounded to the next.
     return (low - 0.5) / runs, (ceil(middle) - 0.5) / runs, (high - 0.5) / runs

@@ -14,6 +14,7 @@ from itertools import chain
 from math import ceil
 from typing import TypeAlias
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.experiments import queries
 from runtally.experiments.queries import Day, Stretch, Sums
@@ -68,7 +69,7 @@ class PastVerdicts:
         return tuple(stats for stats in known.values() if stats is not None)
 
     async def _measured(self, connection: Connection, now: datetime, large: Sequence[Measured]) -> Iterable[Measured]:
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = start_of_day(now)
         windows = [_stretch(one, now) for one in large]
         begun = [window._replace(since=_later(window.since, midnight - _MOMENT)) for window in windows]
         today = await queries.select_stretches(connection, begun)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import queries
@@ -99,7 +100,7 @@ async def history(
     experiment = judged.experiment
     affordable = _HISTORY_RUNS // max(1, experiment.stats.runs)
     days = min(HISTORY_DAYS, max(MIN_HISTORY_DAYS, affordable))
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    today = start_of_day(now)
     before = [today - timedelta(days=days - 1 - number) for number in range(days - 1)]
     ends = [day + timedelta(days=1) for day in before]
     if past is None:

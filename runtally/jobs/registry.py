@@ -1,6 +1,7 @@
 """The background jobs of a process."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from runtally.budgets.courier import Courier
 from runtally.budgets.forgetting import FORGOTTEN_AT_ONCE, forget_alerts
@@ -43,82 +44,54 @@ def relay_job(relay: Relay) -> Job:
 
 
 def fold_job(database: Database, clock: Clock) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
+    async def work() -> bool:
         return await upkeep.fold(database, clock()) >= upkeep.FOLDED_AT_ONCE
 
-    return Job("fold", work, FOLD_SECONDS)
+    return _short("fold", work, FOLD_SECONDS)
 
 
 def prune_job(database: Database, clock: Clock) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
+    async def work() -> bool:
         return await upkeep.prune(database, clock()) >= upkeep.PRUNED_AT_ONCE
 
-    return Job("prune", work, PRUNE_SECONDS, max_pause_seconds=PRUNE_SECONDS)
+    return _short("prune", work, PRUNE_SECONDS, PRUNE_SECONDS)
 
 
 def forget_alerts_job(database: Database, clock: Clock) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
+    async def work() -> bool:
         return await forget_alerts(database, clock()) >= FORGOTTEN_AT_ONCE
 
-    return Job("forget alerts", work, PRUNE_SECONDS, max_pause_seconds=PRUNE_SECONDS)
+    return _short("forget alerts", work, PRUNE_SECONDS, PRUNE_SECONDS)
 
 
 def prices_job(prices: LivePrices) -> Job:
     """While the database is away, the last good book serves."""
-
-    async def work(_stop: asyncio.Event) -> bool:
-        await prices.refresh()
-        return False
-
-    return Job("prices", work, PRICES_SECONDS, PRICES_MAX_SECONDS)
+    return _short("prices", prices.refresh, PRICES_SECONDS, PRICES_MAX_SECONDS)
 
 
 def unpriced_job(unpriced: UnpricedRuns) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
-        await unpriced.work()
-        return False
-
-    return Job("unpriced", work, PRICES_SECONDS)
+    return _short("unpriced", unpriced.work, PRICES_SECONDS)
 
 
 def repricing_job(repricer: Repricer) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
-        return await repricer.work()
-
-    return Job("repricing", work, PRICES_SECONDS)
+    return _short("repricing", repricer.work, PRICES_SECONDS)
 
 
 def watch_job(watch: Watch) -> Job:
     """Runs are told of about a minute after they make a difference."""
-
-    async def work(_stop: asyncio.Event) -> bool:
-        await watch.look()
-        return False
-
-    return Job("watch", work, WATCH_SECONDS)
+    return _short("watch", watch.look, WATCH_SECONDS)
 
 
 def courier_job(courier: Courier) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
-        return await courier.work()
-
-    return Job("courier", work, COURIER_SECONDS)
+    return _short("courier", courier.work, COURIER_SECONDS)
 
 
 def rules_job(retention: LiveRetention) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
-        await retention.refresh()
-        return False
-
-    return Job("retention rules", work, RULES_SECONDS, RULES_SECONDS)
+    return _short("retention rules", retention.refresh, RULES_SECONDS, RULES_SECONDS)
 
 
 def replica_job(reading: Reader) -> Job:
-    async def work(_stop: asyncio.Event) -> bool:
-        await reading.check()
-        return False
-
-    return Job("replica", work, REPLICA_SECONDS, REPLICA_SECONDS)
+    return _short("replica", reading.check, REPLICA_SECONDS, REPLICA_SECONDS)
 
 
 def retention_job(dropper: Dropper) -> Job:
@@ -128,9 +101,17 @@ def retention_job(dropper: Dropper) -> Job:
 def sweep_job(database: Database) -> Job:
     """Forget idle keys of the rate limits."""
 
-    async def work(_stop: asyncio.Event) -> bool:
+    async def work() -> None:
         async with database.connection() as connection:
             await delete_idle(connection)
-        return False
 
-    return Job("sweep", work, SWEEP_SECONDS)
+    return _short("sweep", work, SWEEP_SECONDS)
+
+
+def _short(name: str, work: Callable[[], Awaitable[object]], *pauses: float) -> Job:
+    """Of work that need not be told to stop; True says that there is more to do at once."""
+
+    async def once(_stop: asyncio.Event) -> bool:
+        return await work() is True
+
+    return Job(name, once, *pauses)

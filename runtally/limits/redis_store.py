@@ -12,7 +12,7 @@ try:
     from redis.exceptions import RedisError
 except ImportError:
     raise SettingsError(
-        "RATE_LIMIT_REDIS_URL needs Redis's client: install `runtally[redis]`, or leave the setting out."
+        "RATE_LIMIT_REDIS_URL needs Redis's client: `.venv/bin/uv sync --inexact --extra redis`, or leave the setting out."
     ) from None
 
 KEY_START = "runtally:limit:"

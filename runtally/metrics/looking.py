@@ -6,11 +6,12 @@ Which of the days that are over changed is asked once, for all that is remembere
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.metrics import project_queries
 from runtally.metrics.moment_queries import MetRun
 from runtally.metrics.past import Past
-from runtally.metrics.window import EPOCH, Range, Window
+from runtally.metrics.window import Range, Window
 from runtally.rollups.remembered import Version
 
 DAY = timedelta(days=1)
@@ -25,7 +26,7 @@ class Looking:
         self.window = window
         self.past = past
         self.now = window.now
-        self.midnight = self.now - (self.now - EPOCH) % DAY
+        self.midnight = start_of_day(self.now)
         self.before = window.previous(self.now)
         self.month = Window.of(Range.MONTH, self.now, Range.MONTH.chart_interval)
         self._since = min(self.month.start, self.before.start) - WEEK - DAY

@@ -1,12 +1,13 @@
 """SQL of the runs of all projects within one hour of a day that is over."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.metrics.parts import TALLIED, TALLY, tally
 from runtally.metrics.values import Tally
-from runtally.metrics.window import EPOCH
+from runtally.metrics.window import floor
 from runtally.models.rollup import EVERYTHING, GRAINS, TOTAL_GRAINS
 from runtally.rollups.rolling import sums
 from runtally.rollups.sketches import LATENCY
@@ -56,8 +57,8 @@ async def select_version(connection: Connection, since: datetime, most: int) -> 
 
     None where the hour has no runs, or more than `most`, or where its buckets or its runs are not kept any more.
     """
-    day, hour = (since - (since - EPOCH) % length for length in (TOTAL_GRAINS[-1].length, timedelta(hours=1)))
-    version: str | None = await connection.fetchval(SELECT_VERSION, day, hour, since, most)
+    hour = floor(since, GRAINS[1].length)
+    version: str | None = await connection.fetchval(SELECT_VERSION, start_of_day(since), hour, since, most)
     return version
 
 

@@ -14,7 +14,7 @@ from runtally.db.database import Connection
 from runtally.metrics.latency_queries import select_stored, select_version
 from runtally.metrics.queries import select_sketches
 from runtally.metrics.sketch import Sketch, merged
-from runtally.metrics.window import EPOCH, Part, Window
+from runtally.metrics.window import Part, Window, floor
 from runtally.models.rollup import RollupScope
 
 # Runs come late; who sends them later than this has the month read anew, which is right but slow.
@@ -59,7 +59,7 @@ def _split(stored: Sequence[Part], at: datetime) -> tuple[tuple[Part, ...], tupl
     """The parts before that time, and those after it, in whole buckets."""
     before, after = [], []
     for part in stored:
-        border = min(max(part.since, at - (at - EPOCH) % part.grain.length), part.until)
+        border = min(max(part.since, floor(at, part.grain.length)), part.until)
         if part.since < border:
             before.append(replace(part, until=border))
         if border < part.until:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.metrics import latency_queries, queries
 from runtally.metrics.narrowed import Narrowed
@@ -18,7 +19,7 @@ from runtally.metrics.only import Only
 from runtally.metrics.past import Past
 from runtally.metrics.sketch import Sketch, merged, without
 from runtally.metrics.values import NOTHING, Cell
-from runtally.metrics.window import EPOCH, Window
+from runtally.metrics.window import Window
 from runtally.models.run import Status
 from runtally.rollups.version_queries import select_versions_of_kept
 
@@ -48,8 +49,7 @@ async def read_narrowed(  # noqa: PLR0913  # What is looked at, and how closely.
         before = (since - window.start) // window.interval
         return Narrowed.of(window, bar, cells, {before + number: one for number, one in sketches.items()})
 
-    midnight = window.now - (window.now - EPOCH) % timedelta(days=1)
-    over = min(midnight, window.until)
+    over = min(start_of_day(window.now), window.until)
     border = over - (over - window.start) % window.interval
     if border <= window.start:
         return await read(window.start, window.until)

@@ -8,9 +8,9 @@ changed or went since.
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.metrics import moment_queries
 from runtally.metrics.moment_queries import MetRun
@@ -18,9 +18,9 @@ from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import Sums
 from runtally.metrics.sketch import Sketch, sketch_of_counts
 from runtally.metrics.values import Tally
-from runtally.metrics.window import EPOCH, Window
+from runtally.metrics.window import Window, ceil
 from runtally.models.rollup import GRAINS
-from runtally.rollups.remembered import LONGEST_REMEMBERED
+from runtally.rollups.remembered import Remembered
 
 _QUARTER = GRAINS[0].length
 _HOUR = GRAINS[1].length
@@ -30,42 +30,26 @@ MAX_RUNS = 5_000
 MAX_REMEMBERED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    until: datetime
-    version: str
-    read_at: datetime
-    runs: Sequence[MetRun]
-
-    def is_good(self, until: datetime, version: str, now: datetime) -> bool:
-        is_fresh = self.read_at <= now < self.read_at + LONGEST_REMEMBERED
-        return is_fresh and self.version == version and until <= self.until
-
-
 class PastRuns:
-    """The runs of the last part of some windows of days that are over, by when it begins."""
+    """The runs of the last part of some windows of days that are over, by when it begins and up to when they are read."""
 
     def __init__(self) -> None:
-        self._known: dict[datetime, _Remembered] = {}
+        self._known: Remembered[tuple[datetime, datetime], Sequence[MetRun]] = Remembered(MAX_REMEMBERED)
 
     async def read(self, connection: Connection, window: Window, since: datetime) -> Sequence[MetRun] | None:
         """All from then to the end of the window; None where it is not worth it. The connection must be that of a snapshot."""
         now, until = window.now, window.until
-        midnight = now - (now - EPOCH) % timedelta(days=1)
-        if until - since > _HOUR or until > midnight:
+        if until - since > _HOUR or until > start_of_day(now):
             return None
         version = await moment_queries.select_version(connection, since, MAX_RUNS)
         if version is None:
             return None
-        known = self._known.pop(since, None)
-        if known is None or not known.is_good(until, version, now):
-            ends = until + (EPOCH - until) % _QUARTER
-            known = _Remembered(ends, version, now, await moment_queries.select_runs(connection, since, ends))
-        # In place of what was asked for the longest time ago.
-        self._known[since] = known
-        if len(self._known) > MAX_REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return known.runs[: bisect_left(known.runs, until, key=lambda run: run.occurred_at)]
+        ends = ceil(until, _QUARTER)
+        runs = self._known.get((since, ends), version, now)
+        if runs is None:
+            runs = await moment_queries.select_runs(connection, since, ends)
+            self._known.keep((since, ends), version, now, runs)
+        return runs[: bisect_left(runs, until, key=lambda run: run.occurred_at)]
 
 
 def tallies_by_model(runs: Sequence[MetRun]) -> dict[tuple[str, str], Tally]:

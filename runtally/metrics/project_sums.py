@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from runtally.clock import start_of_day
 from runtally.metrics import project_queries
 from runtally.metrics.looking import DAY, WEEK, Looking
 from runtally.metrics.only import Only
@@ -17,7 +18,7 @@ from runtally.metrics.past_runs import sums_by_project
 from runtally.metrics.project_queries import Ids
 from runtally.metrics.report import NO_SUMS, Sums
 from runtally.metrics.values import ZERO
-from runtally.metrics.window import EPOCH, Part, Window
+from runtally.metrics.window import Part, Window
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
 
@@ -71,7 +72,7 @@ class ProjectSums:
         """Of the last week of whole days, where it is remembered of all runs; else of nothing."""
         if self._of_project is not None or self._only:
             return {}
-        midnight = at - (at - EPOCH) % DAY
+        midnight = start_of_day(at)
         return await self._over_past((Part(self._grains[-1], midnight - WEEK, midnight),))
 
     async def _over_past(self, parts: tuple[Part, ...]) -> BySum:

@@ -92,7 +92,7 @@ class Between:
         if not _FIRST <= since < until <= _LAST:
             return None
         step = min(_bar(until - since), GRAINS[-1].length)
-        found = cls(since - (since - EPOCH) % step, until + (EPOCH - until) % step)
+        found = cls(floor(since, step), ceil(until, step))
         if (found.since, found.until) != (since, until):
             # Whole buckets may be too many of their length.
             return cls.of(found.since, found.until)
@@ -105,7 +105,7 @@ class Between:
 
     def in_stored_buckets(self, grain: Grain) -> "Between":
         """Those of this length that hold it."""
-        return Between(_floor(self.since, grain), _ceil(self.until, grain), grain.length)
+        return Between(floor(self.since, grain.length), ceil(self.until, grain.length), grain.length)
 
     def stored_in(self, now: datetime) -> Grain:
         """The shortest buckets that are still kept of it and of the time before."""
@@ -166,7 +166,7 @@ class Window:
         step = interval or range_.interval
         if isinstance(range_, Between):
             return cls(range_, step, range_.since + range_.length, range_.until, now)
-        end = now - (now - EPOCH) % step + step
+        end = floor(now, step) + step
         return cls(range_, step, end, end, now)
 
     @property
@@ -232,7 +232,7 @@ class Window:
             return self.stored_parts(grains)
         cover = _Covering(self.start)
         for grain, longer in pairwise(kept):
-            cover.until(min(_ceil(cover.since, longer), _floor(self.until, grain)), grain)
+            cover.until(min(ceil(cover.since, longer.length), floor(self.until, grain.length)), grain)
         for grain in reversed(grains):
             self._end_with(cover, grain)
         return cover.done
@@ -240,7 +240,7 @@ class Window:
     def _end_with(self, cover: "_Covering", grain: Grain) -> None:
         """Short buckets may be kept of the end of a window alone: a run less to read for each that they cover."""
         if _is_kept(grain, cover.since, self.now):
-            cover.until(_floor(self.until, grain), grain)
+            cover.until(floor(self.until, grain.length), grain)
 
 
 Cover: TypeAlias = tuple[tuple[Part, ...], datetime]
@@ -268,9 +268,11 @@ def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
     return grain.kept is None or since >= now - grain.kept + MARGIN
 
 
-def _floor(at: datetime, grain: Grain) -> datetime:
-    return at - (at - EPOCH) % grain.length
+def floor(at: datetime, length: timedelta) -> datetime:
+    """The start of the bucket of this length that holds it."""
+    return at - (at - EPOCH) % length
 
 
-def _ceil(at: datetime, grain: Grain) -> datetime:
-    return at + (EPOCH - at) % grain.length
+def ceil(at: datetime, length: timedelta) -> datetime:
+    """The same, or the end where it is within the bucket."""
+    return at + (EPOCH - at) % length

@@ -31,7 +31,8 @@ class PriceBook:
         self.invalid = index.invalid
         self._index = index
         self._find = lru_cache(maxsize=REMEMBERED_NAMES)(index.find)
-        self._with_prices = index.projects
+        self.with_prices = index.projects
+        """The projects that have prices of their own."""
         self._discounts: dict[str | None, list[Discount]] = {}
         for discount in discounts:
             self._discounts.setdefault(discount.project_id, []).append(discount)
@@ -43,7 +44,7 @@ class PriceBook:
 
         What the project has negotiated comes first; of what all pay, its discount is taken off.
         """
-        if project_id in self._with_prices:
+        if project_id in self.with_prices:
             price = in_force(self._find(provider, model, project_id), at, input_tokens)
             if price is not None:
                 return price
@@ -65,7 +66,7 @@ class PriceBook:
     def turns_of(self, provider: str, model: str, project_id: str | None = None) -> frozenset[datetime]:
         """When a price or a discount for it may begin or end."""
         levels = self._find(provider, model)
-        if project_id in self._with_prices:
+        if project_id in self.with_prices:
             levels += self._find(provider, model, project_id)
         periods: list[Price | Discount] = [price for level in levels for price in level]
         if project_id in self._discounts:
@@ -75,7 +76,7 @@ class PriceBook:
 
     def knows(self, provider: str, model: str, project_id: str | None = None) -> bool:
         """Whether any price answers to the name, at whatever time."""
-        own = project_id in self._with_prices and self._find(provider, model, project_id)
+        own = project_id in self.with_prices and self._find(provider, model, project_id)
         return bool(own or self._find(provider, model))
 
 

@@ -1,9 +1,9 @@
 """What a run costs: the price rules of the contract, in whole pico-dollars. Pure; which price is in force is `match`'s.
 
 Cached, cache-write and audio input tokens are part of the input tokens, reasoning and audio output tokens of the output
-tokens. Each is taken out and priced apart where the price has an amount for it; else it stays where it is and costs what the others cost. A client
-that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee for each request
-comes on top, however many tokens there are.
+tokens. Each is taken out and priced apart where the price has an amount for it; else it stays where it is and costs what the
+others cost. A client that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee
+for each request comes on top, however many tokens there are.
 """
 
 from dataclasses import dataclass, replace

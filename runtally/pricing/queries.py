@@ -1,6 +1,6 @@
 """SQL of prices."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -168,7 +168,8 @@ async def select_listed(
 
 # The longest buckets are the fewest, and are kept for ever.
 SELECT_USED_MODELS = f"""
-  SELECT provider,
+  SELECT project_id,
+         provider,
          model,
          sum(runs)::bigint AS runs,
          sum(unpriced)::bigint AS unpriced,
@@ -176,13 +177,13 @@ SELECT_USED_MODELS = f"""
          sum(output_tokens)::bigint AS output_tokens,
          max(bucket) AS last_used_at
     FROM rollups
-   WHERE project_id = '{EVERYTHING}'
+   WHERE project_id = ANY($2)
      AND grain = {GRAINS[-1].minutes}
      AND bucket >= $1
-GROUP BY provider, model
+GROUP BY project_id, provider, model
   HAVING sum(runs) > 0
-ORDER BY runs DESC, provider, model
-"""  # noqa: S608  # Constants of the declaration.
+ORDER BY runs DESC, provider, model, project_id
+"""  # noqa: S608  # A constant of the declaration.
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,5 +200,13 @@ class UsedModel:
 
 
 async def select_used_models(connection: Connection, since: datetime) -> tuple[UsedModel, ...]:
-    """The models used since then, in all projects, the most used first."""
-    return tuple(UsedModel(*row) for row in await connection.fetch(SELECT_USED_MODELS, since))
+    """The models used since then, in all projects together, the most used first."""
+    return tuple(used for _, used in await select_used_models_of(connection, since, (EVERYTHING,)))
+
+
+async def select_used_models_of(
+    connection: Connection, since: datetime, projects: Iterable[str]
+) -> tuple[tuple[str, UsedModel], ...]:
+    """The same for each of the projects, with its id."""
+    rows = await connection.fetch(SELECT_USED_MODELS, since, list(projects))
+    return tuple((project_id, UsedModel(*used)) for project_id, *used in rows)

@@ -1,10 +1,12 @@
-"""The registry as people look through it, and the models that are used without a price."""
+"""The registry as people look through it: what it has, what is used of it, and what is used without a price."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import BigInteger, ColumnElement, cast
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -18,6 +20,9 @@ from runtally.pricing.queries import UsedModel
 USED_WITHIN = timedelta(days=90)
 MAX_WORDS = 8
 MAX_USED = 50
+MAX_FOUND = 100
+# More than any context holds.
+MANY_TOKENS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +33,11 @@ class Found:
     number: int
 
 
-async def search(session: AsyncSession, sought: str, now: datetime, *, past: bool, limit: int) -> Found:
-    """Entries with each of the words in a name, a project's own first; with `past` also those that hold no more."""
+async def search(session: AsyncSession, sought: str, now: datetime, *, past: bool, first: Iterable[int] = ()) -> Found:
+    """Entries with each of the words in a name: the ids that come `first`, then projects' own, then by name.
+
+    With `past` also those that hold no more.
+    """
     conditions = [_has(word) for word in sought.lower().replace("\0", "").split()[:MAX_WORDS]]
     if not past:
         conditions.append(col(PriceEntry.withdrawn_at).is_(None))
@@ -38,6 +46,7 @@ async def search(session: AsyncSession, sought: str, now: datetime, *, past: boo
         select(PriceEntry)
         .where(*conditions)
         .order_by(
+            func.array_position(cast(list(first)[:MAX_FOUND], ARRAY(BigInteger)), PriceEntry.id).asc().nulls_last(),
             col(PriceEntry.project_id).is_(None),
             col(PriceEntry.provider),
             col(PriceEntry.model),
@@ -45,7 +54,7 @@ async def search(session: AsyncSession, sought: str, now: datetime, *, past: boo
             col(PriceEntry.effective_from).desc().nulls_last(),
             col(PriceEntry.id),
         )
-        .limit(limit)
+        .limit(MAX_FOUND)
     )
     number = (await session.exec(select(func.count()).select_from(PriceEntry).where(*conditions))).one()
     return Found((await session.exec(query)).all(), number)
@@ -55,6 +64,33 @@ async def all_discounts(session: AsyncSession) -> Sequence[ProjectDiscount]:
     """By project, the latest start first."""
     start = col(ProjectDiscount.effective_from).desc().nulls_last()
     return (await session.exec(select(ProjectDiscount).order_by(col(ProjectDiscount.project_id), start))).all()
+
+
+async def in_use(connection: Connection, book: PriceBook, now: datetime) -> Mapping[int, int | None]:
+    """Entries that price models in use now, with the runs of these models, the most first.
+
+    Behind each the entry for its longest contexts, if there is one, with None: how many runs are so long is not counted.
+    """
+    since = now - USED_WITHIN
+    everywhere = await queries.select_used_models(connection, since)
+    own = await queries.select_used_models_of(connection, since, book.with_prices)
+    # What projects with prices of their own used is counted as theirs, not as everybody's.
+    uses: list[tuple[str | None, UsedModel, int]] = [(None, one, one.runs) for one in everywhere]
+    uses += [(None, one, -one.runs) for _, one in own]
+    uses += [(project_id, one, one.runs) for project_id, one in own]
+    runs: Counter[int] = Counter()
+    longest: dict[int, set[int]] = defaultdict(set)
+    for project_id, one, number in uses:
+        price, long = (book.price_for(one.provider, one.model, now, tokens, project_id) for tokens in (0, MANY_TOKENS))
+        if price is not None:
+            runs[price.id] += number
+            if long is not None and long.id != price.id:
+                longest[price.id].add(long.id)
+    found: dict[int, int | None] = {}
+    for entry_id, number in runs.most_common():
+        if number > 0:
+            found |= {entry_id: number} | dict.fromkeys(sorted(longest[entry_id]))
+    return found
 
 
 async def without_price(

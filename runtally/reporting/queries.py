@@ -132,9 +132,8 @@ SELECT_PARKED = """
          last_error
     FROM outbox
    WHERE parked_at IS NOT NULL
-     AND ($1::text IS NULL OR project_id = $1)
 ORDER BY parked_at DESC, project_id, run_id
-   LIMIT $2
+   LIMIT $1
 """
 
 # To count a million of them takes a tenth of a second, and more than this is too many anyway.
@@ -259,9 +258,9 @@ async def retry_parked(
     return int(status.removeprefix("UPDATE "))
 
 
-async def select_parked(connection: Connection, project_id: str | None = None, limit: int = 100) -> list[ParkedRun]:
-    """The runs that were parked last, of one project or of all."""
-    return [ParkedRun(*row) for row in await connection.fetch(SELECT_PARKED, project_id, limit)]
+async def select_parked(connection: Connection, most: int) -> list[ParkedRun]:
+    """The runs that were parked last."""
+    return [ParkedRun(*row) for row in await connection.fetch(SELECT_PARKED, most)]
 
 
 async def select_waiting(connection: Connection) -> tuple[int, datetime | None, int, str | None]:

@@ -13,11 +13,10 @@ from time import monotonic
 
 import structlog
 
-from runtally.clock import Clock
+from runtally.clock import Clock, start_of_day
 from runtally.db.database import Database
 from runtally.retention import queries
 from runtally.retention.queries import Due, OldRun
-from runtally.retention.rules import start_of_day
 
 AT_ONCE = 1000
 """Runs to a transaction."""

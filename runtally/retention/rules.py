@@ -1,13 +1,10 @@
 """How long each project keeps its live runs: the rules of one process, and what follows from them."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.retention.queries import Rule, select_rules
-
-
-def start_of_day(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def kept_days(own: int | None, default: int | None) -> int | None:

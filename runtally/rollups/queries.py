@@ -120,7 +120,7 @@ async def is_missing(connection: Connection) -> bool:
 
 
 async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
-    """Forget short buckets that nobody reads any more; how many rows that were."""
+    """Forget short buckets that nobody reads any more, of each table at most so many; how many of one it were at most."""
     statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_CELLS)
     return max([_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])
 

@@ -78,12 +78,12 @@ rolled_runs AS (
     FROM {runs}
 GROUP BY 1, 2, 3, 4
 ),
-{_spread("rolled_runs", TOTALS, now=now, name="rolled_totals")},
-{_spread("rolled_runs", CELLS, now=now, name="rolled", after="rolled_totals")}"""  # noqa: S608  # Names and expressions of the declaration.
+{_spread(TOTALS, now=now, name="rolled_totals")},
+{_spread(CELLS, now=now, name="rolled", after="rolled_totals")}"""  # noqa: S608  # Names and expressions of the declaration.
 
 
-def _spread(cells: str, table: SumTable, *, now: str, name: str, after: str | None = None) -> str:
-    """The expression of this name, which adds the cells to a table once that `after` which it comes is done."""
+def _spread(table: SumTable, *, now: str, name: str, after: str | None = None) -> str:
+    """The expression of this name, which adds `rolled_runs` to a table once that `after` which it comes is done."""
     # Always true: it has the other written first.
     in_turn = f"AND (SELECT count(*) FROM {after}) >= 0" if after else ""  # noqa: S608  # As below.
     return f"""{name} AS (
@@ -92,7 +92,7 @@ def _spread(cells: str, table: SumTable, *, now: str, name: str, after: str | No
                  grains.minutes,
                  {bucket_of("bucket", "grains.minutes")},
                  {"".join(f"{each}, " for each in table.names)}{", ".join(f"sum({each})" for each in table.sums)}
-            FROM {cells} AS cells
+            FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('{EVERYTHING}')) AS scope (project_id)
                  CROSS JOIN {table.grain_rows}
            WHERE (kept IS NULL OR {bucket_of("bucket", "grains.minutes")} >= {now} - kept)

@@ -6,6 +6,7 @@ Each step is whole days, so that each bucket is in one of them, and has so few r
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS
 from runtally.rollups import queries
@@ -32,7 +33,7 @@ async def of_all(database: Database) -> AsyncIterator[Stretch]:
         span = await queries.select_span_of_all(connection)
     if span:
         first, last = span
-        since = _start_of_day(first)
+        since = start_of_day(first)
         while since <= last:
             yield Stretch((ALL_PROJECTS.key,), since, since + MONTH)
             since += MONTH
@@ -67,12 +68,12 @@ def progress(spans: Sequence[Span], done: Stretch) -> tuple[int, int]:
     """How many days are done after a step of projects, and how many there are."""
     first = min(span.first for span in spans if span.first)
     last = max(span.last for span in spans if span.last)
-    return (done.until - _start_of_day(first)).days, (_start_of_day(last) + DAY - _start_of_day(first)).days
+    return (done.until - start_of_day(first)).days, (start_of_day(last) + DAY - start_of_day(first)).days
 
 
 def _days(spans: Sequence[Span]) -> Iterator[Stretch]:
     """Each day with the projects that reach to it."""
-    known = [(span.project_id, _start_of_day(span.first), span.last) for span in spans if span.first and span.last]
+    known = [(span.project_id, start_of_day(span.first), span.last) for span in spans if span.first and span.last]
     day = min((first for _, first, _ in known), default=None)
     while day:
         keys = [project_id for project_id, first, last in known if first <= day <= last]
@@ -98,7 +99,3 @@ def _shares(keys: Sequence[str], counts: Mapping[str, int], limit: int) -> Itera
 
 def _joined(one: Stretch, next_: Stretch) -> Stretch:
     return Stretch(sorted({*one.keys, *next_.keys}), one.since, next_.until)
-
-
-def _start_of_day(moment: datetime) -> datetime:
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -122,7 +122,7 @@ async def test_a_run_is_parked_after_ten_failures_with_its_last_error(
     assert receiver.runs == {"run-0000": MAX_ATTEMPTS}
     assert (await status(own)).parked == 1
     async with own.connection() as connection:
-        [parked] = await select_parked(connection)
+        [parked] = await select_parked(connection, 10)
     assert (parked.project_id, parked.run_id, parked.last_error) == ("p", "run-0000", "HTTP 422")
 
 

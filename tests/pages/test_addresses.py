@@ -15,7 +15,7 @@ async def test_they_are_those_that_quart_makes(app: Quart, root_path: str) -> No
         for project_id in ("plain", ODD, "settings", "..", "a//b/"):
             expected = url_for("project.project", project_id=project_id, **query)  # type: ignore[arg-type]  # Of the query.
             assert address_of("project.project", query, project_id=project_id) == expected
-            assert address_of("project.project", project_id=project_id) == path_to(
+            assert address_of("project.project", {}, project_id=project_id) == path_to(
                 "project.project", project_id=project_id
             )
         assert path_to("overview.overview") == url_for("overview.overview")

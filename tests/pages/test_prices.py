@@ -16,6 +16,7 @@ from runtally.services import Services
 from tests.factories import make_price, make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import PARTIAL, html_of, part_of, text_of
+from webapp.formats import NOTHING
 
 
 @pytest.fixture
@@ -276,6 +277,30 @@ async def test_a_row_of_the_list_is_corrected_in_place_or_by_the_form_without_ja
     # What was withdrawn meanwhile is corrected no more.
     assert plain.status_code == 422
     assert "This price was withdrawn" in text_of(await plain.get_data(as_text=True))
+
+
+async def test_prices_in_use_come_first_with_the_runs_of_their_models(
+    reader: Browser, post: Post, provider: str, project_id: str
+) -> None:
+    for model in ("alpha", "large", "zeta"):
+        await saved(reader, provider, model=model, per_thousand_requests="5" if model == "alpha" else "")
+    await saved(reader, provider, model="zeta", above_input_tokens="200000")
+    await saved(reader, provider, model="large", project_id=project_id)
+    await post(*(make_run(provider=provider, model=model) for model in ("large", "zeta", "zeta-20260101")))
+    await post(make_run(provider=provider, model="large"), to=f"{project_id}-2")
+    await app_prices(reader).refresh()
+
+    listed = await html_of(reader, f"/admin/prices?q={provider}")
+
+    found = [text_of(row).split(" always ")[0] for row in re.findall(r'<tr id="price-.*?</tr>', listed, re.DOTALL)]
+    amounts = f"$3.00$15.00{NOTHING}{NOTHING}"
+    assert found == [
+        f"zeta {provider} {amounts}2",
+        f"zeta {provider} · over 200,000 input tokens {amounts}{NOTHING}",
+        f"large {provider} {amounts}1",
+        f"large {provider} · only {project_id} {amounts}1",
+        f"alpha {provider} per 1,000 requests $5.00 {amounts}{NOTHING}",
+    ]
 
 
 async def test_the_form_says_which_models_in_use_a_price_fits(reader: Browser, post: Post, provider: str) -> None:

@@ -49,7 +49,7 @@ def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:
 
 async def _list_parked(_settings: Settings, database: Database) -> None:
     async with database.snapshot() as connection:
-        status, parked = await relay_status(connection), await select_parked(connection, limit=LISTED)
+        status, parked = await relay_status(connection), await select_parked(connection, LISTED)
     for run in parked:
         click.echo(f"{run.parked_at:%F %R}  {run.project_id}  {run.run_id}  {run.last_error}")
     hidden = f"; the last {len(parked):,} are above" if status.parked > len(parked) else ""

@@ -66,7 +66,7 @@ async def relay() -> ResponseReturnValue:
     now = services().clock()
     async with services().database.connection() as connection:
         status = await relay_status(connection)
-        parked = await select_parked(connection, limit=SHOWN) if status.parked else []
+        parked = await select_parked(connection, SHOWN) if status.parked else []
     page = RelayPage(
         frame=frame("admin_relay.relay"),
         waiting=status.waiting_words,

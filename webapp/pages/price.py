@@ -17,6 +17,7 @@ from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.price_frame import (
     AMOUNT_NAMES,
+    LISTED_NAMES,
     PriceRow,
     PricesFrame,
     amount,
@@ -58,7 +59,7 @@ class PricePage(Page):
     reprice_url: str
     """Where its runs of the past can be repriced."""
     end_form: Form = END_FORM
-    amounts: tuple[str, ...] = tuple(AMOUNT_NAMES.values())
+    amounts: tuple[str, ...] = LISTED_NAMES
 
     @property
     def document_title(self) -> str:

@@ -1,6 +1,6 @@
 """What the pages about prices have in common: where one goes from them, and a price in words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -21,6 +21,8 @@ SECTIONS = (
     ("File", "price_file.form"),
     ("Repricing", "repricing.repricings"),
 )
+LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
+"""Amounts that most prices have: columns of a table, the others are named beside them."""
 AMOUNT_NAMES = {
     "input_per_million": "Input",
     "output_per_million": "Output",
@@ -31,6 +33,8 @@ AMOUNT_NAMES = {
     "audio_output_per_million": "Audio output",
     "per_thousand_requests": "Per 1,000 requests",
 }
+
+LISTED_NAMES = tuple(AMOUNT_NAMES[column] for column in LISTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,11 @@ class PriceRow:
     scope: str
     """Which runs it is for, where that is not all of the model's."""
     amounts: tuple[str, ...]
-    """In the order of `AMOUNT_NAMES`."""
+    """In the order of `LISTED`."""
+    others: str
+    """The other amounts that it has."""
+    runs: str
+    """Of the models that it prices now."""
     period: str
     source: str
     state: str
@@ -66,19 +74,25 @@ class PriceRow:
     is_current: bool
 
 
-def rows_of(entries: Iterable[PriceEntry], now: datetime) -> tuple[PriceRow, ...]:
-    return tuple(_row(entry, now) for entry in entries)
+def rows_of(
+    entries: Iterable[PriceEntry], now: datetime, runs: Mapping[int, int | None] | None = None
+) -> tuple[PriceRow, ...]:
+    """With the runs that `registry.in_use` counts, where these are shown."""
+    return tuple(_row(entry, now, (runs or {}).get(entry.id or 0)) for entry in entries)
 
 
-def _row(entry: PriceEntry, now: datetime) -> PriceRow:
+def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
     state = state_of(entry, now)
+    others = ((name, getattr(entry, column)) for column, name in AMOUNT_NAMES.items() if column not in LISTED)
     return PriceRow(
         id=entry.id or 0,
         url=url_for("price.price", entry_id=entry.id),
         provider=entry.provider,
         model=entry.model,
         scope=" · ".join(scope_of(entry)),
-        amounts=tuple(amount(getattr(entry, name)) for name in AMOUNT_NAMES),
+        amounts=tuple(amount(getattr(entry, name)) for name in LISTED),
+        others=", ".join(f"{name.lower()} {amount(usd)}" for name, usd in others if usd is not None),
+        runs=formats.NOTHING if runs is None else formats.count(runs),
         period=period_of(entry.effective_from, entry.effective_to),
         source=source_of(entry),
         state=state,

@@ -8,10 +8,11 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.errors import InvalidPrice
-from runtally.pricing import entries
-from runtally.pricing.draft import AMOUNTS, Draft, read_draft
+from runtally.models.price import PriceEntry
+from runtally.pricing import entries, registry
+from runtally.pricing.draft import Draft, read_draft
 from webapp.form import Form, sent_form
-from webapp.pages.price_frame import AMOUNT_NAMES, PriceRow, rows_of
+from webapp.pages.price_frame import AMOUNT_NAMES, LISTED, PriceRow, rows_of
 from webapp.rendering import Page, done, render
 from webapp.security import admin
 
@@ -39,7 +40,7 @@ class EditedRowPage(Page):
 
     row: PriceRow
     form: Form
-    amounts: tuple[tuple[str, str], ...] = tuple(AMOUNT_NAMES.items())
+    amounts: tuple[tuple[str, str], ...] = tuple((name, AMOUNT_NAMES[name]) for name in LISTED)
 
 
 @blueprint.get(PATH)
@@ -47,8 +48,8 @@ class EditedRowPage(Page):
 async def row(entry_id: int) -> ResponseReturnValue:
     """The price as it stands in the list."""
     async with services().database.session() as session:
-        [found] = rows_of([await entries.found(session, entry_id)], services().clock())
-    return await render(PriceRowPage(found))
+        entry = await entries.found(session, entry_id)
+    return await render(PriceRowPage(await _row(entry)))
 
 
 @blueprint.get(f"{PATH}/edit")
@@ -59,7 +60,7 @@ async def edit(entry_id: int) -> ResponseReturnValue:
         entry = await entries.found(session, entry_id)
         [found] = rows_of([entry], services().clock())
     texts = Draft.of(entry).texts
-    return await render(EditedRowPage(found, Form(f"row-{entry_id}", {name: (texts[name],) for name in AMOUNTS})))
+    return await render(EditedRowPage(found, Form(f"row-{entry_id}", {name: (texts[name],) for name in LISTED})))
 
 
 @blueprint.post(PATH)
@@ -71,10 +72,17 @@ async def save(entry_id: int) -> ResponseReturnValue:
         entry = await entries.found(session, entry_id)
         [found] = rows_of([entry], now)
         try:
-            draft = read_draft(Draft.of(entry).texts | {name: form.value(name) for name in AMOUNTS})
+            draft = read_draft(Draft.of(entry).texts | {name: form.value(name) for name in LISTED})
             async with session.begin_nested():
                 entry = await entries.change(session, actor(), entry, draft, now)
         except InvalidPrice as error:
             return await render(EditedRowPage(found, form.refused(error)), 422)
-        [found] = rows_of([entry], now)
-    return await done(PriceRowPage(found), else_to=url_for("price.price", entry_id=entry.id))
+    await services().prices.refresh()
+    return await done(PriceRowPage(await _row(entry)), else_to=url_for("price.price", entry_id=entry.id))
+
+
+async def _row(entry: PriceEntry) -> PriceRow:
+    now = services().clock()
+    async with services().database.connection() as connection:
+        [found] = rows_of([entry], now, await registry.in_use(connection, services().prices.book, now))
+    return found

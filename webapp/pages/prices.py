@@ -9,18 +9,16 @@ from quart.typing import ResponseReturnValue
 from api.current import services
 from runtally.pricing import registry
 from webapp.form import Form
-from webapp.pages.price_frame import AMOUNT_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
+from webapp.pages.price_frame import LISTED_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
 from webapp.rendering import Page, render
 from webapp.security import admin
-
-SHOWN = 100
 
 blueprint = Blueprint("prices", __name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PricesPage(Page):
-    """Entries that a search finds."""
+    """Entries that a search finds, those in use first."""
 
     template: ClassVar[str] = "prices/index.html"
     fragment: ClassVar[str] = "prices/_prices.html"
@@ -30,7 +28,8 @@ class PricesPage(Page):
     rows: tuple[PriceRow, ...]
     number: int
     unpriced: int
-    amounts: tuple[str, ...] = tuple(AMOUNT_NAMES.values())
+    days: int = registry.USED_WITHIN.days
+    amounts: tuple[str, ...] = LISTED_NAMES
 
     @property
     def document_title(self) -> str:
@@ -42,15 +41,16 @@ class PricesPage(Page):
 async def prices() -> ResponseReturnValue:
     """The entries in force, or all of them, that have the words in a name."""
     sought, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
-    async with services().database.session() as session:
-        found = await registry.search(session, sought, now, past=past, limit=SHOWN)
     async with services().database.connection() as connection:
-        direct = services().settings.direct_cost_providers
-        unpriced = await registry.without_price(connection, services().prices.book, direct, now)
+        book, direct = services().prices.book, services().settings.direct_cost_providers
+        unpriced = await registry.without_price(connection, book, direct, now)
+        in_use = await registry.in_use(connection, book, now)
+    async with services().database.session() as session:
+        found = await registry.search(session, sought, now, past=past, first=in_use)
     page = PricesPage(
         frame=prices_frame("prices.prices"),
         search=Form(values={"q": (sought,), "past": ("1" if past else "",)}),
-        rows=rows_of(found.entries, now),
+        rows=rows_of(found.entries, now, in_use),
         number=found.number,
         unpriced=len(unpriced),
     )

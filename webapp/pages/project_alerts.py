@@ -3,7 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
-from quart import Blueprint, Response, url_for
+from quart import Blueprint, Response
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -14,8 +14,8 @@ from runtally.budgets.watch import about
 from runtally.errors import RuntallyError
 from runtally.models.alert import TargetKind
 from webapp.form import Form, sent_form
-from webapp.pages.project_settings import PATH, alert_rules, settings_page
-from webapp.rendering import render, see_other
+from webapp.pages.project_settings import PATH, alert_rules, back_to_settings, settings_page
+from webapp.rendering import render
 from webapp.security import project_editor
 
 blueprint = Blueprint("project_alerts", __name__)
@@ -31,7 +31,7 @@ async def add_webhook(project_id: str) -> ResponseReturnValue:
             wanted = _wanted(TargetKind.WEBHOOK, form)
             target = await targets.add(session, actor(), project_id, wanted, alert_rules(), services().clock())
     except RuntallyError as error:
-        return await _refused(project_id, webhook_form=form.refused(error, "address"))
+        return await _refused(project_id, "webhook_form", form.refused(error, "address"))
     response = await _with(project_id, new_secret=target.secret)
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -47,7 +47,7 @@ async def add_email(project_id: str) -> ResponseReturnValue:
             wanted = _wanted(TargetKind.EMAIL, form)
             await targets.add(session, actor(), project_id, wanted, alert_rules(), services().clock())
     except RuntallyError as error:
-        return await _refused(project_id, email_form=form.refused(error, "address"))
+        return await _refused(project_id, "email_form", form.refused(error, "address"))
     return _back(project_id, "Address added.")
 
 
@@ -89,12 +89,11 @@ def _wanted(kind: TargetKind, form: Form) -> Wanted:
 
 
 def _back(project_id: str, said: str) -> Response:
-    return see_other(f"{url_for('project_settings.settings', project_id=project_id)}#alerts", said=said)
+    return back_to_settings(project_id, said, at="#alerts")
 
 
-async def _refused(project_id: str, **forms: Form) -> Response:
+async def _refused(project_id: str, name: str, form: Form) -> Response:
     """The settings with what is wrong; the form's field has one name, whatever the error calls it."""
-    [(name, form)] = forms.items()
     return await _with(project_id, 422, **{name: replace(form, errors={"address": " ".join(form.errors.values())})})
 
 

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from quart import Blueprint, url_for
+from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.budgets import edit
 from runtally.errors import InvalidBudget
 from webapp.form import sent_form
-from webapp.pages.project_settings import PATH, settings_page
-from webapp.rendering import render, see_other
+from webapp.pages.project_settings import PATH, back_to_settings, settings_page
+from webapp.rendering import render
 from webapp.security import project_editor
 
 blueprint = Blueprint("project_budget", __name__)
@@ -28,7 +28,7 @@ async def set_budget(project_id: str) -> ResponseReturnValue:
             await edit.set_budget(session, actor(), project_id, sent, services().clock())
         except InvalidBudget as error:
             return await render(replace(page, budget_form=form.refused(error)), 422)
-    return see_other(url_for("project_settings.settings", project_id=project_id), said="Budget saved.")
+    return back_to_settings(project_id, "Budget saved.")
 
 
 @blueprint.post(f"{PATH}/budget/remove")
@@ -37,4 +37,4 @@ async def remove_budget(project_id: str) -> ResponseReturnValue:
     """No budget from now on."""
     async with services().database.session() as session:
         await edit.remove(session, actor(), project_id)
-    return see_other(url_for("project_settings.settings", project_id=project_id), said="Budget removed.")
+    return back_to_settings(project_id, "Budget removed.")

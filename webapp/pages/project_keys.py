@@ -1,11 +1,10 @@
 """Keys of a project: create, rotate, revoke. Below the project's settings, which show them."""
 
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from quart import Blueprint, Response, request, url_for
+from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -18,10 +17,11 @@ from webapp.pages.project_settings import (
     OVERLAPS,
     PATH,
     ShownKey,
+    back_to_settings,
     settings_page,
     shown_key,
 )
-from webapp.rendering import render, see_other
+from webapp.rendering import render
 from webapp.security import project_editor
 
 blueprint = Blueprint("project_keys", __name__)
@@ -44,7 +44,7 @@ async def create(project_id: str) -> ResponseReturnValue:
             actor(),
             project_id=project_id,
             scopes=scopes,
-            lifetime=_chosen(form.value("expires"), EXPIRIES, days=1),
+            lifetime=_chosen(form.value("expires"), EXPIRIES, timedelta(days=1)),
         )
     return await _shown(project_id, shown_key(issued, request.host_url.rstrip("/")))
 
@@ -54,13 +54,13 @@ async def create(project_id: str) -> ResponseReturnValue:
 async def rotate(project_id: str, key_id: UUID) -> ResponseReturnValue:
     """Make a successor and show it, this once; the old key works until the overlap is over."""
     form = await sent_form()
-    overlap = _chosen(form.value("overlap"), OVERLAPS, hours=1) or timedelta(0)
+    overlap = _chosen(form.value("overlap"), OVERLAPS, timedelta(hours=1)) or timedelta(0)
     try:
         async with services().database.session() as session:
             key = await keys.found(session, project_id, key_id)
             issued = keys.rotate(session, services().clock(), actor(), key, overlap)
     except InvalidKey as error:
-        return see_other(url_for("project_settings.settings", project_id=project_id), said=error.message)
+        return back_to_settings(project_id, error.message)
     return await _shown(project_id, shown_key(issued, request.host_url.rstrip("/"), key))
 
 
@@ -71,8 +71,7 @@ async def revoke(project_id: str, key_id: UUID) -> ResponseReturnValue:
     async with services().database.session() as session:
         key = await keys.found(session, project_id, key_id)
         keys.revoke(session, services().clock(), actor(), key)
-    said = f"{key.prefix} is revoked; requests with it are refused."
-    return see_other(url_for("project_settings.settings", project_id=project_id), said=said)
+    return back_to_settings(project_id, f"{key.prefix} is revoked; requests with it are refused.")
 
 
 async def _shown(project_id: str, new: ShownKey) -> Response:
@@ -91,10 +90,7 @@ def _scopes(names: tuple[str, ...]) -> tuple[Scope, ...]:
     return scopes
 
 
-def _chosen(sent: str, choices: tuple[tuple[str, str], ...], **unit: int) -> timedelta | None:
+def _chosen(sent: str, choices: tuple[tuple[str, str], ...], unit: timedelta) -> timedelta | None:
     """One of the durations on offer, the first one for anything else; None where that is no end."""
-    [name] = unit
     number = sent if sent in dict(choices) else choices[0][0]
-    with suppress(ValueError):
-        return timedelta(**{name: int(number)})
-    return None
+    return int(number) * unit if number else None

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
-from quart import Blueprint, url_for
+from quart import Blueprint, Response, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -153,7 +153,7 @@ async def rename(project_id: str) -> ResponseReturnValue:
             await projects.rename(session, actor(), project_id, form.value("name"))
         except InvalidName as error:
             return await render(replace(page, name_form=form.refused(error, "name")), 422)
-    return see_other(url_for(".settings", project_id=project_id), said="Name saved.")
+    return back_to_settings(project_id, "Name saved.")
 
 
 @blueprint.post(f"{PATH}/retention")
@@ -167,7 +167,7 @@ async def retain(project_id: str) -> ResponseReturnValue:
             await projects.retain(session, actor(), project_id, _days(form.value("days")))
         except InvalidRetention as error:
             return await render(replace(page, retention_form=form.refused(error, "days")), 422)
-    return see_other(url_for(".settings", project_id=project_id), said="Saved. Older runs go within minutes.")
+    return back_to_settings(project_id, "Saved. Older runs go within minutes.")
 
 
 @blueprint.post(f"{PATH}/archive")
@@ -176,7 +176,7 @@ async def archive(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
     async with services().database.session() as session:
         await projects.archive(session, actor(), project_id, services().clock())
-    return see_other(url_for(".settings", project_id=project_id), said="Project archived. Runs are still taken.")
+    return back_to_settings(project_id, "Project archived. Runs are still taken.")
 
 
 @blueprint.post(f"{PATH}/restore")
@@ -185,7 +185,7 @@ async def restore(project_id: str) -> ResponseReturnValue:
     """Show the project in the overview again."""
     async with services().database.session() as session:
         await projects.restore(session, actor(), project_id)
-    return see_other(url_for(".settings", project_id=project_id), said="Project shown in the overview again.")
+    return back_to_settings(project_id, "Project shown in the overview again.")
 
 
 @blueprint.post(f"{PATH}/delete")
@@ -200,6 +200,11 @@ async def delete(project_id: str) -> ResponseReturnValue:
         return await render(replace(page, delete_form=refused), 422)
     runs = await erase_project(services().database, services().reporting.database, actor(), project_id)
     return see_other(url_for("overview.overview"), said=f"{page.project.name} and its {runs:,} runs are deleted.")
+
+
+def back_to_settings(project_id: str, said: str, at: str = "") -> Response:
+    """After a form of theirs: on to the page, or to this part of it, which says once what was done."""
+    return see_other(f"{url_for('project_settings.settings', project_id=project_id)}{at}", said=said)
 
 
 async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:

@@ -119,7 +119,6 @@ class RepricingPage(Page):
 
     frame: PricesFrame
     one: RepricingRow
-    url: str
     said: str
     acts: tuple[Act, ...]
     groups: tuple[Sums, ...]
@@ -210,7 +209,6 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),
-        url=url_for(".repricing", repricing_id=found.id),
         said=SAID.get(state, compared),
         acts=(CANCEL,) if nothing_changes else ACTS[state],
         groups=tuple(_sums(group) for group in groups[:SHOWN]),

@@ -33,7 +33,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FilterForm:
     """What stands in the fields: as it was sent, so that a mistake can be mended; and what is wrong with it."""
 
     values: Mapping[str, str]
@@ -57,11 +57,11 @@ _FURTHER = (
 )  # fmt: skip
 
 
-def form_of(view: RunsView, values: Mapping[str, str], errors: Mapping[str, str], names: Names) -> Form:
+def form_of(view: RunsView, values: Mapping[str, str], errors: Mapping[str, str], names: Names) -> FilterForm:
     sought = view.sought
     providers = dict.fromkeys(provider for provider, _ in names.models)
     models = dict.fromkeys(model for provider, model in names.models if sought.provider in {None, provider})
-    return Form(
+    return FilterForm(
         values=values,
         errors=errors,
         projects=_options(names.projects, sought.project_id) if len(names.projects) > 1 else (),

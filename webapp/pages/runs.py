@@ -1,7 +1,7 @@
 """The run explorer: runs by any filter, page by page, and as a file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ from webapp.links import project_chosen
 from webapp.pages.narrowing import Chip
 from webapp.pages.panel import Choice
 from webapp.pages.run_export import FRAMES, begun, exported, exported_in_frames
-from webapp.pages.run_filters import PERIODS, Form, chips_of, form_of, periods_of
+from webapp.pages.run_filters import PERIODS, FilterForm, chips_of, form_of, periods_of
 from webapp.pages.run_rows import Row, row_of
 from webapp.pages.run_views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
 from webapp.rendering import Page, render, see_other, wants_part
@@ -74,7 +74,7 @@ class RunsPage(Page):
     template: ClassVar[str] = "runs/index.html"
     fragment: ClassVar[str] = "runs/_runs.html"
 
-    form: Form
+    form: FilterForm
     periods: tuple[Choice, ...]
     period: str
     chips: tuple[Chip, ...]
@@ -172,10 +172,7 @@ async def _found(view: RunsView, position: Position) -> RunsPage:
         found = await read.read_page(connection, view.sought, now, position)
         totals = read.totals_of(found) or await read.read_totals(connection, view.sought, now)
         dropped_before = await read.read_dropped_before(connection, view.sought, now)
-        listing = _listing(view, found, totals, now)
-        if dropped_before:
-            listing = replace(listing, dropped=_dropped(dropped_before, view.sought))
-        return await _page(connection, view, now, {}, listing)
+        return await _page(connection, view, now, {}, _listing(view, found, totals, now, dropped_before))
 
 
 async def _page(
@@ -199,7 +196,7 @@ async def _page(
     )
 
 
-def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> Listing:
+def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime, dropped_before: datetime | None) -> Listing:
     return Listing(
         rows=tuple(row_of(run, view.columns, now) for run in found.runs),
         summary=_summary(totals, now),
@@ -208,7 +205,7 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime) -> L
         stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
         exports=tuple(Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items()),
         runs=None if totals.reached else totals.runs,
-        dropped=None,
+        dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
     )
 
 

@@ -1,6 +1,4 @@
-"""A database of the test's own, because a watch looks at all projects at once; and a clock that stands still."""
-
-from collections.abc import AsyncIterator
+"""A project in a database of the test's own, because a watch looks at all at once; and a clock that stands still."""
 
 import pytest
 
@@ -8,12 +6,6 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.project import Project
 from tests.relays import SteppedClock
-
-
-@pytest.fixture
-async def own(empty_database_url: str) -> AsyncIterator[Database]:
-    async with Database(empty_database_url) as database:
-        yield database
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
@@ -11,27 +10,11 @@ from runtally.experiments import read
 from runtally.experiments.compare import Comparison, read_arm
 from runtally.experiments.read import HISTORY_DAYS, MIN_HISTORY_DAYS, history, verdict_on
 from runtally.experiments.verdict import Outcome
-from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
-from runtally.models.run import Status, StoredRun
+from runtally.models.run import Status
+from tests.store.experiments.runs import NOW, run
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 TODAY = datetime(2026, 11, 21, tzinfo=UTC)
-
-
-def run(project_id: str, experiment_id: str, **columns: Any) -> StoredRun:  # noqa: ANN401  # Any column.
-    values: dict[str, Any] = {
-        "id": str(uuid7()),
-        "occurred_at": NOW,
-        "provider": "acme",
-        "model": "acme-large",
-        "status": Status.SUCCESS,
-        "cost_usd": Decimal("0.01"),
-        "latency_ms": 100,
-        "created_at": NOW,
-        "version": 1,
-    }
-    return StoredRun(project_id=project_id, experiment_id=experiment_id, **(values | columns))
 
 
 async def outcomes(connection: Connection, project_id: str, experiment_id: str) -> list[Outcome]:

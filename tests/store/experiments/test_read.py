@@ -2,9 +2,8 @@
 
 import hashlib
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,24 +17,8 @@ from runtally.experiments.rule import MAX_WINDOW_RUNS
 from runtally.experiments.verdict import Outcome, Stats
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
-from runtally.models.run import Status, StoredRun
-
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-
-
-def run(project_id: str, experiment_id: str | None, **columns: Any) -> StoredRun:  # noqa: ANN401  # Any column.
-    values: dict[str, Any] = {
-        "id": str(uuid7()),
-        "occurred_at": NOW,
-        "provider": "acme",
-        "model": "acme-large",
-        "status": Status.SUCCESS,
-        "cost_usd": Decimal("0.01"),
-        "latency_ms": 100,
-        "created_at": NOW,
-        "version": 1,
-    }
-    return StoredRun(project_id=project_id, experiment_id=experiment_id, **(values | columns))
+from runtally.models.run import Status
+from tests.store.experiments.runs import NOW, run
 
 
 async def set_rule(connection: Connection, project_id: str, experiment_id: str, **columns: object) -> None:

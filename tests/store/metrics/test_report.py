@@ -1,6 +1,7 @@
 """Reports read from a real Postgres."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import httpx
@@ -11,6 +12,8 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
+from runtally.metrics import cost_queries
+from runtally.metrics.cost_queries import CostsByScope, select_costs_before
 from runtally.metrics.looking import Looking
 from runtally.metrics.only import EVERY_RUN, Only
 from runtally.metrics.past import Past
@@ -173,6 +176,25 @@ async def test_the_costs_of_all_time_follow_the_runs_of_past_days(
     assert list(first.values()) == [Decimal("0.021")]
     assert late == await costs(PastCosts())
     assert late["acme-cached"] == Decimal("0.021")
+
+
+async def test_the_costs_of_past_days_are_read_again_only_when_a_run_of_theirs_comes(
+    client: httpx.AsyncClient, database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    async def counted(connection: Connection, scopes: Sequence[str], before: datetime) -> CostsByScope:
+        read.append(len(scopes))
+        return await select_costs_before(connection, scopes, before)
+
+    monkeypatch.setattr(cost_queries, "select_costs_before", counted)
+    past, now = PastCosts(), system_clock()
+    for days_ago in (400, 0, 400):
+        await _post(client, project_id, days_ago)
+        async with database.snapshot() as connection:
+            await past.read(connection, project_id, now)
+
+    assert read == [2, 2]
 
 
 async def test_of_one_model_the_overview_adds_up_as_well(

@@ -10,6 +10,7 @@ import pytest
 from runtally.access import projects
 from runtally.access.erasure import erase_project
 from runtally.audit import OPERATOR
+from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.errors import InvalidRetention
 from runtally.ingest.queries import insert_runs
@@ -24,7 +25,7 @@ from runtally.pricing.repricing_queries import Scope, select_number
 from runtally.reporting.verify import Verifier
 from runtally.retention import dropping
 from runtally.retention.dropping import Dropper
-from runtally.retention.rules import LiveRetention, start_of_day
+from runtally.retention.rules import LiveRetention
 from runtally.rollups import upkeep
 from runtally.runs.filters import Period, RunFilter
 from runtally.runs.read import read_totals

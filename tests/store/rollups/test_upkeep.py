@@ -1,7 +1,6 @@
 """The rollups are the sums of the runs, whatever happened to these."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -48,12 +47,6 @@ runs = st.builds(
     created_at=st.just(NOW),
 )
 batches = st.lists(st.lists(runs, min_size=1, max_size=12), min_size=1, max_size=4)
-
-
-@pytest.fixture
-async def own(empty_database_url: str) -> AsyncIterator[Database]:
-    async with Database(empty_database_url) as database:
-        yield database
 
 
 async def differences(database: Database) -> dict[str, str]:
