@@ -15,6 +15,7 @@ from runtally import __version__
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
 from runtally.pricing.book import LivePrices
+from runtally.reporting.queries import COUNTED
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.telemetry import exposition
 
@@ -75,8 +76,16 @@ def _relay(status: RelayStatus | None) -> Iterator[Metric]:
     if status is None:
         return
     lag = (services().clock() - status.oldest_at).total_seconds() if status.oldest_at else 0
-    yield GaugeMetricFamily("runtally_relay_queue_runs", "Runs that wait for the reporting table.", status.waiting)
-    yield GaugeMetricFamily("runtally_relay_lag_seconds", "How long the oldest of them has waited.", max(lag, 0))
+    yield GaugeMetricFamily(
+        "runtally_relay_queue_runs",
+        f"Runs that wait for the reporting table; {COUNTED + 1} stands for any number above {COUNTED}.",
+        status.waiting,
+    )
+    yield GaugeMetricFamily(
+        "runtally_relay_lag_seconds",
+        f"How long the oldest of them has waited; at least, where they are more than {COUNTED}.",
+        max(lag, 0),
+    )
     yield GaugeMetricFamily(
         "runtally_relay_parked_runs", "Runs that the relay gave up on until retried.", status.parked
     )

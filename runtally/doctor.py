@@ -117,6 +117,9 @@ def _relay(status: RelayStatus, now: datetime) -> Finding:
     if status.oldest_at and now - status.oldest_at > LONG_WAIT:
         todo = "let `serve` or `runtally relay` run, with `SERVICE_SYNC_SIGN`"
         return Finding(
-            "relay", State.WARN, f"{status.waiting:,} runs wait, the first since {status.oldest_at:%F %R}; {todo}"
+            "relay",
+            State.WARN,
+            f"{status.waiting_words} runs wait, the first since {status.oldest_at:%F %R}"
+            f"{' or longer' if status.is_more else ''}; {todo}",
         )
-    return Finding("relay", State.OK, f"{status.waiting:,} runs wait for the reporting table")
+    return Finding("relay", State.OK, f"{status.waiting_words} runs wait for the reporting table")

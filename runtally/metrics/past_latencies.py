@@ -1,4 +1,4 @@
-"""The latencies of a project over a whole window, for its percentiles.
+"""The latencies of a project over a whole window, or of all projects together, for its percentiles.
 
 A month is a hundred sketches with hundreds of latencies each: to read and merge them takes longer than all else of a report,
 and those of days that are over seldom change. So a process remembers these, merged, and asks each time whether they did.
@@ -15,13 +15,15 @@ from runtally.metrics.latency_queries import select_stored, select_version
 from runtally.metrics.queries import select_sketches
 from runtally.metrics.sketch import Sketch, merged
 from runtally.metrics.window import Part, Window, floor
+from runtally.models.rollup import RollupScope
 
 # Runs come late; who sends them later than this has the month read anew, which is right but slow.
 SETTLED_AFTER = timedelta(hours=6)
-# Each is of a project and a range, and takes a few dozen kilobytes.
+# Each is of a project, or of all, and a range, and takes a few dozen kilobytes.
 MAX_REMEMBERED = 100
 
 _Key: TypeAlias = tuple[str, tuple[Part, ...]]
+"""Whose, and which buckets."""
 
 
 class PastLatencies:
@@ -30,14 +32,14 @@ class PastLatencies:
     def __init__(self) -> None:
         self._known: dict[_Key, tuple[str | None, Sketch]] = {}
 
-    async def read(self, connection: Connection, window: Window, project_id: str) -> list[Sketch]:
+    async def read(self, connection: Connection, window: Window, project_id: str | None) -> list[Sketch]:
         """Sketches of all runs of the window; the connection must be that of a snapshot."""
         stored, rest_since = window.fewest_parts()
         settled, recent = _split(stored, window.now - SETTLED_AFTER)
         found = await select_sketches(connection, window, project_id, (recent, rest_since))
         sketches = [sketch for several in found.values() for sketch in several]
         if settled:
-            sketches.append(await self._settled(connection, (project_id, settled)))
+            sketches.append(await self._settled(connection, (RollupScope(project_id).key, settled)))
         return [sketch for sketch in sketches if sketch[0]]
 
     async def _settled(self, connection: Connection, key: _Key) -> Sketch:

@@ -141,6 +141,7 @@ SELECT max(bucket),
   FROM rollup_totals
  WHERE project_id = '{EVERYTHING}'
    AND grain = {GRAINS[0].minutes}
+   AND runs > 0
 """  # noqa: S608  # Constants of the declaration, here and below.
 
 SELECT_LISTED = f"""

@@ -70,13 +70,15 @@ class Listing:
 class Projects:
     """Reads them: all projects, or only the one that a reader may see; of all runs, or those of some models."""
 
-    def __init__(self, looking: Looking, of_project: str | None, only: Only) -> None:
+    def __init__(self, looking: Looking, of_project: str | None, only: Only, *, is_comparable: bool = True) -> None:
+        """Comparable is whether any of them reaches back to the period before, as their report says it."""
         self._connection = looking.connection
         self._window = looking.window
         self._before = looking.before
         self._month = looking.month
         self._of_project = of_project
         self._only = only
+        self._is_comparable = is_comparable
         self._sums = ProjectSums(looking, of_project, only)
 
     async def listing(self) -> Listing:
@@ -101,7 +103,9 @@ class Projects:
     async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
         """With the period before, where the project is as old."""
         ids = _ids(summaries)
-        fair = await self._reaching_back(ids)
+        fair = await self._reaching_back(ids) if self._is_comparable else frozenset[str]()
+        if not fair:
+            return tuple(summaries)
         sums = await self._sums.over(self._before, ids)
         # Not `_replace`: all thousand are compared where it is that by which they are sorted.
         return tuple(

@@ -153,10 +153,18 @@ async def overview(
 
     Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
     """
-    connection = looking.connection
-    is_fair = await is_comparable(connection, looking.before, project_id)
-    last_run_at = await project_queries.select_last_run_at(connection, project_id, looking.now - STALE_AFTER)
+    is_fair = await is_comparable(looking.connection, looking.before, project_id)
+    last_run_at = await _last_run_at(looking, project_id)
     return await _report(looking, project_id, only, last_run_at, is_fair=is_fair, has_lines=has_lines)
+
+
+async def _last_run_at(looking: Looking, project_id: str | None) -> datetime | None:
+    """What tells the days of all projects tells it as well, where it is recent."""
+    recent = looking.now - STALE_AFTER
+    last_bucket = await looking.last_bucket() if project_id is None else None
+    if last_bucket is not None and last_bucket >= recent:
+        return last_bucket
+    return await project_queries.select_last_run_at(looking.connection, project_id, recent)
 
 
 async def _report(  # noqa: PLR0913  # What is looked at, and what is known of it.
@@ -265,9 +273,6 @@ async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
 
 
 async def _whole_latency(connection: Connection, window: Window, project_id: str | None, past: Past) -> Latency:
-    """To merge hundreds of short buckets takes longer than to read the few long ones."""
-    if project_id is None:
-        return latency_of(_parts_of(await queries.select_sketches(connection, window, None, window.fewest_parts())))
     return latency_of(await past.latencies.read(connection, window, project_id))
 
 

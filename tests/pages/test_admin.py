@@ -9,6 +9,7 @@ from quart import Quart
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
+from runtally.reporting.queries import COUNTED
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
 
@@ -154,6 +155,30 @@ async def test_runs_that_fail_to_be_pushed_are_told_before_any_is_parked(
     assert "after errors such as HTTP 422 of a receiver." in text
     async with database.connection() as connection:
         await connection.execute("DELETE FROM outbox WHERE project_id = $1", project_id)
+
+
+async def test_of_a_long_queue_the_relay_page_says_that_it_is_long(
+    invite: Invite, database: Database, project_id: str
+) -> None:
+    async with database.connection() as connection:
+        # What other tests left there.
+        await connection.execute("DELETE FROM outbox")
+        await connection.execute(
+            "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at, attempts) "
+            "SELECT $1, number::text, 1, $2, $2, 1 FROM generate_series(1, $3::int) AS number",
+            project_id,
+            system_clock() - timedelta(hours=2),
+            COUNTED + 1,
+        )
+    admin, _ = await invite(Role.ADMIN)
+
+    text, health = [text_of(await html_of(admin, f"/admin/{page}")) for page in ("relay", "health")]
+
+    async with database.connection() as connection:
+        await connection.execute("DELETE FROM outbox WHERE project_id = $1", project_id)
+    assert "Waiting more than 10,000 Longest wait at least 2 h" in text
+    assert "At least 10,000 of the waiting runs failed before" in text
+    assert re.search(r"more than 10,000 runs wait, the first since [-\d]+ [:\d]+ or longer;", health)
 
 
 async def test_a_parked_run_is_shown_with_its_error_and_queued_again(

@@ -71,7 +71,7 @@ async def _push_what_is_due(settings: Settings, database: Database) -> int:
                 break
     async with database.connection() as connection:
         status = await relay_status(connection)
-    click.echo(f"{delivered:,} runs pushed; {status.waiting:,} wait, {status.parked:,} are parked.")
+    click.echo(f"{delivered:,} runs pushed; {status.waiting_words} wait, {status.parked:,} are parked.")
     return failed
 
 

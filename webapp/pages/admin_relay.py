@@ -1,6 +1,7 @@
 """The relay: what waits for the reporting table, how long, and what was given up."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from quart import Blueprint, url_for
@@ -8,8 +9,8 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.audit import Change, record
-from runtally.reporting.queries import retry_parked, select_failing, select_parked
-from runtally.reporting.read import relay_status
+from runtally.reporting.queries import retry_parked, select_parked
+from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import RelayMode, Settings
 from webapp import formats
 from webapp.form import sent_form
@@ -18,6 +19,7 @@ from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
 SHOWN = 100
+SECOND = timedelta(seconds=1)
 
 blueprint = Blueprint("admin_relay", __name__)
 
@@ -46,6 +48,8 @@ class RelayPage(Page):
     mode: str
     failing: int
     """Of the waiting ones, those that failed before."""
+    is_more: bool
+    """Whether more wait than are counted, and more may have failed."""
     last_error: str | None
     runs: tuple[Parked, ...]
     hidden: int
@@ -62,18 +66,16 @@ async def relay() -> ResponseReturnValue:
     now = services().clock()
     async with services().database.connection() as connection:
         status = await relay_status(connection)
-        failing, last_error = await select_failing(connection)
-        parked = await select_parked(connection, SHOWN)
+        parked = await select_parked(connection, SHOWN) if status.parked else []
     page = RelayPage(
         frame=frame("admin_relay.relay"),
-        waiting=formats.count(status.waiting),
+        waiting=status.waiting_words,
         parked=formats.count(status.parked),
-        lag=formats.duration(int((now - status.oldest_at).total_seconds() * 1000))
-        if status.oldest_at
-        else formats.NOTHING,
+        lag=_lag(status, now),
         mode=_mode(services().settings),
-        failing=failing,
-        last_error=last_error,
+        failing=status.failing,
+        is_more=status.is_more,
+        last_error=status.last_error,
         runs=tuple(
             Parked(one.project_id, one.run_id, formats.ago(one.parked_at, now), one.last_error) for one in parked
         ),
@@ -95,6 +97,12 @@ async def retry() -> ResponseReturnValue:
     return see_other(
         url_for(".relay"), said="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again."
     )
+
+
+def _lag(status: RelayStatus, now: datetime) -> str:
+    if status.oldest_at is None:
+        return formats.NOTHING
+    return f"{'at least ' if status.is_more else ''}{formats.duration((now - status.oldest_at) // SECOND * 1000)}"
 
 
 def _mode(settings: Settings) -> str:

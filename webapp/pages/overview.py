@@ -101,7 +101,7 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
             report = await read.overview(looking, of_project, view.only, has_lines=has_lines)
             if report.last_run_at is None:
                 return None
-            projects = await _project_list(looking, view)
+            projects = await _project_list(looking, view, is_comparable=report.previous is not None)
         panel = panel_of(report, view, now, of_project, services().prices.book)
         newest = await reading
     return OverviewPage(
@@ -126,12 +126,12 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
         return await read_newest(connection, sought, now, NEWEST)
 
 
-async def _project_list(looking: Looking, view: View) -> ProjectList:
+async def _project_list(looking: Looking, view: View, *, is_comparable: bool) -> ProjectList:
     connection, now = looking.connection, looking.now
-    projects = Projects(looking, actor().project_id, view.only)
+    projects = Projects(looking, actor().project_id, view.only, is_comparable=is_comparable)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
-    columns = Columns(view, has_budgets=any(one.project.id in budgeted for one in listing.projects))
+    columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))
     found = sought(listing.projects, view.search or "")
     if columns.is_by_change:
         found = await projects.compared(found)

@@ -48,15 +48,18 @@ _NAMES = frozenset({Column.NAME})
 _SPENDING = {Column.TODAY: "Today", Column.WEEK: "7 days", Column.MONTH: "30 days"}
 # Which of these is the cost of the range that is looked at.
 _OF_RANGE = {Range.WEEK: Column.WEEK, Range.MONTH: Column.MONTH}
+_SPENT: Mapping[Column, Callable[[ProjectSummary], Decimal]] = {
+    Column.TODAY: lambda one: one.today_usd,
+    Column.WEEK: lambda one: one.week_usd,
+    Column.MONTH: lambda one: one.month_usd,
+}
 _KEYS: Mapping[Column, Callable[[ProjectSummary], object]] = {
     Column.NAME: lambda one: (one.project.name.casefold(), one.project.id),
     Column.RUNS: lambda one: one.total.runs,
     Column.ERRORS: lambda one: one.total.error_rate if one.total.runs else None,
     Column.UNPRICED: lambda one: one.total.unpriced,
     Column.COST: lambda one: one.total.cost_usd,
-    Column.TODAY: lambda one: one.today_usd,
-    Column.WEEK: lambda one: one.week_usd,
-    Column.MONTH: lambda one: one.month_usd,
+    **_SPENT,
     Column.CHANGE: _relative,
 }
 
@@ -268,7 +271,7 @@ def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decim
         error_rate=error_rate,
         error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
         unpriced=formats.count(total.unpriced) if total.unpriced else None,
-        amounts=tuple(_amount(summary, column, columns.of_range) for column in columns.costs),
+        amounts=tuple(_amount(summary, total, column, columns.of_range) for column in columns.costs),
         change=changes.change(total.cost_usd, before.cost_usd) if before else None,
         summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
         sparkline=sparkline_of(summary.costs),
@@ -281,16 +284,10 @@ def _has_risen(now: Sums, before: Sums) -> bool:
     return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
 
 
-def _amount(summary: ProjectSummary, column: Column, of_range: Column) -> Amount:
-    total = summary.total
+def _amount(summary: ProjectSummary, total: Sums, column: Column, of_range: Column) -> Amount:
     if column is of_range:
         return Amount(
             "no price" if total.runs and total.unpriced == total.runs else formats.money(total.cost_usd),
             is_of_range=True,
         )
-    cost_usd = {
-        Column.TODAY: summary.today_usd,
-        Column.WEEK: summary.week_usd,
-        Column.MONTH: summary.month_usd,
-    }[column]
-    return Amount(formats.money(cost_usd), is_of_range=False)
+    return Amount(formats.money(_SPENT[column](summary)), is_of_range=False)

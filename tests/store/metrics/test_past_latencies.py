@@ -1,20 +1,25 @@
 """What a process remembers of latencies, beside reading all of them."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.metrics import past_latencies
 from runtally.metrics.latency_queries import select_stored
+from runtally.metrics.past import Past
 from runtally.metrics.past_latencies import SETTLED_AFTER, PastLatencies
 from runtally.metrics.queries import select_sketches
+from runtally.metrics.read import read_metrics
 from runtally.metrics.sketch import Sketch, percentiles_of_all
-from runtally.metrics.window import Range, Window
+from runtally.metrics.window import Part, Range, Window
+from runtally.models.rollup import ALL_PROJECTS
 from runtally.models.run import Status, StoredRun
 from runtally.rollups import upkeep
 
@@ -54,10 +59,24 @@ async def _fold(database: Database, project_id: str) -> None:
             )
 
 
-async def _percentiles(past: PastLatencies, database: Database, window: Window, project_id: str) -> tuple[float, ...]:
+async def _percentiles(
+    past: PastLatencies, database: Database, window: Window, project_id: str | None
+) -> tuple[float, ...]:
     async with database.snapshot() as connection:
         sketches = await past.read(connection, window, project_id)
     return percentiles_of_all(sketches, 50, 95) if sketches else (0, 0)
+
+
+def _counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whose stored sketches are read, each time."""
+    reads = []
+
+    async def counted(connection: Connection, project_id: str, stored: Sequence[Part]) -> list[Sketch]:
+        reads.append(project_id)
+        return await select_stored(connection, project_id, stored)
+
+    monkeypatch.setattr(past_latencies, "select_stored", counted)
+    return reads
 
 
 @given(
@@ -72,10 +91,10 @@ async def test_they_are_those_of_all_runs_whenever_these_came(
         await _insert(database, project_id, *batch)
         if number in folds:
             await upkeep.fold(database, NOW)
-        for window in WINDOWS:
+        for window, whose in product(WINDOWS, (project_id, None)):
             async with database.snapshot() as connection:
-                known = await past.read(connection, window, project_id)
-                found = await select_sketches(connection, window, project_id, window.fewest_parts())
+                known = await past.read(connection, window, whose)
+                found = await select_sketches(connection, window, whose, window.fewest_parts())
             every = [sketch for several in found.values() for sketch in several]
             assert bool(known) == bool(every)
             assert not every or percentiles_of_all(known, 50, 95) == percentiles_of_all(every, 50, 95)
@@ -84,23 +103,31 @@ async def test_they_are_those_of_all_runs_whenever_these_came(
 async def test_days_that_are_over_are_read_again_only_when_one_of_their_runs_comes(
     database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = 0
-
-    async def counted(*arguments: object) -> list[Sketch]:
-        nonlocal reads
-        reads += 1
-        return await select_stored(*arguments)  # type: ignore[arg-type]  # Whatever they are.
-
-    monkeypatch.setattr(past_latencies, "select_stored", counted)
+    reads = _counted_reads(monkeypatch)
     past, window = PastLatencies(), Window.of(Range.WEEK, NOW)
     found = []
     for age, latency_ms in ((OLD, 100), (timedelta(0), 900), (OLD, 500)):
         await _insert(database, project_id, (age, latency_ms))
         await _fold(database, project_id)
         percentiles = await _percentiles(past, database, window, project_id)
-        found.append((reads, percentiles))
+        found.append((len(reads), percentiles))
 
     assert found == [(1, (100, 100)), (1, (100, 900)), (2, (500, 900))]
+
+
+async def test_those_of_all_projects_are_remembered_as_well(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = _counted_reads(monkeypatch)
+    past, window, found = Past(), Window.of(Range.WEEK, NOW), []
+    for age in (OLD, timedelta(0), OLD):
+        await _insert(database, project_id, (age, 100))
+        await _fold(database, project_id)
+        async with database.snapshot() as connection:
+            await read_metrics(connection, window, None, past=past)
+        found.append(len([read for read in reads if read == ALL_PROJECTS.key]))
+
+    assert found == [1, 1, 2]
 
 
 async def test_what_was_asked_for_the_longest_time_ago_is_forgotten_first(

@@ -10,7 +10,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.pricing.book import PriceBook
 from runtally.pricing.unpriced import price_unpriced
 from runtally.reporting import queries
-from runtally.reporting.queries import Claim, Failure
+from runtally.reporting.queries import COUNTED, Claim, Failure
 from runtally.reporting.read import RelayStatus, relay_status
 from tests.documents import NOW, make_stored_run
 from tests.unit.pricing.offers import make_offer
@@ -185,6 +185,36 @@ async def test_the_status_counts_what_waits_and_what_is_parked(own_connection: C
         await insert_runs(own_connection, [make_stored_run("p", name, created_at=NOW + minutes * MINUTE)])
 
     assert await relay_status(own_connection) == RelayStatus(waiting=2, parked=1, oldest_at=NOW + 2 * MINUTE)
+
+
+async def test_of_more_than_are_counted_it_says_so_and_sees_who_is_tried_again(own_connection: Connection) -> None:
+    await own_connection.execute(
+        "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at) "
+        "SELECT 'p', number::text, 1, $1, $1 FROM generate_series(1, $2::int) AS number",
+        NOW,
+        COUNTED + 5,
+    )
+    await own_connection.execute(
+        "UPDATE outbox SET queued_at = $1, due_at = $2, attempts = 3, last_error = 'HTTP 500' WHERE run_id = '7'",
+        NOW - MINUTE,
+        NOW + MINUTE,
+    )
+
+    status = await relay_status(own_connection)
+
+    assert status == RelayStatus(COUNTED + 1, 0, NOW - MINUTE, failing=1, last_error="HTTP 500")
+    assert (status.is_more, status.waiting_words) == (True, "more than 10,000")
+
+
+async def test_as_many_as_are_counted_are_a_number(own_connection: Connection) -> None:
+    await own_connection.execute(
+        "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at) "
+        "SELECT 'p', number::text, 1, $1, $1 FROM generate_series(1, $2::int) AS number",
+        NOW,
+        COUNTED,
+    )
+
+    assert (await relay_status(own_connection)).waiting_words == "10,000"
 
 
 @pytest.mark.parametrize("name", ["a run", "Ünïcode", "x" * 256])

@@ -698,6 +698,7 @@ SELECT max(bucket),
   FROM rollup_totals
  WHERE project_id = ''
    AND grain = 15
+   AND runs > 0
 
 -- SELECT_LISTED
 SELECT id,
