@@ -17,8 +17,12 @@ class Outbox(SQLModel, table=True):
     """Runs that were stored or changed, until the relay has pushed them. A run is in it once at most."""
 
     __tablename__ = "outbox"
-    # A relay takes what has been due longest; parked runs are few, and never due.
-    __table_args__ = (Index("ix_outbox_due_at", "due_at", postgresql_where=text("parked_at IS NULL")),)
+    __table_args__ = (
+        # A relay takes what has been due longest; parked runs are never due.
+        Index("ix_outbox_due_at", "due_at", postgresql_where=text("parked_at IS NULL")),
+        # They are few, and looked for among a million when the relay was away.
+        Index("ix_outbox_parked", "parked_at", postgresql_where=text("parked_at IS NOT NULL")),
+    )
 
     project_id: str = column("Project of the run.", key=True)
     run_id: str = column("The run.", key=True)
