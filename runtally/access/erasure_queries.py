@@ -18,7 +18,7 @@ WITH erased AS (
 {rolling("erased", now="now()", weight="-1")}
 SELECT count(*)
   FROM erased
-"""  # noqa: S608  # Names of the declaration.
+"""
 
 # What waits of the project and what was taken back go together, so that its sketches are empty.
 FOLD_ERASED = folding("project_id = $1", now="now()", limit="FOR UPDATE")
@@ -45,7 +45,7 @@ INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, coun
       WHERE latencies <> '{{}}'
    ORDER BY grain, bucket
 {ON_SAME_SKETCH}
-"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+"""
 
 
 def _erase_dropped(table: SumTable) -> str:
@@ -56,7 +56,7 @@ INSERT INTO {table.name} AS held ({table.columns})
        FROM erased
    ORDER BY {kept}
 {table.on_same}
-"""  # noqa: S608
+"""
 
 
 ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS = _erase_dropped(TOTALS), _erase_dropped(CELLS)

@@ -48,7 +48,7 @@ SELECT_HOURS = f"""
            ON hourly.project_id = watched.project_id
           AND hourly.grain = {_HOURLY}
           AND hourly.bucket = ANY($1::timestamptz[])
-"""  # noqa: S608  # Numbers of the declaration.
+"""
 
 SELECT_MODELS = f"""
   SELECT provider, model, cost_usd
@@ -59,7 +59,7 @@ SELECT_MODELS = f"""
      AND cost_usd > 0
 ORDER BY cost_usd DESC, provider, model
    LIMIT 3
-"""  # noqa: S608  # A number of the declaration.
+"""
 
 # The row is the decision: whoever comes second inserts nothing.
 INSERT_ALERT = """

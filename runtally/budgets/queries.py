@@ -46,7 +46,7 @@ SELECT_USES = f"""
                  AND bucket < $5) AS recent
    WHERE ($1::text[] IS NULL OR budgets.project_id = ANY ($1))
 ORDER BY budgets.project_id
-"""  # noqa: S608  # A number of the declaration.
+"""
 
 SELECT_BUDGETED = """
 SELECT project_id
@@ -64,7 +64,7 @@ SELECT_DAYS = f"""
      AND bucket >= $2
      AND bucket < $3::timestamptz
 GROUP BY 1
-"""  # noqa: S608  # A number of the declaration.
+"""
 
 
 async def select_budgeted(connection: Connection, project_id: str | None) -> frozenset[str]:

@@ -26,14 +26,14 @@ def sent(model: type[SQLModel], *, but: Sequence[str] = ()) -> str:
     """SQL of the rows in a statement's first parameter, with a table's columns `but` those."""
     columns = (column for column in _written(model) if column.name not in but)
     types = ", ".join(f"{column.name} {column.type.compile(dialect=_POSTGRES)}" for column in columns)
-    return f"SELECT * FROM json_to_recordset($1::json) AS sent ({types})"  # noqa: S608  # Names come from the declaration, here and below.
+    return f"SELECT * FROM json_to_recordset($1::json) AS sent ({types})"
 
 
 def insert(model: type[SQLModel], rows: str, *, on_conflict: str, returning: str) -> str:
     """`INSERT ... SELECT` of all columns from `rows`, a table or a common table expression with these names."""
     names = ", ".join(column.name for column in _written(model))
     return (
-        f"INSERT INTO {_table(model).name} ({names})\n"  # noqa: S608
+        f"INSERT INTO {_table(model).name} ({names})\n"
         f"     SELECT {names} FROM {rows}\n"
         f"ON CONFLICT {on_conflict}\n"
         f"  RETURNING {returning}"

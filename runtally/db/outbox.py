@@ -17,4 +17,4 @@ def queueing(runs: str, *, now: str, when: str) -> str:
                  due_at = excluded.due_at,
                  attempts = 0,
                  parked_at = NULL,
-                 last_error = NULL"""  # noqa: S608  # Names and placeholders of the statement around it.
+                 last_error = NULL"""

@@ -44,5 +44,5 @@ async def version_of(connection: Connection, history: History = MAIN) -> str | N
     """How far the database is; None when nothing of the history is there."""
     if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:
         return None
-    version: str | None = await connection.fetchval(f"SELECT version_num FROM {history.version_table}")  # noqa: S608  # A name of ours.
+    version: str | None = await connection.fetchval(f"SELECT version_num FROM {history.version_table}")
     return version

@@ -30,7 +30,7 @@ _JUDGED = f"""
           ORDER BY runs.occurred_at DESC, runs.id DESC
              LIMIT coalesce(experiment.window_runs, {MAX_WINDOW_RUNS})) AS last
   ) AS judged
-"""  # noqa: S608  # A constant of ours.
+"""
 _JUDGED_NOW = _JUDGED.format(moment="$1::timestamptz", bound="")
 
 # A private experiment is none at all without its token. Digests are compared, so that the time tells nothing of the token, and
@@ -68,7 +68,7 @@ SELECT *
      AND ($3::text IS NULL OR experiment.id = $3)
      AND (experiment.project_id, experiment.id) NOT IN (SELECT * FROM unnest($4::text[], $5::text[]))
 ORDER BY experiment.project_id, experiment.id
-"""  # noqa: S608  # Constants of ours.
+"""
 
 SELECT_LARGE = f"""
   SELECT *
@@ -78,7 +78,7 @@ SELECT_LARGE = f"""
      AND coalesce(window_runs, {MAX_WINDOW_RUNS}) > $3
 ORDER BY project_id, id
    LIMIT $4
-"""  # noqa: S608  # Constants of ours.
+"""
 
 # Latencies come along, because a percentile is not put together of others.
 _SUMMED = """count(*) AS runs,
@@ -103,7 +103,7 @@ CROSS JOIN LATERAL (
              LIMIT asked.most) AS last
            ) AS summed
   ORDER BY asked.number
-"""  # noqa: S608  # Constants of ours.
+"""
 
 SELECT_DAYS = f"""
     SELECT date_trunc('day', occurred_at, 'UTC') AS day,
@@ -118,7 +118,7 @@ SELECT_DAYS = f"""
              LIMIT $5) AS last
   GROUP BY 1
   ORDER BY 1 DESC
-"""  # noqa: S608  # Constants of ours.
+"""
 
 SELECT_AT_ENDS = f"""
 SELECT judged.*
@@ -128,7 +128,7 @@ SELECT judged.*
    WHERE experiment.project_id = $1
      AND experiment.id = $2
 ORDER BY ends.number
-"""  # noqa: S608  # Constants of ours.
+"""
 
 _SAMPLE = f"""
       FROM (SELECT status, cost_usd, latency_ms
@@ -138,7 +138,7 @@ _SAMPLE = f"""
                AND occurred_at >= $3
           ORDER BY occurred_at DESC, id DESC
              LIMIT {MAX_SAMPLE_RUNS}) AS sample
-"""  # noqa: S608  # A constant of ours.
+"""
 
 SELECT_SAMPLE = f"""
     SELECT count(*) AS runs,

@@ -46,7 +46,7 @@ queued AS ({queueing("stored", now="created_at", when="$2::boolean")}
 SELECT project_id, id FROM sent
 EXCEPT ALL
 SELECT project_id, id FROM stored
-"""  # noqa: S608  # Placeholders and names of the declaration; values are parameters.
+"""
 
 
 async def insert_runs(

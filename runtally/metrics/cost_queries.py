@@ -30,7 +30,7 @@ GROUP BY 1
      AND grain = {GRAINS[-1].minutes}
      AND bucket >= $2
 GROUP BY 1, 2, 3
-"""  # noqa: S608  # Constants of the declaration.
+"""
 SELECT_COSTS_BEFORE = f"""
   SELECT project_id, provider, model, sum(cost_usd)
     FROM rollups
@@ -38,7 +38,7 @@ SELECT_COSTS_BEFORE = f"""
      AND grain = {GRAINS[-1].minutes}
      AND bucket < $2
 GROUP BY 1, 2, 3
-"""  # noqa: S608  # Constants of the declaration.
+"""
 
 
 async def select_costs_since(

@@ -12,12 +12,12 @@ _STORED = STORED.format(table="latency_sketches", project="$1", parts=parts(2))
 SELECT_VERSION = f"""
 SELECT md5(string_agg(latency_sketches.xmin::text, ' ' ORDER BY bucket, parts.grain))
   FROM {_STORED}
-"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+"""
 SELECT_STORED = f"""
 SELECT latencies,
        counts
   FROM {_STORED}
-"""  # noqa: S608
+"""
 
 
 async def select_version(connection: Connection, project_id: str, stored: Sequence[Part]) -> str | None:

@@ -26,7 +26,7 @@ SELECT days.xmin::text
    AND days.grain = {TOTAL_GRAINS[-1].minutes}
    AND days.bucket = $1
    AND NOT EXISTS (SELECT FROM projects WHERE dropped_before > $3)
-"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+"""
 SELECT_RUNS = f"""
   SELECT occurred_at, project_id, provider, model, latency, {TALLY}
     FROM (SELECT occurred_at, project_id, provider, model, {LATENCY} AS latency, {sums(only=TALLIED)}
@@ -37,7 +37,7 @@ SELECT_RUNS = f"""
         GROUP BY 1, 2, 3, 4, 5) AS met
 GROUP BY 1, 2, 3, 4, 5
 ORDER BY 1
-"""  # noqa: S608
+"""
 
 
 class MetRun(NamedTuple):

@@ -28,7 +28,7 @@ def runs_sql(only: Only, length: int) -> str:
             FROM {_runs(only)}
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3, 4
-"""  # noqa: S608  # Names and expressions of the declaration.
+"""
 
 
 def experiments_sql(only: Only) -> str:
@@ -39,7 +39,7 @@ def experiments_sql(only: Only) -> str:
              AND experiment_id IS NOT NULL
         GROUP BY 1) AS cells
 GROUP BY 1
-"""  # noqa: S608  # Names and expressions of the declaration.
+"""
 
 
 def _runs(only: Only) -> str:

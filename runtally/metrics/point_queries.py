@@ -60,7 +60,7 @@ GROUP BY provider, model
          array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
     FROM waiting
 GROUP BY bucket
-"""  # noqa: S608  # Expressions of the declaration.
+"""
 
 
 SELECT_POINTS, SELECT_POINTS_OF_ALL = _points("project_id = $1"), _points("TRUE")

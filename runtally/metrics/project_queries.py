@@ -35,7 +35,7 @@ def sums_sql(parts: int, *, of_models: bool) -> str:
                 FROM ({_stored("runs, errors, timeouts, unpriced, cost_usd", 2, parts, of_models=of_models)}) AS stored) AS held
    WHERE {_OF_IDS}
      AND held.runs > 0
-"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+"""
 
 
 def _stored(columns: str, first: int, parts: int, *, of_models: bool) -> str:
@@ -49,7 +49,7 @@ def _stored(columns: str, first: int, parts: int, *, of_models: bool) -> str:
                        WHERE project_id = projects.id
                          AND grain = ${number}::smallint
                          AND bucket >= ${number + 1}::timestamptz
-                         AND bucket < ${number + 2}::timestamptz{more}"""  # noqa: S608
+                         AND bucket < ${number + 2}::timestamptz{more}"""
         for number in range(first, after, 3)
     )
 
@@ -65,7 +65,7 @@ SELECT_SUMS_OF_DAYS = f"""
      AND project_id <> '{EVERYTHING}'
 GROUP BY 1
   HAVING sum(runs) > 0
-"""  # noqa: S608
+"""
 
 # Of one day: that is one row of each already.
 SELECT_SUMS_OF_DAY = f"""
@@ -79,7 +79,7 @@ SELECT_SUMS_OF_DAY = f"""
      AND bucket = $1
      AND project_id <> '{EVERYTHING}'
      AND runs > 0
-"""  # noqa: S608
+"""
 
 SELECT_SUMS_OF_RUNS = f"""
   SELECT project_id,
@@ -96,7 +96,7 @@ SELECT_SUMS_OF_RUNS = f"""
              AND occurred_at < $3
              AND {_OF_MODELS.format(model="$4", provider="$5")}
         GROUP BY 1) AS found
-"""  # noqa: S608
+"""
 
 
 def costs_sql(parts: int, *, of_models: bool) -> str:
@@ -121,7 +121,7 @@ def costs_sql(parts: int, *, of_models: bool) -> str:
                    UNION ALL {stored}) AS buckets) AS held
    WHERE {_OF_IDS}
      AND held.numbers IS NOT NULL
-"""  # noqa: S608
+"""
 
 
 # Whatever is done to a run changes the row of its day for all projects together, and every change of a row has a number of
@@ -142,7 +142,7 @@ SELECT max(bucket),
  WHERE project_id = '{EVERYTHING}'
    AND grain = {GRAINS[0].minutes}
    AND runs > 0
-"""  # noqa: S608  # Constants of the declaration, here and below.
+"""
 
 SELECT_LISTED = f"""
   SELECT id,
@@ -150,7 +150,7 @@ SELECT_LISTED = f"""
          archived_at IS NOT NULL AS is_archived
     FROM projects
    WHERE {_OF_IDS}
-"""  # noqa: S608
+"""
 
 # Runs that were dropped are known by the bucket they were in.
 SELECT_REACHING_BACK = f"""
@@ -164,7 +164,7 @@ SELECT id
                           WHERE project_id = projects.id
                             AND grain = {GRAINS[-1].minutes}
                             AND bucket < $2) END
-"""  # noqa: S608
+"""
 # Where no bucket of all together is so old, no project is asked.
 SELECT_DO_ANY_REACH_BACK = f"""
 SELECT EXISTS (SELECT
@@ -173,7 +173,7 @@ SELECT EXISTS (SELECT
                   AND grain = {GRAINS[-1].minutes}
                   AND bucket < $2)
        AND EXISTS ({SELECT_REACHING_BACK.strip()})
-"""  # noqa: S608
+"""
 # There is no index over the time alone: each project is looked into, from the last bucket on. Not so for what is recent.
 _LAST_BUCKET = """(SELECT max(bucket)
             FROM rollup_totals
@@ -191,7 +191,7 @@ SELECT_LAST_RUN_AT = f"""
                               WHERE ($1 = '{EVERYTHING}' OR projects.id = $1)), ends.last) END
     FROM (SELECT {_LAST_BUCKET.format(grain=GRAINS[0].minutes)} AS recent,
                  {_LAST_BUCKET.format(grain=GRAINS[-1].minutes)} AS last) AS ends
-"""  # noqa: S608
+"""
 
 # First and last run are one short index look-up each for every project; there is no index over the time alone. Runs that were
 # dropped are known by the bucket they were in.
@@ -200,7 +200,7 @@ _BUCKET = f"""(SELECT bucket
            WHERE project_id = projects.id
              AND grain = {GRAINS[-1].minutes}
         ORDER BY bucket {{way}}
-           LIMIT 1)"""  # noqa: S608  # Constants of the declaration, here and below.
+           LIMIT 1)"""
 SELECT_PROJECTS = f"""
   SELECT projects.id,
          projects.name,
@@ -222,7 +222,7 @@ SELECT_PROJECTS = f"""
                              LIMIT 1) AS last ON TRUE
    WHERE ($1::text IS NULL OR projects.id = $1)
 ORDER BY projects.name, projects.id
-"""  # noqa: S608
+"""
 
 
 Ids: TypeAlias = Sequence[str] | None

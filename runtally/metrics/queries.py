@@ -36,7 +36,7 @@ SELECT_CELLS = f"""
             FROM {REST.format(since="$5")}
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3
-"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+"""
 
 # What each of them cost; and buckets of all models, and models over all buckets: these few have all sums.
 SELECT_COSTS = f"""
@@ -51,14 +51,14 @@ GROUP BY number
   SELECT NULL, provider, model, {SUM_OF_TALLIES}
     FROM cells
 GROUP BY provider, model
-"""  # noqa: S608
+"""
 
 # Buckets of all models; what only the runs tell is read once.
 _REST = f"""rest AS MATERIALIZED (
   SELECT {NUMBER.format(moment="occurred_at")} AS number, provider, model, {sums(only=TALLIED)}
     FROM {REST.format(since="$5")}
 GROUP BY 1, 2, 3
-)"""  # noqa: S608
+)"""
 _BUCKETS = f"""
   SELECT number, {{names}}{TALLY}{{more}}
     FROM (SELECT {NUMBER.format(moment="bucket")} AS number, {TALLIED_COLUMNS}
@@ -67,7 +67,7 @@ _BUCKETS = f"""
           SELECT number, {TALLIED_COLUMNS}
             FROM rest) AS buckets
 GROUP BY 1
-"""  # noqa: S608
+"""
 SELECT_BUCKETS = f"""
 WITH {_REST}{_BUCKETS.format(names="", more="")}"""
 
@@ -82,7 +82,7 @@ _SUMS = f"""{_BUCKETS.replace("{names}", "NULL AS provider, NULL AS model, ")}
           SELECT provider, model, {TALLIED_COLUMNS}
             FROM rest) AS models
 GROUP BY provider, model
-"""  # noqa: S608
+"""
 SELECT_SUMS = f"""
 WITH {_REST}{_SUMS.format(more="")}"""
 
@@ -105,7 +105,7 @@ GROUP BY 1, 2, 3
             FROM met
            WHERE latency IS NOT NULL
         GROUP BY 1) AS binned
-"""  # noqa: S608
+"""
 
 
 def _sketches(whose: str, is_known: str = "FALSE") -> str:
@@ -135,13 +135,13 @@ GROUP BY 1
              AND latency_ms IS NOT NULL
         GROUP BY 1, 2) AS binned
 GROUP BY 1
-"""  # noqa: S608
+"""
 
 
 # Of a sketch that is all of its bucket.
 _IS_KNOWN = f"""p95 IS NOT NULL
                  AND parts.grain * 60 = $8::int
-                 AND {NUMBER.format(moment="bucket")} NOT IN (SELECT number FROM waiting)"""  # noqa: S608
+                 AND {NUMBER.format(moment="bucket")} NOT IN (SELECT number FROM waiting)"""
 _OF_ONE, _OF_ALL = "project_id = $1", "TRUE"
 SELECT_SKETCHES, SELECT_SKETCHES_OF_ALL = _sketches(_OF_ONE), _sketches(_OF_ALL)
 SELECT_LATENCIES, SELECT_LATENCIES_OF_ALL = _sketches(_OF_ONE, _IS_KNOWN), _sketches(_OF_ALL, _IS_KNOWN)

@@ -183,7 +183,7 @@ SELECT_USED_MODELS = f"""
 GROUP BY project_id, provider, model
   HAVING sum(runs) > 0
 ORDER BY runs DESC, provider, model, project_id
-"""  # noqa: S608  # A constant of the declaration.
+"""
 
 
 @dataclass(frozen=True, slots=True)

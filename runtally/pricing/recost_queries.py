@@ -95,7 +95,7 @@ weighed AS (
 {rolling("weighed", now="$10::timestamptz", weight="weight")}
 SELECT count(*)
   FROM changed
-"""  # noqa: S608  # No value is in it: names and placeholders of the declaration.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ SELECT (SELECT coalesce(sum(runs), 0)
            AND bucket < dropped_before
          WHERE ($1::text IS NULL OR projects.id = $1)
            AND {_COUNTED})::bigint
-"""  # noqa: S608  # Constants of the declaration.
+"""
 
 # Runs of before are refused.
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)

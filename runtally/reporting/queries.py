@@ -22,7 +22,7 @@ WITH sent AS (
 SELECT *, $2::timestamptz AS synced_at FROM ({sent(ReportingRun, but=["synced_at"])}) AS sent
 )
 {_REPORTED}
-"""  # noqa: S608  # Names come from the declaration.
+"""
 
 # Whoever is quicker gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what a
 # relay had when it was killed is taken by another.
@@ -53,7 +53,7 @@ SELECT {_COLUMNS}, runs.metadata::text AS metadata
   JOIN runs
     ON runs.project_id = claimed.project_id
    AND runs.id = claimed.run_id
-"""  # noqa: S608  # Names come from the declaration.
+"""
 
 
 def _settled(**told: str) -> str:
@@ -74,7 +74,7 @@ WITH settled AS MATERIALIZED (
           AND outbox.version = told.for_version
      ORDER BY outbox.project_id, outbox.run_id
    FOR UPDATE OF outbox
-)"""  # noqa: S608  # Names and placeholders only, here and below.
+)"""
 
 
 DELETE_DELIVERED = f"""
@@ -83,7 +83,7 @@ DELETE FROM outbox
       USING settled
       WHERE outbox.project_id = settled.project_id
         AND outbox.run_id = settled.run_id
-"""  # noqa: S608
+"""
 
 UPDATE_FAILED = f"""
 {_settled(attempts="smallint", due_at="timestamptz", parked_at="timestamptz", last_error="text")}
@@ -95,7 +95,7 @@ UPDATE outbox
   FROM settled
  WHERE outbox.project_id = settled.project_id
    AND outbox.run_id = settled.run_id
-"""  # noqa: S608
+"""
 
 UPDATE_RELEASED = f"""
 {_settled()}
@@ -104,7 +104,7 @@ UPDATE outbox
   FROM settled
  WHERE outbox.project_id = settled.project_id
    AND outbox.run_id = settled.run_id
-"""  # noqa: S608
+"""
 
 UPDATE_PARKED = """
 WITH parked AS MATERIALIZED (
@@ -161,7 +161,7 @@ SELECT (SELECT count(*) FROM first) AS runs,
        least((SELECT min(queued_at) FROM first), (SELECT min(queued_at) FROM last)) AS oldest_at,
        (SELECT count(*) FROM last WHERE attempts > 0) AS failing,
        (SELECT last_error FROM last WHERE attempts > 0 ORDER BY due_at DESC LIMIT 1) AS last_error
-"""  # noqa: S608  # A number of ours.
+"""
 
 COUNT_PARKED = """
 SELECT count(*)

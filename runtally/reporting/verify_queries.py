@@ -33,7 +33,7 @@ def _days_of(table: str) -> str:
    WHERE project_id = $1
 GROUP BY day
 ORDER BY day
-"""  # noqa: S608  # Names only, here and below.
+"""
 
 
 def _fingerprints_of(table: str) -> str:
@@ -42,7 +42,7 @@ SELECT id, version, {_FINGERPRINT} AS fingerprint
   FROM {table}
  WHERE project_id = $1
    AND id = ANY($2::text[])
-"""  # noqa: S608
+"""
 
 
 SELECT_LIVE_DAYS = _days_of("runs")
@@ -56,7 +56,7 @@ SELECT id, version, {_FINGERPRINT} AS fingerprint
  WHERE project_id = $1
    AND occurred_at >= $2
    AND occurred_at < $3
-"""  # noqa: S608
+"""
 
 SELECT_PROJECTS = """
   SELECT id
@@ -93,7 +93,7 @@ again AS (
    ORDER BY runs.id
 )
 {queueing("again", now="$4::timestamptz", when="true")}
-"""  # noqa: S608
+"""
 
 
 class DaySums(NamedTuple):

@@ -23,7 +23,7 @@ _OF_OTHERS = f"project_id <> '{EVERYTHING}' AND bucket >= $2 AND bucket < $3"
 def _grains(rows: str) -> str:
     """Each with the time since when it is kept; reckoned once, not for each row that is compared with it."""
     return (
-        f"(SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM {rows} OFFSET 0) AS grains"  # noqa: S608  # Names and expressions of the declaration, here and below.
+        f"(SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM {rows} OFFSET 0) AS grains"
     )
 
 
@@ -44,14 +44,14 @@ WITH difference AS (
          FULL JOIN ({is_}) AS stored USING ({", ".join(table.key)})
    WHERE ({should})
          <> ({held})
-)"""  # noqa: S608  # Names and expressions of the declaration, here and below.
+)"""
 
 
 def _is(table: SumTable, which: str) -> str:
     return f"""
   SELECT {table.columns}
     FROM {table.name} JOIN {_grains(table.grain_rows)} ON minutes = grain
-   WHERE {which.format(moment="bucket")} AND bucket >= kept_since"""  # noqa: S608
+   WHERE {which.format(moment="bucket")} AND bucket >= kept_since"""
 
 
 _BUCKET_OF_RUN = bucket_of("occurred_at", "minutes")
@@ -60,7 +60,7 @@ _COUNTED_CELLS = f"""
          {sums()}
     FROM runs CROSS JOIN {_grains(CELLS.grain_rows)}
    WHERE {_OF_LIVE.format(moment="occurred_at")} AND {_BUCKET_OF_RUN} >= kept_since
-GROUP BY 1, 2, 3, 4, 5"""  # noqa: S608
+GROUP BY 1, 2, 3, 4, 5"""
 
 
 def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str) -> str:
@@ -71,7 +71,7 @@ def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str) -
          {", ".join(f"sum({name}) AS {name}" for name in table.sums)}
     FROM {CELLS.name} JOIN {_grains(table.grain_rows)} ON grain = {source}
    WHERE {which.format(moment="bucket")} AND bucket >= kept_since
-GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}"""  # noqa: S608
+GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}"""
 
 
 # The cells of a project are proved by its runs, and the totals by the cells: those of each project, and of all together.
@@ -95,14 +95,14 @@ _COUNTED_LATENCIES = f"""
                    WHERE {_OF_LIVE.format(moment="occurred_at")} AND latency_ms IS NOT NULL) AS measured
           OFFSET 0) AS binned
          CROSS JOIN {_OF_SKETCH_GRAINS}
-   WHERE {_BUCKET_OF_RUN} >= kept_since"""  # noqa: S608
+   WHERE {_BUCKET_OF_RUN} >= kept_since"""
 
 
 _HELD_LATENCIES = f"""
   SELECT project_id, grain, bucket, {BINNED} AS latency, -n AS n
     FROM latency_sketches JOIN {_OF_SKETCH_GRAINS} ON minutes = grain
          CROSS JOIN {_EACH}
-   WHERE {{which}} AND bucket >= kept_since"""  # noqa: S608
+   WHERE {{which}} AND bucket >= kept_since"""
 # Here it is once for all projects.
 _LATENCIES_OF_OTHERS = f"""
   SELECT '{EVERYTHING}'::text AS project_id, grain, bucket, {BINNED} AS latency, n
@@ -110,7 +110,7 @@ _LATENCIES_OF_OTHERS = f"""
             FROM latency_sketches JOIN {_OF_SKETCH_GRAINS} ON minutes = grain
                  CROSS JOIN {_EACH}
            WHERE {_OF_OTHERS} AND bucket >= kept_since
-        GROUP BY 1, 2, 3) AS added_up"""  # noqa: S608
+        GROUP BY 1, 2, 3) AS added_up"""
 
 _BUCKET_OF_DELTA = bucket_of("bucket", "minutes")
 # What waits to be folded counts as if it were; over all projects together it is missing on both sides.
@@ -119,7 +119,7 @@ _WAITING = f"""
     FROM latency_deltas
          CROSS JOIN {_EACH}
          CROSS JOIN {_OF_SKETCH_GRAINS}
-   WHERE {_OF_LIVE.format(moment="bucket")} AND {_BUCKET_OF_DELTA} >= kept_since"""  # noqa: S608
+   WHERE {_OF_LIVE.format(moment="bucket")} AND {_BUCKET_OF_DELTA} >= kept_since"""
 
 
 def _sketches_differ(*sides: str) -> str:
@@ -130,7 +130,7 @@ WITH difference AS (
     FROM ({" UNION ALL".join(sides)}) AS both_sides
 GROUP BY 1, 2, 3, 4
   HAVING sum(n) <> 0
-)"""  # noqa: S608
+)"""
 
 
 SKETCHES_DIFFER = _sketches_differ(
@@ -150,7 +150,7 @@ def sketches(which: str, *columns: str) -> str:
     return f"""
   SELECT {", ".join((*BUCKET, *columns))}
     FROM latency_sketches AS held JOIN {_OF_SKETCH_GRAINS} ON minutes = grain
-   WHERE {_OF_SKETCHES} AND ({which})"""  # noqa: S608
+   WHERE {_OF_SKETCHES} AND ({which})"""
 
 
 PERCENTILES_DIFFER = f"""

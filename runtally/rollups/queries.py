@@ -29,8 +29,8 @@ SELECT_SPANS = f"""
            UNION
           SELECT DISTINCT project_id FROM rollups WHERE grain = {_COARSEST} AND project_id <> '{EVERYTHING}') AS scopes
 ORDER BY 1
-"""  # noqa: S608  # Constants of the declaration, here and below.
-SELECT_SPAN_OF_ALL = f"SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = {_COARSEST}"  # noqa: S608
+"""
+SELECT_SPAN_OF_ALL = f"SELECT min(bucket) AS first, max(bucket) AS last FROM rollups WHERE grain = {_COARSEST}"
 SELECT_COUNTS = """
   SELECT project_id, count(*)
     FROM runs

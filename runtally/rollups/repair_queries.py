@@ -27,7 +27,7 @@ changed AS (
             FROM difference
         ORDER BY {", ".join(table.key)}
      {table.on_same}
-       RETURNING project_id{_CHANGED}"""  # noqa: S608  # Names of the declaration, here and below.
+       RETURNING project_id{_CHANGED}"""
 
 
 def _add_sketches(difference: str) -> str:
@@ -50,7 +50,7 @@ changed AS (
         GROUP BY {key}
         ORDER BY {key}
      {ON_REBUILT_SKETCH}
-       RETURNING project_id{_CHANGED}"""  # noqa: S608
+       RETURNING project_id{_CHANGED}"""
 
 
 def _correct_percentiles() -> str:
@@ -72,7 +72,7 @@ changed AS (
     FROM changed
    WHERE was_wrong
 GROUP BY 1
-"""  # noqa: S608
+"""
 
 
 def _is_same(one: str, other: str, key: Sequence[str]) -> str:
@@ -93,7 +93,7 @@ WITH empty AS MATERIALIZED (
 DELETE FROM {table}
       USING empty
       WHERE {_is_same(table, "empty", key)}
-"""  # noqa: S608
+"""
 
 
 ADD_CELLS = _add(differences.CELLS_DIFFER, CELLS)

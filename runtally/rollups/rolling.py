@@ -79,13 +79,13 @@ rolled_runs AS (
 GROUP BY 1, 2, 3, 4
 ),
 {_spread(TOTALS, now=now, name="rolled_totals")},
-{_spread(CELLS, now=now, name="rolled", after="rolled_totals")}"""  # noqa: S608  # Names and expressions of the declaration.
+{_spread(CELLS, now=now, name="rolled", after="rolled_totals")}"""
 
 
 def _spread(table: SumTable, *, now: str, name: str, after: str | None = None) -> str:
     """The expression of this name, which adds `rolled_runs` to a table once that `after` which it comes is done."""
     # Always true: it has the other written first.
-    in_turn = f"AND (SELECT count(*) FROM {after}) >= 0" if after else ""  # noqa: S608  # As below.
+    in_turn = f"AND (SELECT count(*) FROM {after}) >= 0" if after else ""
     return f"""{name} AS (
      INSERT INTO {table.name} AS held ({table.columns})
           SELECT scope.project_id,
@@ -101,4 +101,4 @@ def _spread(table: SumTable, *, now: str, name: str, after: str | None = None) -
         ORDER BY scope.project_id = '{EVERYTHING}', {", ".join(str(place) for place in range(1, len(table.key) + 1))}
      {table.on_same}
        RETURNING 1
-)"""  # noqa: S608  # Names and expressions of the declaration.
+)"""

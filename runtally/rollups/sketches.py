@@ -33,7 +33,7 @@ _PERCENTILES_OF = f"""(SELECT {_PERCENTILES}
                      FROM (SELECT array_agg(reached ORDER BY latency) AS reached
                              FROM (SELECT latency, {_REACHED}
                                      FROM unnest(held.latencies, held.counts) AS each (latency, runs)
-                                    WHERE {{condition}}) AS each) AS whole)"""  # noqa: S608  # Expressions of the declaration, here and below.
+                                    WHERE {{condition}}) AS each) AS whole)"""
 PERCENTILES = _PERCENTILES_OF.format(condition="TRUE")
 """SQL of what `p50` and `p95` of `latency_sketches AS held` should be."""
 
@@ -57,7 +57,7 @@ def _on_same_sketch(at_least: int) -> str:
                                ORDER BY latency) AS merged) AS held
                         CROSS JOIN LATERAL {percentiles}
                              AS percentiles (p50, p95)
-                 )"""  # noqa: S608
+                 )"""
 
 
 ON_SAME_SKETCH = _on_same_sketch(_MANY)
@@ -113,4 +113,4 @@ folded AS (
 )
 SELECT count(*)
   FROM taken
-"""  # noqa: S608  # Names and expressions of the declaration.
+"""

@@ -34,7 +34,7 @@ class SumTable:
     def on_same(self) -> str:
         """What adding to this table `AS held` does to a row that is there."""
         return f"""ON CONFLICT ({", ".join(self.key)}) DO UPDATE
-             SET {", ".join(f"{name} = held.{name} + excluded.{name}" for name in self.sums)}"""  # noqa: S608  # Names of the declaration.
+             SET {", ".join(f"{name} = held.{name} + excluded.{name}" for name in self.sums)}"""
 
 
 def grain_rows(grains: Sequence[Grain]) -> str:

@@ -12,7 +12,7 @@ SELECT string_agg(xmin::text, ' ' ORDER BY bucket)
  WHERE project_id = {{project}}
    AND grain = {TOTAL_GRAINS[-1].minutes}
    AND bucket > $2::timestamptz - interval '{TOTAL_GRAINS[-1].minutes} minutes'
-"""  # noqa: S608  # Constants of the declaration, here and below.
+"""
 SELECT_VERSION = f"SELECT md5(({_CHANGES.format(project='$1')}))"
 # Dropping runs leaves their sums as they are. It is announced before it begins, and goes on for a while: until the last is gone
 # there is no version.
@@ -23,7 +23,7 @@ SELECT id,
   FROM projects
  WHERE id = ANY ($1::text[])
    AND NOT EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < projects.dropped_before)
-"""  # noqa: S608
+"""
 
 
 async def select_version(connection: Connection, since: datetime, project_id: str | None) -> str | None:

@@ -31,7 +31,7 @@ SELECT_USAGES = f"""
 GROUP BY provider, model
   HAVING sum(runs) > 0
 ORDER BY cost_usd DESC, runs DESC, provider, model
-"""  # noqa: S608  # Constants of the declaration.
+"""
 
 SELECT_DAILY_USAGES = f"""
   SELECT date_trunc('day', bucket AT TIME ZONE 'UTC')::date AS day,
@@ -40,7 +40,7 @@ SELECT_DAILY_USAGES = f"""
 GROUP BY day, provider, model
   HAVING sum(runs) > 0
 ORDER BY day, provider, model
-"""  # noqa: S608  # Constants of the declaration.
+"""
 
 # No rollup has reported costs, so it is read from the runs, and from not too many of them.
 SELECT_DRIFTS = """

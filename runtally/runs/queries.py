@@ -147,7 +147,7 @@ SELECT {COLUMNS}
   FROM runs
  WHERE project_id = $1
    AND id = $2
-"""  # noqa: S608  # Names of the declaration.
+"""
 
 # One look-up of the key for each project.
 SELECT_PROJECTS_OF_RUN = """
@@ -168,7 +168,7 @@ SELECT_TRACE = f"""
      AND trace_id = $2
 ORDER BY occurred_at, id
    LIMIT $3
-"""  # noqa: S608  # Names of the declaration.
+"""
 
 
 def page_sql(conditions: Conditions, direction: Direction, *, steps: int, limit: int) -> str:

@@ -42,7 +42,7 @@ SELECT_NAMES = f"""
      AND grain = {GRAINS[-1].minutes}
      AND runs > 0
 ORDER BY provider, model
-"""  # noqa: S608  # Constants of the declaration.
+"""
 
 # Buckets of the longest grain: they are the fewest, and kept for ever.
 SELECT_PRESENCE = f"""
@@ -56,7 +56,7 @@ SELECT coalesce(sum(runs), 0)::bigint AS runs,
    AND ($2::text IS NULL OR provider = $2)
    AND ($3::text IS NULL OR model = $3)
    AND runs > 0
-"""  # noqa: S608  # Constants of the declaration.
+"""
 
 SELECT_ENDS = """
 SELECT min(bucket),

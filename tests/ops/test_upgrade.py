@@ -107,7 +107,7 @@ async def fill(connection: Connection, known: Tables) -> None:
     waiting = {name: columns for name, columns in (await columns_of(connection)).items() if name not in known}
     for name in list(waiting):
         # A step may fill what it makes itself.
-        if name in MADE_LATER or await connection.fetchval(f"SELECT count(*) FROM {name}"):  # noqa: S608  # Ours.
+        if name in MADE_LATER or await connection.fetchval(f"SELECT count(*) FROM {name}"):
             del waiting[name]
     while waiting:
         done = [name for name, columns in waiting.items() if await filled(connection, name, columns)]
@@ -126,7 +126,7 @@ async def filled(connection: Connection, table: str, columns: list[tuple[str, st
                     if number == 1 or not may or f"{table}.{name}" in BARE
                 }
                 names = ", ".join(values)
-                insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join(values.values())})"  # noqa: S608  # Ours.
+                insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join(values.values())})"
                 await connection.execute(insert)
     except Exception as error:  # noqa: BLE001  # Whatever it lacks may come with another table.
         print(table, error)  # noqa: T201  # Shown when the test fails.

@@ -246,7 +246,7 @@ async def test_a_session_ends_when_it_is_idle_and_when_it_is_old(
 
     async with database.connection() as connection:
         await connection.execute(
-            f"UPDATE sessions SET {column} = sessions.{column} - $2::interval "  # noqa: S608  # Ours.
+            f"UPDATE sessions SET {column} = sessions.{column} - $2::interval "
             "FROM users WHERE users.id = user_id AND email = $1",
             email,
             age,
@@ -262,7 +262,7 @@ async def test_no_secret_of_a_user_is_in_the_database(invite: Invite, database: 
     async with database.connection() as connection:
         rows = str(
             [
-                await connection.fetch(f"SELECT to_jsonb({table}) FROM {table}")  # noqa: S608  # Ours.
+                await connection.fetch(f"SELECT to_jsonb({table}) FROM {table}")
                 for table in ("users", "sessions", "invitations", "audit_entries")
             ]
         )

@@ -24,7 +24,7 @@ from tests.store.experiments.runs import NOW, run
 async def set_rule(connection: Connection, project_id: str, experiment_id: str, **columns: object) -> None:
     for name, value in columns.items():
         await connection.execute(
-            f"UPDATE experiments SET {name} = $3 WHERE project_id = $1 AND id = $2",  # noqa: S608  # A column's name.
+            f"UPDATE experiments SET {name} = $3 WHERE project_id = $1 AND id = $2",
             project_id,
             experiment_id,
             value,

@@ -17,7 +17,7 @@ from runtally.rollups.queries import fold
 from runtally.rollups.sketches import PERCENTILES
 from tests.store.metrics.test_read import NOW, runs, store
 
-STORE_PERCENTILES = f"UPDATE latency_sketches AS held SET (p50, p95) = {PERCENTILES}"  # noqa: S608  # An expression of the declaration.
+STORE_PERCENTILES = f"UPDATE latency_sketches AS held SET (p50, p95) = {PERCENTILES}"
 
 
 @given(

@@ -16,8 +16,8 @@ STORED = f"""
          CROSS JOIN LATERAL (SELECT CASE WHEN is_binned THEN {BINNED} ELSE latency END AS stored) AS binned
 GROUP BY 1
 ORDER BY 1
-"""  # noqa: S608  # Expressions of the declaration.
-AGAIN = f"SELECT {BINNED} FROM unnest($1::int[]) AS stored (latency)"  # noqa: S608  # As above.
+"""
+AGAIN = f"SELECT {BINNED} FROM unnest($1::int[]) AS stored (latency)"
 
 
 async def stored(connection: Connection, values: list[tuple[int, bool]]) -> Sketch:

@@ -49,6 +49,6 @@ async def test_the_read_only_user_reads_the_reporting_table_and_nothing_else(
         assert await reader.fetch(sql_of("Reporting")) == []
         for table in ("runs", "api_keys", "outbox", "projects"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await reader.execute(f"SELECT * FROM {table}")  # noqa: S608  # Names of this test.
+                await reader.execute(f"SELECT * FROM {table}")
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             await reader.execute("DELETE FROM reporting_runs")

@@ -246,7 +246,7 @@ async def test_of_some_runs_only_those_that_are_kept_are_told(own: Database) -> 
 async def test_what_only_the_reporting_table_has_is_no_difference(own: Database) -> None:
     async with own.connection() as connection:
         names = ", ".join(StoredRun.__struct_fields__)
-        await connection.execute(f"INSERT INTO reporting_runs ({names}, synced_at) SELECT {names}, now() FROM runs")  # noqa: S608  # Ours.
+        await connection.execute(f"INSERT INTO reporting_runs ({names}, synced_at) SELECT {names}, now() FROM runs")
     await drop(own)
 
     found = await Verifier(own, own).verify(NOW, repair=True)
@@ -264,7 +264,7 @@ async def test_a_deleted_project_takes_the_sums_of_its_dropped_runs_along(own: D
     assert await differences(own) == {}
     async with own.connection() as connection:
         for table in ("rollups", "rollup_totals", "latency_sketches", "latency_deltas"):
-            assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = 'one'")  # noqa: S608  # Ours.
+            assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = 'one'")
         assert await connection.fetchval("SELECT sum(runs) FROM rollups WHERE project_id = '' AND grain = 360") == 90
 
 

@@ -110,13 +110,13 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
         assert await differences(own) == {}
         async with own.connection() as connection:
             for table in TABLES:
-                assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", erased)  # noqa: S608  # Ours.
+                assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", erased)
 
 
 async def rows_of(database: Database, table: str) -> list[tuple[object, ...]]:
     """What is not nothing."""
     async with database.connection() as connection:
-        rows = await connection.fetch(f"SELECT * FROM {table} AS t WHERE runs <> 0 ORDER BY t")  # noqa: S608  # Ours.
+        rows = await connection.fetch(f"SELECT * FROM {table} AS t WHERE runs <> 0 ORDER BY t")
     return [tuple(row) for row in rows]
 
 
