@@ -254,11 +254,9 @@ async def _read_before(looking: Looking, project_id: str | None, only: Only) -> 
 async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
     """All of the time before that is stored, which is the same for a quarter of an hour."""
     before = replace(looking.before, until=cover[1])
-    key, version = (
-        (before.start, before.until, before.interval, only),
-        await looking.version(before.start, before.until),
-    )
-    known = None if version is None else looking.past.before.get(key, version, looking.now)
+    key = before.start, before.until, before.interval, only
+    version = await looking.version(before.start, before.until)
+    known = looking.past.before.get(key, version, looking.now)
     if known is None:
         if only:
             sums = await read_sums(looking.connection, before, None, only)
@@ -267,8 +265,7 @@ async def _stored_before(looking: Looking, cover: Cover, only: Only) -> Before:
             buckets, models = await queries.select_sums(looking.connection, before, None)
         sketches = {} if only else await queries.select_sketches(looking.connection, before, None, cover)
         known = Before(buckets, models, merged(_parts_of(sketches)))
-        if version is not None:
-            looking.past.before.keep(key, version, looking.now, known)
+        looking.past.before.keep(key, version, looking.now, known)
     return known
 
 
