@@ -28,7 +28,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.reply: Callable[[dict[str, Any]], Reply] = ok
-        self.retry_after: int | None = None
+        self.retry_after: str | None = None
         self.documents: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
@@ -79,7 +79,7 @@ def running_receiver(certificate: Path | None = None) -> Iterator[Receiver]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
             if receiver.retry_after is not None:
-                self.send_header("Retry-After", str(receiver.retry_after))
+                self.send_header("Retry-After", receiver.retry_after)
             self.end_headers()
             self.wfile.write(answer)
 

@@ -93,6 +93,8 @@ class Protocol(HttpToolsProtocol):
             data = self._head_without_upgrade() + data[self._behind_head :]
             self._behind_head = None
             self.parser = HttpRequestParser(self)
+            # As uvicorn has it.
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             super().data_received(data)
         if not self._is_in_head:
             return
@@ -127,7 +129,7 @@ class Protocol(HttpToolsProtocol):
         Java's client asks for HTTP/2 like that with the first request of a connection, also where that has a body.
         """
         upgrade = sys.exception()
-        if isinstance(upgrade, HttpParserUpgrade):
+        if isinstance(upgrade, HttpParserUpgrade) and self._asks_for_upgrade:
             self._behind_head = upgrade.args[0]
 
     def _head_without_upgrade(self) -> bytes:
@@ -145,6 +147,9 @@ class Protocol(HttpToolsProtocol):
     def on_head(self) -> None:
         self._is_in_head = False
         self._stop_waiting()
+        if self.parser.get_method() == b"CONNECT":
+            # What follows is for somebody else, and we are no proxy.
+            raise _BadHead
         # Of two, each program between us and the client may have taken another one; HTTP/1.1 asks for one.
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):

@@ -46,7 +46,7 @@ async def search(session: AsyncSession, sought: str, now: datetime, *, past: boo
         select(PriceEntry)
         .where(*conditions)
         .order_by(
-            func.array_position(cast(list(first)[:MAX_FOUND], ARRAY(BigInteger)), PriceEntry.id).asc().nulls_last(),
+            func.array_position(cast(list(first), ARRAY(BigInteger)), PriceEntry.id).asc().nulls_last(),
             col(PriceEntry.project_id).is_(None),
             col(PriceEntry.provider),
             col(PriceEntry.model),

@@ -143,6 +143,9 @@ NO_HTTP = {
     "two lengths": POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
     "two names of the server": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: canary-41aa\r\n\r\n",
     "no name of the server": b"GET / HTTP/1.1\r\n\r\n",
+    "a way through to another server": b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a way through to a path": b"CONNECT /canary-41aa HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+    "a way through to a URL": b"CONNECT http://localhost/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a length that is none": POST + b"Content-Length: 0x4\r\n\r\nabcd",
     # What could smuggle a request past a proxy.
     "a length and chunks": POST

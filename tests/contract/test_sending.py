@@ -1,8 +1,8 @@
 """What docs/sending.md has to be copied into other programs, run as it stands there."""
 
 import json
-import logging
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -35,10 +35,11 @@ def waits() -> list[float]:
 @pytest.fixture
 def recording(waits: list[float]) -> Callable[..., Any]:
     module = pasted("recorder")
-    module.__dict__["time"] = SimpleNamespace(sleep=waits.append)
+    module.__dict__["time"] = SimpleNamespace(sleep=waits.append, monotonic=time.monotonic)
+    module.__dict__["MOST_RUNS"] = 3
 
-    def recorder(url: str, key: str = "key", project: str = "p", **options: int) -> Any:  # noqa: ANN401  # Of a pasted class.
-        return module.__dict__["Recorder"](url, key, project, **options)
+    def recorder(url: str, key: str = "key", project: str = "p", **options: float) -> Any:  # noqa: ANN401  # Of a pasted class.
+        return module.__dict__["Recorder"](url, key, project, every=0, **options)
 
     return recorder
 
@@ -57,6 +58,7 @@ async def test_what_is_recorded_is_stored_once_and_a_bad_run_costs_no_other(
     recorder.record(**RUN, inputTokens=-1)
     recorder.record(**RUN, metadata={"nan": float("nan")})
     recorder.record(**RUN, metadata={"object": object()})
+    recorder.record(**RUN, metadata={"half a character": "\ud83d"})
     recorder.close()
 
     async with database.connection() as connection:
@@ -64,8 +66,7 @@ async def test_what_is_recorded_is_stored_once_and_a_bad_run_costs_no_other(
     assert [tuple(row) for row in rows] == [("again", 1), ("once", 0)]
     messages = [record.getMessage() for record in caplog.records if record.name == "runtally"]
     assert sorted(message.split(":")[0] for message in messages) == [
-        "A run was dropped, it is no JSON",
-        "A run was dropped, it is no JSON",
+        *["A run was dropped, it is no JSON"] * 3,
         "A run was refused",
     ]
 
@@ -73,31 +74,35 @@ async def test_what_is_recorded_is_stored_once_and_a_bad_run_costs_no_other(
 def test_it_sends_the_same_again_until_it_is_taken(
     recording: Callable[..., Any], receiver: Receiver, waits: list[float]
 ) -> None:
-    statuses = iter((503, 429, 500, 200))
-    receiver.reply = lambda _document: next(statuses)
+    replies = iter((503, 429, 408, b"<p>Sign in to the wireless network", b"[]", 200))
+    receiver.reply = lambda _document: next(replies)
     recorder = recording(receiver.url)
 
     recorder.record(**RUN)
     recorder.close()
 
     assert len(set(receiver.bodies)) == 1
-    assert len(receiver.bodies) == 4
-    assert len(waits) == 3
+    assert len(receiver.bodies) == 6
+    assert len(waits) == 5
     assert 0.5 <= waits[0] <= 1 <= waits[1] <= 2 <= waits[2] <= 4
 
 
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [("7", 7), ("1e12", 300), ("nan", 1), ("Sun, 22 Nov 2026 17:00:00 GMT", 1), (None, 1)],
+)
 def test_it_waits_as_long_as_it_is_asked_to(
-    recording: Callable[..., Any], receiver: Receiver, waits: list[float]
+    recording: Callable[..., Any], receiver: Receiver, waits: list[float], asked: str | None, waited: float
 ) -> None:
-    statuses = iter((429, 200))
-    receiver.reply = lambda _document: next(statuses)
-    receiver.retry_after = 7
+    replies = iter((429, 200))
+    receiver.reply = lambda _document: next(replies)
+    receiver.retry_after = asked
     recorder = recording(receiver.url)
 
     recorder.record(**RUN)
     recorder.close()
 
-    assert waits == [7]
+    assert [max(1, wait) for wait in waits] == [waited]
 
 
 def test_what_is_refused_for_good_is_told_and_not_sent_again(
@@ -106,9 +111,8 @@ def test_what_is_refused_for_good_is_told_and_not_sent_again(
     receiver.reply = lambda _document: 401
     recorder = recording(receiver.url)
 
-    with caplog.at_level(logging.ERROR, "runtally"):
-        recorder.record(**RUN)
-        recorder.close()
+    recorder.record(**RUN)
+    recorder.close()
 
     assert len(receiver.bodies) == 1
     assert not waits
@@ -119,20 +123,24 @@ def test_whoever_records_never_waits(
     recording: Callable[..., Any], receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.reply = lambda _document: None
-    recorder = recording(receiver.url, waiting=2, batch=1)
+    recorder = recording(receiver.url, waiting=2)
 
-    for _ in range(5):
+    for _ in range(9):
         recorder.record(**RUN)
+    recorder.close(0)
+    dropped = caplog.text.count("A run was dropped, 2 wait already")
+    assert "Runs are lost: Runtally did not take them in 0 seconds" in caplog.text
 
-    assert "A run was dropped, 2 wait already" in caplog.text
     receiver.reply = ok
     receiver.ended.set()
     recorder.close()
-    assert len(set(receiver.bodies)) <= 3
+    sent = {run["runId"] for body in receiver.bodies for run in json.loads(body)["runs"]}
+    assert dropped > 0
+    assert len(sent) == 9 - dropped
 
 
 def test_runs_go_together(recording: Callable[..., Any], receiver: Receiver) -> None:
-    recorder = recording(receiver.url, batch=3)
+    recorder = recording(receiver.url)
 
     for _ in range(10):
         recorder.record(**RUN)
@@ -159,7 +167,8 @@ def test_runs_go_together(recording: Callable[..., Any], receiver: Receiver) -> 
         (
             "gemini",
             {
-                "prompt_token_count": 90,
+                "prompt_token_count": 88,
+                "tool_use_prompt_token_count": 2,
                 "candidates_token_count": 5,
                 "cached_content_token_count": None,
                 "thoughts_token_count": 7,

@@ -64,7 +64,7 @@ class RelayPage(Page):
 async def relay() -> ResponseReturnValue:
     """Queue, lag and parked runs."""
     now = services().clock()
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         status = await relay_status(connection)
         parked = await select_parked(connection, SHOWN) if status.parked else []
     page = RelayPage(

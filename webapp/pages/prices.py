@@ -41,7 +41,7 @@ class PricesPage(Page):
 async def prices() -> ResponseReturnValue:
     """The entries in force, or all of them, that have the words in a name."""
     sought, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
-    async with services().database.connection() as connection:
+    async with services().database.snapshot() as connection:
         book, direct = services().prices.book, services().settings.direct_cost_providers
         unpriced = await registry.without_price(connection, book, direct, now)
         in_use = await registry.in_use(connection, book, now)
