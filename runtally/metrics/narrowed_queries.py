@@ -15,7 +15,7 @@ from runtally.rollups.sketches import LATENCY
 _NUMBER = "floor(date_part('epoch', occurred_at - $2::timestamptz) / {seconds})::int"
 
 
-def runs_sql(only: Only, length: int) -> str:
+def runs_sql(only: Only, length: int, *, by_time: bool = False) -> str:
     """Sums and latencies at once, in buckets of so many seconds: to find the runs takes longer than to add them up."""
     number = _NUMBER.format(seconds=length)
     return f"""
@@ -25,7 +25,7 @@ def runs_sql(only: Only, length: int) -> str:
                  model,
                  array_agg({LATENCY}) FILTER (WHERE latency_ms IS NOT NULL) AS latencies,
                  {sums(only=TALLIED)}
-            FROM {_runs(only)}
+            FROM {_runs(only, by_time=by_time)}
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3, 4
 """
@@ -42,12 +42,15 @@ GROUP BY 1
 """
 
 
-def _runs(only: Only) -> str:
+def _runs(only: Only, *, by_time: bool = False) -> str:
     """Only what is asked for, and statuses as they are written in the index of those that failed.
 
-    One statement for all filters would get one plan for all, and read a month of runs for the few of an experiment.
+    One statement for all filters would get one plan for all, and read a month of runs for the few of an experiment. With
+    `by_time` the index of models leads to none: as soon as another project is busy today, Postgres takes all projects to
+    be, and a model's runs of all time to be fewer than all that there are today.
     """
-    names = [f"{name} = ${number}" for number, name in enumerate(_named(only), start=4)]
+    texts = {"model": "model || ''"} if by_time else {}
+    names = [f"{texts.get(name, name)} = ${number}" for number, name in enumerate(_named(only), start=4)]
     conditions = ["runs.project_id = $1", "occurred_at >= $2", "occurred_at < $3", *names]
     if only.is_failed:
         conditions.append("status <> 'success'")
@@ -62,13 +65,17 @@ def _named(only: Only) -> dict[str, str]:
 
 
 async def select_runs(
-    connection: Connection, window: Window, project_id: str, only: Only
+    connection: Connection, window: Window, project_id: str, only: Only, *, by_time: bool = False
 ) -> tuple[tuple[Cell, ...], dict[int, Sketch]]:
-    """Cells, and the latencies of each bucket that has any, by its number."""
+    """Cells, and the latencies of each bucket that has any, by its number.
+
+    `by_time` is for windows in which the project has few runs at all, whatever Postgres thinks.
+    """
     values = (project_id, window.start, window.until, *_named(only).values())
     start_of, cells = starts(window), []
     latencies: dict[int, Counter[int]] = {}
-    for number, provider, model, of_cell, *found in await connection.fetch(runs_sql(only, seconds(window)), *values):
+    statement = runs_sql(only, seconds(window), by_time=by_time)
+    for number, provider, model, of_cell, *found in await connection.fetch(statement, *values):
         cells.append(Cell(start_of(number), provider, model, tally(*found)))
         if of_cell:
             latencies.setdefault(number, Counter()).update(of_cell)

@@ -5,7 +5,7 @@ thousands, so a process remembers what days that are over came to, and reads tod
 """
 
 from array import array
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -26,6 +26,8 @@ from runtally.rollups.version_queries import select_versions_of_kept
 # What has more is read each time: a tally is 700 bytes, a latency with its runs 12.
 MAX_TALLIES = 2_000
 MAX_LATENCIES = 20_000
+# To read so many takes 20 ms; of more, an index may lead to those that are looked for in less.
+FEW_RUNS = 20_000
 
 _Read: TypeAlias = tuple[tuple[Cell, ...], Mapping[int, Sketch]]
 
@@ -83,8 +85,12 @@ async def _version(
 
 async def _read(connection: Connection, window: Window, project_id: str, only: Only, *, has_latencies: bool) -> _Read:
     if only.is_of_models:
-        cells = await _of_models(connection, window, project_id, only)
-        return cells, (await select_runs(connection, window, project_id, only))[1] if has_latencies else {}
+        of_project = await queries.select_cells(connection, window, project_id)
+        cells = _only(of_project, only)
+        if not has_latencies:
+            return cells, {}
+        are_few = sum(cell.tally.runs for cell in of_project) <= FEW_RUNS
+        return cells, (await select_runs(connection, window, project_id, only, by_time=are_few))[1]
     if not only.is_all_but_failed or not await _has_all_runs(connection, window, project_id):
         return await select_runs(connection, window, project_id, only)
     # Few fail, and an index leads to them: what is left of the sums is read many times as fast as all that succeeded.
@@ -92,7 +98,7 @@ async def _read(connection: Connection, window: Window, project_id: str, only: O
     tallies = {(cell.bucket, cell.provider, cell.model): cell.tally for cell in failed}
     left = [
         replace(cell, tally=cell.tally - tallies.get((cell.bucket, cell.provider, cell.model), NOTHING))
-        for cell in await _of_models(connection, window, project_id, only)
+        for cell in _only(await queries.select_cells(connection, window, project_id), only)
     ]
     cells = tuple(cell for cell in left if cell.tally.runs)
     if not has_latencies:
@@ -106,9 +112,8 @@ async def _read(connection: Connection, window: Window, project_id: str, only: O
     return cells, {bucket: sketch for bucket, sketch in sketches.items() if sketch[0]}
 
 
-async def _of_models(connection: Connection, window: Window, project_id: str, only: Only) -> tuple[Cell, ...]:
-    """Runs of any status, as the sums know them."""
-    cells = await queries.select_cells(connection, window, project_id)
+def _only(cells: Iterable[Cell], only: Only) -> tuple[Cell, ...]:
+    """Runs of these models and of any status, as the sums know them."""
     return tuple(cell for cell in cells if only.has(cell.provider, cell.model))
 
 

@@ -83,6 +83,7 @@ def narrowed() -> Iterator[tuple[str, str]]:
     """What a project's page asks of some of its runs."""
     every = Only("acme-large", "acme", Status.ERROR, "e")
     yield "runs: every filter", narrow.runs_sql(every, 3_600)
+    yield "runs: few, of a model", narrow.runs_sql(Only(model="m"), 3_600, by_time=True)
     yield "runs: those that failed", narrow.runs_sql(Only(status=Status.SUCCESS).failed, 3_600)
     yield "experiments: a status", narrow.experiments_sql(Only(status=Status.TIMEOUT))
 

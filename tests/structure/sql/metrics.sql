@@ -895,6 +895,41 @@ SELECT projects.id,
         GROUP BY 1, 2, 3) AS cells
 GROUP BY 1, 2, 3, 4
 
+-- runs: few, of a model
+  SELECT number, provider, model, latencies, sum(runs)::bigint AS runs,
+         sum(errors + timeouts)::bigint AS failed,
+         sum(unpriced)::bigint AS unpriced,
+         sum(cost_usd) AS cost_usd,
+         sum(input_tokens) AS tokens_in,
+         sum(output_tokens) AS tokens_out,
+         sum(timeouts)::bigint AS timeouts,
+         sum(estimated)::bigint AS estimated,
+         sum(error_cost_usd) AS error_cost_usd,
+         sum(timeout_cost_usd) AS timeout_cost_usd
+    FROM (SELECT floor(date_part('epoch', occurred_at - $2::timestamptz) / 3600)::int AS number,
+                 provider,
+                 model,
+                 array_agg(CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END) FILTER (WHERE
+                      latency_ms IS NOT NULL) AS latencies,
+                 sum(1) AS runs,
+         coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
+         coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
+         coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
+         coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
+         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
+         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
+         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+            FROM runs
+           WHERE runs.project_id = $1
+             AND occurred_at >= $2
+             AND occurred_at < $3
+             AND model || '' = $4
+        GROUP BY 1, 2, 3) AS cells
+GROUP BY 1, 2, 3, 4
+
 -- runs: those that failed
   SELECT number, provider, model, latencies, sum(runs)::bigint AS runs,
          sum(errors + timeouts)::bigint AS failed,
