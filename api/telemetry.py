@@ -15,7 +15,7 @@ from runtally import __version__
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
 from runtally.pricing.book import LivePrices
-from runtally.reporting.queries import COUNTED
+from runtally.reporting.outbox_queries import COUNTED
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.telemetry import exposition
 

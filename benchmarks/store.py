@@ -112,7 +112,10 @@ def runs_in(url: str) -> int:
 
 def queued_runs(url: str) -> int:
     """Runs that wait for the relay."""
-    return int(fetch_value(url, "SELECT count(*) FROM outbox"))
+    queued = (
+        "SELECT (SELECT count(*) FROM outbox) + (SELECT coalesce(sum(cardinality(run_ids)), 0) FROM outbox_arrivals)"
+    )
+    return int(fetch_value(url, queued))
 
 
 def deadlocks(url: str) -> int:

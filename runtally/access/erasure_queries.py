@@ -89,6 +89,11 @@ DELETE FROM outbox
         AND outbox.run_id = queued.run_id
 """
 
+DELETE_ERASED_ARRIVALS = """
+DELETE FROM outbox_arrivals
+      WHERE project_id = $1
+"""
+
 DELETE_REPORTED = """
 DELETE FROM reporting_runs
       WHERE project_id = $1
@@ -104,6 +109,7 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
         DELETE_ERASED_SKETCHES,
         DELETE_ERASED_TOTALS,
         DELETE_ERASED_CELLS,
+        DELETE_ERASED_ARRIVALS,
         DELETE_ERASED_QUEUED,
     ):
         await connection.exec_driver_sql(statement, (project_id,))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from runtally.db.bulk import document, insert, sent
 from runtally.db.database import Connection
-from runtally.db.outbox import queueing
+from runtally.db.outbox import arriving
 from runtally.models.run import Run, StoredRun
 from runtally.rollups.rolling import READ, rolling
 
@@ -40,7 +40,7 @@ new_experiments AS (
 stored AS (
 {_STORED}
 ),
-queued AS ({queueing("stored", now="created_at", when="$2::boolean")}
+queued AS ({arriving("stored", now="$3::timestamptz", when="$2::boolean")}
 ),
 {rolling("stored", now="$3::timestamptz")}
 SELECT project_id, id FROM sent

@@ -6,15 +6,33 @@ from datetime import datetime
 from sqlalchemy import Index, Integer, SmallInteger, text
 from sqlmodel import SQLModel
 
-from runtally.models.base import Timestamp, column
+from runtally.models.base import TextArray, Timestamp, column, identity
 from runtally.models.run import RunColumns
 
 REPORTING = "reporting"
 """Marks tables that may live in another database than the others."""
 
 
+class OutboxArrival(SQLModel, table=True):
+    """Runs that were stored and that no relay has looked at yet: one row of a statement and project, however many they are.
+
+    A row of the outbox for each would take longer than a third of all that it takes to store a run.
+    """
+
+    __tablename__ = "outbox_arrivals"
+    __table_args__ = (
+        # A relay takes in first what has waited longest.
+        Index("ix_outbox_arrivals_queued_at", "queued_at"),
+    )
+
+    project_id: str = column("Project of the runs.", key=True)
+    queued_at: datetime = column("When the runs were stored (UTC).", Timestamp, key=True)
+    id: int | None = identity()
+    run_ids: list[str] = column("The runs, in their first version.", TextArray)
+
+
 class Outbox(SQLModel, table=True):
-    """Runs that were stored or changed, until the relay has pushed them. A run is in it once at most."""
+    """Runs that a relay has taken in or that were changed, until they are pushed. A run is in it once at most."""
 
     __tablename__ = "outbox"
     __table_args__ = (

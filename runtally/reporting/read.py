@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtally.db.database import Connection
-from runtally.reporting.queries import COUNTED, count_parked, select_waiting
+from runtally.reporting.outbox_queries import COUNTED, count_parked, select_waiting
 
 
 @dataclass(frozen=True, slots=True)

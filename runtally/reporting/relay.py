@@ -14,10 +14,10 @@ from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import ReceiverUnavailable
 from runtally.models.run import StoredRun
-from runtally.reporting import queries
+from runtally.reporting import outbox_queries as queries
 from runtally.reporting.document import encode
+from runtally.reporting.outbox_queries import Claim, Failure
 from runtally.reporting.push import ANSWER_SECONDS, Fault, Pusher
-from runtally.reporting.queries import Claim, Failure
 
 BATCH: Final = 100
 MAX_ATTEMPTS: Final = 10

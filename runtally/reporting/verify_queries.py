@@ -70,6 +70,13 @@ SELECT run_id,
   FROM outbox
  WHERE project_id = $1
    AND run_id = ANY($2::text[])
+ UNION ALL
+SELECT run_id,
+       false
+  FROM outbox_arrivals
+       CROSS JOIN unnest(run_ids) AS run_id
+ WHERE project_id = $1
+   AND run_id = ANY($2::text[])
 """
 
 # The reporting table takes newer versions only, so a run that is to replace one there becomes newer.

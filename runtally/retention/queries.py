@@ -42,7 +42,8 @@ UPDATE projects
    AND (dropped_before IS NULL OR dropped_before < $2)
 """
 
-# Who changes a run at this moment keeps it until the next time; what waits for the relay, parked or not, is not dropped.
+# Who changes a run at this moment keeps it until the next time; what waits for the relay, parked or not, is not dropped. No
+# run among the arrivals was stored before the oldest of these was.
 SELECT_OLD = """
   SELECT id,
          occurred_at
@@ -54,6 +55,9 @@ SELECT_OLD = """
                        FROM outbox
                       WHERE outbox.project_id = runs.project_id
                         AND outbox.run_id = runs.id)
+     AND created_at < (SELECT coalesce(min(queued_at), 'infinity')
+                         FROM outbox_arrivals
+                        WHERE project_id = $1)
 ORDER BY occurred_at, id
    LIMIT $5
      FOR UPDATE SKIP LOCKED

@@ -13,7 +13,7 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.unpriced import price_unpriced
 from runtally.reporting import push as pushing
 from runtally.reporting.document import SIGNATURE_HEADER, sign
-from runtally.reporting.queries import retry_parked, select_parked
+from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import RelayStatus
 from runtally.reporting.relay import BATCH, MAX_ATTEMPTS, MAX_PAUSE, Relay
 from tests.documents import SYNC_SECRET

@@ -248,4 +248,5 @@ async def test_without_a_secret_nothing_is_queued(
     await client.post("/api/ingest", json=make_run(projectId=project_id))
 
     async with database.connection() as connection:
-        assert await connection.fetchval("SELECT count(*) FROM outbox WHERE project_id = $1", project_id) == 0
+        for table in ("outbox", "outbox_arrivals"):
+            assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", project_id) == 0

@@ -9,7 +9,7 @@ from quart import Quart
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
-from runtally.reporting.queries import COUNTED
+from runtally.reporting.outbox_queries import COUNTED
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
 

@@ -9,8 +9,8 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.jobs.loop import repeat
 from runtally.jobs.registry import relay_job
+from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.push import Pusher
-from runtally.reporting.queries import retry_parked, select_parked
 from runtally.reporting.read import relay_status
 from runtally.reporting.relay import Relay
 from runtally.settings import Settings, load_settings

@@ -9,7 +9,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.audit import Change, record
-from runtally.reporting.queries import retry_parked, select_parked
+from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import RelayMode, Settings
 from webapp import formats

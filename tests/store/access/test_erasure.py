@@ -18,7 +18,7 @@ from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
 
 OWN = ("budgets", "alerts", "alert_targets", "alert_deliveries")
-TABLES = ("projects", "runs", "rollups", "outbox", "reporting_runs", *OWN)
+TABLES = ("projects", "runs", "rollups", "outbox", "outbox_arrivals", "reporting_runs", *OWN)
 
 
 async def fill(database: Database, *project_ids: str) -> None:
@@ -27,6 +27,11 @@ async def fill(database: Database, *project_ids: str) -> None:
         for project_id in project_ids:
             run = make_stored_run(project_id, "a")
             await insert_runs(connection, [run])
+            await connection.execute(
+                "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at) VALUES ($1, 'a', 1, $2, $2)",
+                project_id,
+                NOW,
+            )
             await upsert_reported(connection, [run], NOW)
     for project_id in project_ids:
         async with database.session() as session:

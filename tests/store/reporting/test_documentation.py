@@ -47,7 +47,7 @@ async def test_the_read_only_user_reads_the_reporting_table_and_nothing_else(
     async with reader_of(empty_database_url, role) as reader:
         assert await reader.fetch("SELECT * FROM reporting_runs") == []
         assert await reader.fetch(sql_of("Reporting")) == []
-        for table in ("runs", "api_keys", "outbox", "projects"):
+        for table in ("runs", "api_keys", "outbox", "outbox_arrivals", "projects"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await reader.execute(f"SELECT * FROM {table}")
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):

@@ -9,8 +9,8 @@ from runtally.db.database import Connection, Database
 from runtally.ingest.queries import insert_runs
 from runtally.pricing.book import PriceBook
 from runtally.pricing.unpriced import price_unpriced
-from runtally.reporting import queries
-from runtally.reporting.queries import COUNTED, Claim, Failure
+from runtally.reporting import outbox_queries as queries
+from runtally.reporting.outbox_queries import COUNTED, Claim, Failure
 from runtally.reporting.read import RelayStatus, relay_status
 from tests.documents import NOW, make_stored_run
 from tests.unit.pricing.offers import make_offer
@@ -106,6 +106,7 @@ async def test_what_one_relay_has_no_other_gets_until_the_lease_ends(own_connect
 async def test_rows_that_are_locked_are_passed_over(own: Database) -> None:
     async with own.transaction() as slow, own.connection() as quick:
         await insert_runs(quick, [make_stored_run("p", name) for name in "abc"])
+        await queries.update_released(quick, await claim(quick), NOW)
         held = await claim(slow, limit=2)
 
         taken = await claim(quick)

@@ -11,8 +11,10 @@ from runtally.db.database import Database
 from runtally.db.schema import REPORTING
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
-from runtally.reporting import queries, verify
-from runtally.reporting.queries import Failure, upsert_reported
+from runtally.reporting import outbox_queries as queries
+from runtally.reporting import verify
+from runtally.reporting.outbox_queries import Failure
+from runtally.reporting.queries import upsert_reported
 from runtally.reporting.verify import Kind, Queue, Verification, Verifier
 from tests.documents import NOW, make_stored_run
 from tests.serving import Postgres

@@ -143,6 +143,22 @@ async def test_a_run_that_is_not_reported_yet_waits_for_that_parked_or_not(own: 
     assert await differences(own) == {}
 
 
+async def test_a_run_that_no_relay_has_looked_at_yet_waits_as_well(own: Database) -> None:
+    """And with it what was stored later, of which one cannot tell without a look at each."""
+    late, later = (made("one", 50, number) for number in (3, 4))
+    late.created_at, later.created_at = NOW - DAY, NOW - DAY / 2
+    async with own.connection() as connection:
+        await connection.execute("UPDATE runs SET created_at = $1", NOW - 2 * DAY)
+        await insert_runs(connection, [late])
+        await insert_runs(connection, [later], queued=False)
+
+    assert await drop(own) == {"one": GONE}
+    async with own.connection() as connection:
+        await connection.execute("DELETE FROM outbox_arrivals")
+    assert await drop(own) == {"one": 2}
+    assert await differences(own) == {}
+
+
 async def test_a_run_that_is_repriced_while_it_is_dropped_is_reported_first(own: Database) -> None:
     walk = Walk("one", NOW - 400 * DAY, "", NOW - 50 * DAY, None, None)
     cost = Cost(Decimal("0.125"), CostSource.CATALOG, estimated=True, entry_id=1)

@@ -86,7 +86,7 @@ def made(project_id: str, run_id: str, age: timedelta = timedelta(0)) -> StoredR
 
 async def clear(database: Database) -> None:
     async with database.connection() as connection:
-        await connection.execute(f"TRUNCATE runs, {', '.join(TABLES)}, projects, outbox CASCADE")
+        await connection.execute(f"TRUNCATE runs, {', '.join(TABLES)}, projects, outbox, outbox_arrivals CASCADE")
 
 
 @given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans(), folds=st.sets(st.integers(0, 9)))

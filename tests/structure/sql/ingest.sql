@@ -42,16 +42,11 @@ ON CONFLICT (project_id, id) DO NOTHING
           audio_input_tokens, audio_output_tokens, id, version, created_at
 ),
 queued AS (
-     INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
-          SELECT project_id, id, version, created_at, created_at
+     INSERT INTO outbox_arrivals (project_id, queued_at, run_ids)
+          SELECT project_id, $3::timestamptz, array_agg(id)
             FROM stored
            WHERE $2::boolean
-     ON CONFLICT (project_id, run_id) DO UPDATE
-             SET version = excluded.version,
-                 due_at = excluded.due_at,
-                 attempts = 0,
-                 parked_at = NULL,
-                 last_error = NULL
+        GROUP BY project_id
 ),
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
