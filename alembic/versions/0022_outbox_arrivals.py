@@ -30,12 +30,25 @@ def upgrade() -> None:
     op.execute(
         "ALTER TABLE outbox_arrivals SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)"
     )
+    _comment("As in a sketch, in no order; one may be there several times.", "As in a sketch, ascending.")
 
 
 def downgrade() -> None:
+    _comment("As in a sketch, ascending.", "As in a sketch, in no order; one may be there several times.")
     op.execute(
         "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at) "
         "SELECT project_id, run_id, 1, queued_at, queued_at FROM outbox_arrivals, unnest(run_ids) AS run_id "
         "ORDER BY project_id, run_id ON CONFLICT DO NOTHING"
     )
     op.drop_table("outbox_arrivals")
+
+
+def _comment(new: str, old: str) -> None:
+    op.alter_column(
+        "latency_deltas",
+        "latencies",
+        existing_type=postgresql.ARRAY(sa.Integer()),
+        existing_nullable=False,
+        comment=new,
+        existing_comment=old,
+    )

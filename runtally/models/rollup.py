@@ -147,5 +147,5 @@ class LatencyDelta(SQLModel, table=True):
     project_id: str = column("Project of the runs.", key=True)
     bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
     id: int | None = identity()
-    latencies: list[int] = column("As in a sketch, ascending.", ARRAY(Integer))
+    latencies: list[int] = column("As in a sketch, in no order; one may be there several times.", ARRAY(Integer))
     counts: list[int] = column("Runs with each of these latencies; below zero, runs that went.", ARRAY(Integer))

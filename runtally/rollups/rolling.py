@@ -36,19 +36,22 @@ _OF_RUNS = {
     "timeouts": "coalesce(sum({weight}) FILTER (WHERE status = 'timeout'), 0)",
     "unpriced": "coalesce(sum({weight}) FILTER (WHERE cost_usd IS NULL), 0)",
     "estimated": "coalesce(sum({weight}) FILTER (WHERE cost_estimated), 0)",
-    "error_cost_usd": "coalesce(sum({weight} * cost_usd) FILTER (WHERE status = 'error'), 0)",
-    "timeout_cost_usd": "coalesce(sum({weight} * cost_usd) FILTER (WHERE status = 'timeout'), 0)",
+    "error_cost_usd": "coalesce(sum({times}cost_usd) FILTER (WHERE status = 'error'), 0)",
+    "timeout_cost_usd": "coalesce(sum({times}cost_usd) FILTER (WHERE status = 'timeout'), 0)",
 }
-_OF_RUNS |= {name: f"coalesce(sum({{weight}} * {name}), 0)" for name in CELLS.sums if name not in _OF_RUNS}
+_OF_RUNS |= {name: f"coalesce(sum({{times}}{name}), 0)" for name in CELLS.sums if name not in _OF_RUNS}
 FINEST = GRAINS[0].minutes
+CAME = "1"
+"""The weight where no run went."""
 
 
-def sums(weight: str = "1", only: Sequence[str] = CELLS.sums) -> str:
+def sums(weight: str = CAME, only: Sequence[str] = CELLS.sums) -> str:
     """SQL of the sums over rows of runs."""
-    return ",\n         ".join(f"{_OF_RUNS[name].format(weight=weight)} AS {name}" for name in only)
+    times = "" if weight == CAME else f"{weight} * "
+    return ",\n         ".join(f"{_OF_RUNS[name].format(weight=weight, times=times)} AS {name}" for name in only)
 
 
-def rolling(runs: str, *, now: str, weight: str = "1") -> str:
+def rolling(runs: str, *, now: str, weight: str = CAME) -> str:
     """Common table expressions that change the rollups by the rows of `runs`, which have the columns `READ`.
 
     `now` decides which buckets are recent enough for the short grains. Everybody locks rollups in one order, totals before
@@ -58,15 +61,8 @@ def rolling(runs: str, *, now: str, weight: str = "1") -> str:
     return f"""
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
-          SELECT project_id, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-            FROM (SELECT project_id,
-                         {bucket_of("occurred_at", FINEST)} AS bucket,
-                         {LATENCY} AS latency,
-                         sum({weight})::int AS runs
-                    FROM {runs}
-                   WHERE latency_ms IS NOT NULL
-                GROUP BY 1, 2, 3
-                  HAVING sum({weight}) <> 0) AS counted
+          SELECT project_id, bucket, array_agg(latency), array_agg(runs)
+            FROM ({_latencies(runs, weight)}) AS latencies
         GROUP BY 1, 2
 ),
 rolled_runs AS (
@@ -80,6 +76,18 @@ GROUP BY 1, 2, 3, 4
 ),
 {_spread(TOTALS, now=now, name="rolled_totals")},
 {_spread(CELLS, now=now, name="rolled", after="rolled_totals")}"""
+
+
+def _latencies(runs: str, weight: str) -> str:
+    """Rows (project_id, bucket, latency, runs), of which those that only came are not added up: whoever reads them does."""
+    cell = f"project_id, {bucket_of('occurred_at', FINEST)} AS bucket, {LATENCY} AS latency"
+    if weight == CAME:
+        return f"SELECT {cell}, {weight} AS runs FROM {runs} WHERE latency_ms IS NOT NULL"
+    return f"""SELECT {cell}, sum({weight})::int AS runs
+                    FROM {runs}
+                   WHERE latency_ms IS NOT NULL
+                GROUP BY 1, 2, 3
+                  HAVING sum({weight}) <> 0"""
 
 
 def _spread(table: SumTable, *, now: str, name: str, after: str | None = None) -> str:

@@ -50,17 +50,11 @@ queued AS (
 ),
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
-          SELECT project_id, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-            FROM (SELECT project_id,
-                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
-                                 bucket,
-                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
-              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                         sum(1)::int AS runs
-                    FROM stored
-                   WHERE latency_ms IS NOT NULL
-                GROUP BY 1, 2, 3
-                  HAVING sum(1) <> 0) AS counted
+          SELECT project_id, bucket, array_agg(latency), array_agg(runs)
+            FROM (SELECT project_id, to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 *
+                    60)) AS bucket, CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency, 1
+                      AS runs FROM stored WHERE latency_ms IS NOT NULL) AS latencies
         GROUP BY 1, 2
 ),
 rolled_runs AS (
@@ -73,16 +67,16 @@ rolled_runs AS (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
-         coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
-         coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM stored
 GROUP BY 1, 2, 3, 4
 ),

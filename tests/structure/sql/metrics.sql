@@ -68,11 +68,11 @@ CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -110,11 +110,11 @@ WITH cells AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -147,11 +147,11 @@ WITH rest AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -193,11 +193,11 @@ WITH rest AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -265,11 +265,11 @@ WITH met AS MATERIALIZED (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM projects
          JOIN runs ON runs.project_id = projects.id
    WHERE $5::timestamptz < $6::timestamptz
@@ -675,7 +675,7 @@ SELECT project_id,
        coalesce(sum(1) FILTER (WHERE status = 'error'), 0) AS errors,
        coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
        coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
-       coalesce(sum(1 * cost_usd), 0) AS cost_usd
+       coalesce(sum(cost_usd), 0) AS cost_usd
           FROM projects
                JOIN runs ON runs.project_id = projects.id
          WHERE ($1::text[] IS NULL OR projects.id = ANY ($1))
@@ -879,11 +879,11 @@ SELECT projects.id,
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2
@@ -917,11 +917,11 @@ GROUP BY 1, 2, 3, 4
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2
@@ -952,11 +952,11 @@ GROUP BY 1, 2, 3, 4
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2
@@ -981,11 +981,11 @@ GROUP BY 1, 2, 3, 4
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
             FROM runs
            WHERE runs.project_id = $1
              AND occurred_at >= $2

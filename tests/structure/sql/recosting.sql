@@ -105,17 +105,15 @@ weighed AS (
 ),
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
-          SELECT project_id, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-            FROM (SELECT project_id,
-                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
-                                 bucket,
-                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+          SELECT project_id, bucket, array_agg(latency), array_agg(runs)
+            FROM (SELECT project_id, to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 *
+                    60)) AS bucket, CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                         sum(weight)::int AS runs
+                      sum(weight)::int AS runs
                     FROM weighed
                    WHERE latency_ms IS NOT NULL
                 GROUP BY 1, 2, 3
-                  HAVING sum(weight) <> 0) AS counted
+                  HAVING sum(weight) <> 0) AS latencies
         GROUP BY 1, 2
 ),
 rolled_runs AS (

@@ -244,16 +244,16 @@ WITH difference AS (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
-         coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
-         coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM runs CROSS JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains
@@ -769,16 +769,16 @@ WITH difference AS (
          coalesce(sum(1) FILTER (WHERE status = 'timeout'), 0) AS timeouts,
          coalesce(sum(1) FILTER (WHERE cost_usd IS NULL), 0) AS unpriced,
          coalesce(sum(1) FILTER (WHERE cost_estimated), 0) AS estimated,
-         coalesce(sum(1 * cost_usd), 0) AS cost_usd,
-         coalesce(sum(1 * input_tokens), 0) AS input_tokens,
-         coalesce(sum(1 * output_tokens), 0) AS output_tokens,
-         coalesce(sum(1 * cached_input_tokens), 0) AS cached_input_tokens,
-         coalesce(sum(1 * cache_write_tokens), 0) AS cache_write_tokens,
-         coalesce(sum(1 * reasoning_tokens), 0) AS reasoning_tokens,
-         coalesce(sum(1 * audio_input_tokens), 0) AS audio_input_tokens,
-         coalesce(sum(1 * audio_output_tokens), 0) AS audio_output_tokens,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(1 * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd), 0) AS cost_usd,
+         coalesce(sum(input_tokens), 0) AS input_tokens,
+         coalesce(sum(output_tokens), 0) AS output_tokens,
+         coalesce(sum(cached_input_tokens), 0) AS cached_input_tokens,
+         coalesce(sum(cache_write_tokens), 0) AS cache_write_tokens,
+         coalesce(sum(reasoning_tokens), 0) AS reasoning_tokens,
+         coalesce(sum(audio_input_tokens), 0) AS audio_input_tokens,
+         coalesce(sum(audio_output_tokens), 0) AS audio_output_tokens,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
     FROM runs CROSS JOIN (SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM
             (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360, make_interval(days
             => NULL))) AS grains (minutes, kept) OFFSET 0) AS grains
@@ -1058,17 +1058,15 @@ WITH erased AS (
 ),
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)
-          SELECT project_id, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency)
-            FROM (SELECT project_id,
-                         to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 * 60)) AS
-                                 bucket,
-                         CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+          SELECT project_id, bucket, array_agg(latency), array_agg(runs)
+            FROM (SELECT project_id, to_timestamp(floor(date_part('epoch', occurred_at) / (15 * 60)) * (15 *
+                    60)) AS bucket, CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
               ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END AS latency,
-                         sum(-1)::int AS runs
+                      sum(-1)::int AS runs
                     FROM erased
                    WHERE latency_ms IS NOT NULL
                 GROUP BY 1, 2, 3
-                  HAVING sum(-1) <> 0) AS counted
+                  HAVING sum(-1) <> 0) AS latencies
         GROUP BY 1, 2
 ),
 rolled_runs AS (
