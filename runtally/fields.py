@@ -101,7 +101,8 @@ WRONG = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 _MAX_EXPONENT = 300
 # Longer than any number that a float or a decimal amount prints as.
 _LITERAL = re.compile(rb"-?[0-9][0-9.eE+-]{0,63}")
-_SCALARS = frozenset({str, int, float, bool, Decimal, type(None)})
+SCALARS = frozenset({str, int, float, bool, Decimal, type(None)})
+"""Types of the values of JSON that hold no others."""
 _metadata_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -192,22 +193,24 @@ def nests_too_deep(metadata: Mapping[str, Any]) -> bool:
 
 def has_too_many_keys(metadata: Mapping[str, Any]) -> bool:
     """To be asked before the content rule, which decides on each of them."""
-    return (len(metadata) if is_flat(metadata) else _keys(metadata)) > MAX_METADATA_KEYS
+    return _keys(metadata) > MAX_METADATA_KEYS
 
 
 def is_flat(metadata: Mapping[str, Any]) -> bool:
     """Whether no value is an object, an array, or anything else that may hold others."""
-    return _SCALARS.issuperset(map(type, metadata.values()))
+    return SCALARS.issuperset(map(type, metadata.values()))
 
 
-def metadata_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
+def metadata_faults(metadata: Mapping[str, Any]) -> list[str]:
     """What keeps this metadata from being stored: its size as JSON, and characters that Postgres does not keep."""
+    faults = []
     encoded = _metadata_encoder.encode(metadata)
     if len(encoded) > MAX_METADATA_BYTES:
-        yield f"must be at most {MAX_METADATA_BYTES} bytes of JSON"
+        faults.append(f"must be at most {MAX_METADATA_BYTES} bytes of JSON")
     # Escaped text can look like an escaped NUL, so a hit is looked at again.
     if b"\\u0000" in encoded and _holds_nul(metadata):
-        yield "must not hold a NUL character"
+        faults.append("must not hold a NUL character")
+    return faults
 
 
 def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any JSON value.
@@ -215,7 +218,7 @@ def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any J
     deepest = 0
     if limit:
         for item in value.values() if isinstance(value, dict) else value:
-            if isinstance(item, dict | list):
+            if type(item) not in SCALARS:
                 deepest = max(deepest, _levels(item, limit - 1))
     return deepest + 1
 

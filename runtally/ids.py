@@ -10,7 +10,18 @@ _last = 0
 
 
 def uuid7() -> uuid.UUID:
-    """A UUIDv7 (RFC 9562) that is greater than every one made before it in this process.
+    """A UUIDv7 (RFC 9562) that is greater than every one made before it in this process."""
+    return uuid.UUID(int=_next())
+
+
+def uuid7_text() -> str:
+    """The same as text, in half the time: every run that comes without an id gets one."""
+    digits = f"{_next():032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _next() -> int:
+    """The next UUIDv7 as a number.
 
     The 12 bits after the milliseconds carry the fraction of the millisecond (method 3 of section 6.2), so ids made in
     one batch keep their order and land at the right-hand edge of an index.
@@ -20,5 +31,4 @@ def uuid7() -> uuid.UUID:
     stamp = (milliseconds << 12) | (rest * 4096 // 1_000_000)
     with _lock:
         _last = stamp = max(stamp, _last + 1)
-    value = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
-    return uuid.UUID(int=value)
+    return (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2

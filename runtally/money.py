@@ -41,7 +41,7 @@ def pico_per_token(per_million: Decimal) -> int:
 
 
 def from_pico(pico: int) -> Decimal:
-    return Decimal(pico).scaleb(-USD_DECIMALS, context=_CONTEXT)
+    return _CONTEXT.multiply(pico, _USD_STEP)
 
 
 def plain(amount: Decimal) -> str:

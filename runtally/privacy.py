@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
-from runtally.fields import is_flat
+from runtally.fields import SCALARS, is_flat
 from runtally.settings import PrivacyMode
 
 _SEPARATORS = dict.fromkeys(map(ord, "_-. "))
@@ -65,15 +65,18 @@ class ContentRule:
             else frozenset(_normalised(key) for key in content_keys),
         )
 
-    def scrub(self, metadata: Mapping[str, Any]) -> Scrubbed:
+    def scrub(self, metadata: dict[str, Any]) -> Scrubbed:
         """The metadata without the values whose keys name content. Nesting must have been limited before."""
-        if not self.content_keys or self._is_plain(metadata):
-            return Scrubbed(dict(metadata), dropped=False)
+        if not self.content_keys or self.is_plain(metadata):
+            return Scrubbed(metadata, dropped=False)
         dropped: list[None] = []
         return Scrubbed(self._kept_of(metadata, dropped, counted=False), bool(dropped))
 
-    def _is_plain(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether no key names content, as it is with most metadata: known by keys that hardly ever change."""
+    def is_plain(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether it is flat, with few keys of which none names content, as most metadata is; `scrub` would keep all of it.
+
+        Such keys hardly ever change, so what they name is remembered.
+        """
         keys = tuple(metadata)
         return (
             is_flat(metadata)
@@ -84,14 +87,12 @@ class ContentRule:
     def _kept_of(self, item: Mapping[str, Any], dropped: list[None], *, counted: bool) -> dict[str, Any]:
         clean = {}
         for key, value in item.items():
-            meaning = _meaning(self.content_keys, key)
-            counts = counted or meaning.counted
-            if meaning.content and not (counts and _holds_counts(value)):
+            names_content, names_count = _meaning(self.content_keys, key)
+            counts = counted or names_count
+            if names_content and not (counts and _holds_counts(value)):
                 dropped.append(None)
-            elif isinstance(value, dict | list):
-                clean[key] = self._kept(value, dropped, counted=counts)
             else:
-                clean[key] = value
+                clean[key] = value if type(value) in SCALARS else self._kept(value, dropped, counted=counts)
         return clean
 
     def _kept(self, value: Any, dropped: list[None], *, counted: bool) -> Any:  # noqa: ANN401  # Metadata is any JSON value.

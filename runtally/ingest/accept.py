@@ -106,8 +106,7 @@ class Ingest:
         for index, sent in enumerate(request.runs):
             if takes_turns:
                 await asyncio.sleep(0)
-            wrong = sent.details if isinstance(sent, BadRun) else ()
-            whole = sent.rest if isinstance(sent, BadRun) else sent
+            wrong, whole = (sent.details, sent.rest) if isinstance(sent, BadRun) else ((), sent)
             try:
                 normal = normalize(whole, request.project_id, now, self._rule) if whole else None
                 if normal and since and normal.run.occurred_at < since:

@@ -4,10 +4,9 @@ Every field that is wrong is named at once, so that a client repairs a run in on
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,7 +22,7 @@ from runtally.fields import (
     nests_too_deep,
     read_number,
 )
-from runtally.ids import uuid7
+from runtally.ids import uuid7_text
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
 from runtally.ingest.usage import parts_of
@@ -35,7 +34,7 @@ from runtally.privacy import ContentRule
 _T = TypeVar("_T")
 
 
-class NormalRun(NamedTuple):
+class NormalRun(msgspec.Struct, frozen=True):
     """A run without its cost, and what was dropped of it."""
 
     run: StoredRun
@@ -44,139 +43,146 @@ class NormalRun(NamedTuple):
     warnings: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Check:
-    """Collects what is wrong while the values are read."""
-
-    details: list[Detail] = field(default_factory=list)
-
-    def fail(self, path: str, message: str) -> None:
-        self.details.append(Detail(path, message))
-
-    def amount(self, path: str, raw: msgspec.Raw | UnsetType) -> Decimal | None:
-        """US dollars, to pico-dollars."""
-        if raw is UNSET:
-            return None
-        value = read_number(raw)
-        if isinstance(value, Decimal) and 0 <= value <= MAX_USD:
-            return to_usd(value)
-        if value is not None:
-            self.fail(path, f"must be a number from 0 to {plain(MAX_USD)}")
-        return None
-
-    def count(self, path: str, raw: msgspec.Raw | UnsetType) -> int | None:
-        """A legacy number, rounded half up."""
-        if raw is UNSET:
-            return None
-        value = read_number(raw)
-        if isinstance(value, Decimal) and 0 <= value <= MAX_COUNT:
-            return int(value.quantize(Decimal(1), ROUND_HALF_UP))
-        if value is not None:
-            self.fail(path, "must be a number from 0 to 2^53 - 1")
-        return None
-
-
 def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) -> NormalRun:
     """The run as it will be stored. Raises `InvalidPayload` with every field that breaks a constraint."""
-    check = _Check()
-    warnings = [] if _has_no_content(sent) else list(_dropped_content(sent, rule, check))
-    metadata, trace_id, upstream_usd = _metadata(sent, rule, check, warnings)
-    reported_usd = check.amount("costUSD", sent.cost_usd)
-    legacy_usd = check.amount("cost", sent.cost)
-    legacy_ms = check.count("latency", sent.latency)
-    legacy_in = check.count("tokens.input", sent.tokens.input) if sent.tokens else None
-    legacy_out = check.count("tokens.output", sent.tokens.output) if sent.tokens else None
-    parts = parts_of(sent.metadata)
+    wrong: list[Detail] = []
+    warnings: list[str] = []
+    # The rest is assigned: with more than 15 keywords a call goes by way of a dict, which takes longer than all of this.
     run = StoredRun(
         project_id=project_id,
         # An SDK that sends an empty runId has none; two such runs are not the same.
-        id=sent.run_id or str(uuid7()),
-        occurred_at=_occurred_at(sent, now, check),
+        id=sent.run_id or uuid7_text(),
+        occurred_at=now,
         provider=sent.provider.strip(),
         model=sent.model.strip(),
         status=sent.status or (Status.ERROR if sent.error_code else Status.SUCCESS),
         error_code=sent.error_code or None,
-        input_tokens=_first(sent.input_tokens, legacy_in),
-        output_tokens=_first(sent.output_tokens, legacy_out),
-        cached_input_tokens=_first(sent.cached_input_tokens, parts.cached_input),
-        cache_write_tokens=sent.cache_write_tokens,
-        reasoning_tokens=_first(sent.reasoning_tokens, parts.reasoning),
-        audio_input_tokens=_first(sent.audio_input_tokens, parts.audio_input),
-        audio_output_tokens=_first(sent.audio_output_tokens, parts.audio_output),
-        latency_ms=_first(sent.latency_ms, legacy_ms),
-        reported_cost_usd=_first(reported_usd, legacy_usd),
-        experiment_id=sent.experiment_id or None,
-        trace_id=trace_id,
-        client_id=sent.id or None,
-        idempotency_key=sent.idempotency_key or None,
-        prompt_hash=sent.prompt_hash or None,
-        prompt_preview=sent.prompt_preview if rule.keeps_preview else None,
-        metadata=metadata,
+        input_tokens=sent.input_tokens,
+        output_tokens=sent.output_tokens,
+        latency_ms=sent.latency_ms,
+        trace_id=sent.trace_id or None,
         created_at=now,
         version=1,
     )
-    if check.details:
-        raise InvalidPayload(details=tuple(check.details))
+    run.cached_input_tokens = sent.cached_input_tokens
+    run.cache_write_tokens = sent.cache_write_tokens
+    run.reasoning_tokens = sent.reasoning_tokens
+    run.audio_input_tokens = sent.audio_input_tokens
+    run.audio_output_tokens = sent.audio_output_tokens
+    run.experiment_id = sent.experiment_id or None
+    run.client_id = sent.id or None
+    run.idempotency_key = sent.idempotency_key or None
+    run.prompt_hash = sent.prompt_hash or None
+    if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:
+        warnings += _dropped_content(sent, rule, wrong)
+        run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
+    upstream_usd = None
+    if sent.metadata is not None:
+        run.metadata = _kept(sent.metadata, rule, wrong, warnings)
+        if run.metadata is not None:
+            upstream_usd = _read_metadata(sent.metadata, run, wrong)
+    _read_legacy(sent, run, wrong)
+    if sent.timestamp:
+        run.occurred_at = _moment(sent.timestamp, now, wrong)
+    if wrong:
+        raise InvalidPayload(details=tuple(wrong))
     return NormalRun(run, upstream_usd, tuple(warnings))
 
 
-def _has_no_content(sent: WireRun) -> bool:
-    return sent.prompt is UNSET and sent.completion is UNSET and sent.prompt_preview is None
-
-
-def _dropped_content(sent: WireRun, rule: ContentRule, check: _Check) -> Iterator[str]:
+def _dropped_content(sent: WireRun, rule: ContentRule, wrong: list[Detail]) -> Iterator[str]:
     for name, value in (("prompt", sent.prompt), ("completion", sent.completion)):
         # A null is how some SDKs leave a field out.
         if isinstance(value, UnsetType) or bytes(value) == b"null":
             continue
         if rule.refuses_content:
-            check.fail(name, "must not be sent: this server keeps no content")
+            wrong.append(Detail(name, "must not be sent: this server keeps no content"))
         yield f"{name}_dropped"
     if sent.prompt_preview is not None and not rule.keeps_preview:
         yield "prompt_preview_dropped"
 
 
-def _metadata(
-    sent: WireRun, rule: ContentRule, check: _Check, warnings: list[str]
-) -> tuple[dict[str, Any] | None, str | None, Decimal | None]:
-    """The metadata to keep, the trace id (the field wins over the metadata's), and the cost that an aggregator reports."""
-    if sent.metadata is None:
-        return None, sent.trace_id or None, None
-    if nests_too_deep(sent.metadata):
-        check.fail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels")
-        return None, None, None
-    if has_too_many_keys(sent.metadata):
-        check.fail("metadata", f"must have at most {MAX_METADATA_KEYS:,} keys")
-        return None, None, None
-    scrubbed = rule.scrub(sent.metadata)
-    if scrubbed.dropped:
-        warnings.append("metadata_content_dropped")
-    for fault in metadata_faults(scrubbed.metadata):
-        check.fail("metadata", fault)
-    traced = sent.metadata.get("traceId")
-    trace_id = sent.trace_id or (traced if isinstance(traced, str) else None)
-    if trace_id is not None and len(trace_id) > MAX_NAME:
-        check.fail("metadata.traceId", f"must be a string of at most {MAX_NAME} characters")
-    return scrubbed.metadata, trace_id or None, _upstream_usd(sent.metadata)
+def _kept(
+    metadata: dict[str, Any], rule: ContentRule, wrong: list[Detail], warnings: list[str]
+) -> dict[str, Any] | None:
+    """The metadata without content, or None if it may not even be looked through."""
+    # What is plain is neither deep nor large.
+    if not rule.is_plain(metadata):
+        if nests_too_deep(metadata):
+            wrong.append(Detail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels"))
+            return None
+        if has_too_many_keys(metadata):
+            wrong.append(Detail("metadata", f"must have at most {MAX_METADATA_KEYS:,} keys"))
+            return None
+        metadata, dropped = rule.scrub(metadata)
+        if dropped:
+            warnings.append("metadata_content_dropped")
+    wrong += [Detail("metadata", fault) for fault in metadata_faults(metadata)]
+    return metadata
 
 
-def _upstream_usd(metadata: dict[str, Any]) -> Decimal | None:
+def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]) -> Decimal | None:
+    """Fill in what the run's fields leave open: the trace id and the parts of its tokens. Answers what an aggregator reports."""
+    trace_id = metadata.get("traceId")
+    if run.trace_id is None and isinstance(trace_id, str) and trace_id:
+        if len(trace_id) > MAX_NAME:
+            wrong.append(Detail("metadata.traceId", f"must be a string of at most {MAX_NAME} characters"))
+        run.trace_id = trace_id
     usage = metadata.get("usage")
-    if isinstance(usage, dict):
-        for value in (usage.get("total_cost"), usage.get("cost")):
-            if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 < value <= MAX_USD:
-                return to_usd(Decimal(value))
+    if not isinstance(usage, dict):
+        return None
+    parts = parts_of(usage)
+    run.cached_input_tokens = _first(run.cached_input_tokens, parts.cached_input)
+    run.reasoning_tokens = _first(run.reasoning_tokens, parts.reasoning)
+    run.audio_input_tokens = _first(run.audio_input_tokens, parts.audio_input)
+    run.audio_output_tokens = _first(run.audio_output_tokens, parts.audio_output)
+    return _upstream_usd(usage)
+
+
+def _upstream_usd(usage: dict[str, Any]) -> Decimal | None:
+    for value in (usage.get("total_cost"), usage.get("cost")):
+        if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 < value <= MAX_USD:
+            return to_usd(Decimal(value))
     return None
 
 
-def _occurred_at(sent: WireRun, now: datetime, check: _Check) -> datetime:
-    if not sent.timestamp:
-        return now
-    moment = parse_timestamp(sent.timestamp, now)
+def _read_legacy(sent: WireRun, run: StoredRun, wrong: list[Detail]) -> None:
+    """Fill in the reported cost, and what the run's fields leave open and older ones say."""
+    if sent.cost_usd is not UNSET or sent.cost is not UNSET:
+        reported = _amount("costUSD", sent.cost_usd, wrong)
+        run.reported_cost_usd = _first(reported, _amount("cost", sent.cost, wrong))
+    if sent.latency is not UNSET:
+        run.latency_ms = _first(run.latency_ms, _count("latency", sent.latency, wrong))
+    if sent.tokens is not None:
+        run.input_tokens = _first(run.input_tokens, _count("tokens.input", sent.tokens.input, wrong))
+        run.output_tokens = _first(run.output_tokens, _count("tokens.output", sent.tokens.output, wrong))
+
+
+def _amount(path: str, raw: msgspec.Raw | UnsetType, wrong: list[Detail]) -> Decimal | None:
+    """US dollars, to pico-dollars."""
+    value = read_number(raw)
+    if isinstance(value, Decimal) and 0 <= value <= MAX_USD:
+        return to_usd(value)
+    if value is not None:
+        wrong.append(Detail(path, f"must be a number from 0 to {plain(MAX_USD)}"))
+    return None
+
+
+def _count(path: str, raw: msgspec.Raw | UnsetType, wrong: list[Detail]) -> int | None:
+    """A legacy number, rounded half up."""
+    value = read_number(raw)
+    if isinstance(value, Decimal) and 0 <= value <= MAX_COUNT:
+        return int(value.quantize(Decimal(1), ROUND_HALF_UP))
+    if value is not None:
+        wrong.append(Detail(path, "must be a number from 0 to 2^53 - 1"))
+    return None
+
+
+def _moment(timestamp: str, now: datetime, wrong: list[Detail]) -> datetime:
+    moment = parse_timestamp(timestamp, now)
     if moment is None:
-        check.fail("timestamp", TIMESTAMP_MUST_BE)
+        wrong.append(Detail("timestamp", TIMESTAMP_MUST_BE))
     return moment or now
 
 
-def _first(value: _T | None, legacy: _T | None) -> _T | None:
-    return legacy if value is None else value
+def _first(value: _T | None, other: _T | None) -> _T | None:
+    return other if value is None else value

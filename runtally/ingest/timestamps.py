@@ -10,6 +10,8 @@ MUST_BE = "must be ISO 8601 or Unix seconds or milliseconds, not before 2020 and
 
 # Fewer digits are no second since 2020: eight of them are a date.
 _NUMBER = re.compile(r"\d{9,20}(\.\d{1,20})?", re.ASCII)
+# As nearly all clients write it, and as Python reads it.
+_USUAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 # Python reads more than ISO 8601: any character between date and time, and a fraction without digits.
 _ISO = re.compile(r"[\dW-]{7,10}([T ][\d:]+([.,]\d+)?( ?(Z|[+-][\d:]+))?)?", re.ASCII)
 # What Python does not read, or not in every version: the end of a day, a leap second, a day of the year, an offset apart.
@@ -47,9 +49,10 @@ def _from_number(text: str) -> datetime:
 
 def _from_iso(text: str) -> datetime:
     text = text.upper()
-    if not _ISO.fullmatch(text):
+    is_usual = _USUAL.fullmatch(text)
+    if not is_usual and not _ISO.fullmatch(text):
         raise ValueError
-    part = _PART.search(text)
+    part = None if is_usual else _PART.search(text)
     if part:
         seconds = Decimal(f"0.{part[3][:_PART_DIGITS]}") * (60 if part[2] else 3600)
         return _from_iso(_PART.sub(r"\1", text)) + timedelta(microseconds=int(seconds * 1_000_000))

@@ -23,14 +23,8 @@ class Parts(NamedTuple):
     audio_output: int | None = None
 
 
-NOTHING = Parts()
-
-
-def parts_of(metadata: Mapping[str, Any] | None) -> Parts:
-    """The parts in the metadata's `usage`; what is no count there is as if it were not."""
-    usage = metadata.get("usage") if metadata else None
-    if not isinstance(usage, dict):
-        return NOTHING
+def parts_of(usage: Mapping[str, Any]) -> Parts:
+    """The parts in a usage object; what is no count there is as if it were not."""
     of_input, of_output = _details(usage, _INPUT), _details(usage, _OUTPUT)
     heard = _count(of_input, "audio_tokens")
     # Cached audio is counted as both, and charged as cached.

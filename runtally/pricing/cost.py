@@ -11,7 +11,9 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
@@ -104,7 +106,7 @@ class Line:
     amount_usd: Decimal
 
 
-class Cost(NamedTuple):
+class Cost(msgspec.Struct, frozen=True):
     """A run's cost and where it comes from; all None while no price is known."""
 
     total_usd: Decimal | None

@@ -1,9 +1,10 @@
 """UUIDv7: valid, unique, in order."""
 
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
-from runtally.ids import uuid7
+from runtally.ids import uuid7, uuid7_text
 
 
 def test_ids_are_version_7_and_carry_the_time() -> None:
@@ -20,6 +21,13 @@ def test_ids_of_one_process_never_repeat_and_grow() -> None:
     made = [uuid7() for _ in range(20_000)]
 
     assert made == sorted(set(made))
+
+
+def test_an_id_as_text_is_one_of_the_same_sequence() -> None:
+    before, text, after = uuid7(), uuid7_text(), uuid7()
+
+    assert text == str(uuid.UUID(text))
+    assert before < uuid.UUID(text) < after
 
 
 def test_ids_of_many_threads_never_repeat() -> None:

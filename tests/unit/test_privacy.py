@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtally.fields import MAX_METADATA_KEYS
 from runtally.privacy import ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 
@@ -152,6 +153,19 @@ def test_metadata_without_content_is_untouched(metadata: dict[str, Any]) -> None
 
     assert scrubbed.metadata == metadata
     assert not scrubbed.dropped
+
+
+@given(st.dictionaries(harmless_keys | spellings, harmless, max_size=3))
+def test_plain_is_what_is_flat_and_kept_whole(metadata: dict[str, Any]) -> None:
+    nested = any(isinstance(value, dict | list) for value in metadata.values())
+    # An object within makes the rule look at each key.
+    drops = RULE.scrub(metadata | {"env": {}}).dropped
+
+    assert RULE.is_plain(metadata) == (not nested and not drops)
+
+
+def test_what_has_too_many_keys_is_not_plain() -> None:
+    assert not RULE.is_plain({f"k{number}": None for number in range(MAX_METADATA_KEYS + 1)})
 
 
 def test_the_rule_does_not_change_what_it_is_given() -> None:

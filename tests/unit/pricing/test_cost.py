@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, localcontext
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -209,9 +210,9 @@ def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
     ("usage", "reported", "expected"),
     [
         (Usage(None, None), REPORTED, _estimate(REPORTED)),
-        (Usage(None, None), None, COMPUTED._replace(total_usd=Decimal(0))),
-        (Usage(0, 0), REPORTED, COMPUTED._replace(total_usd=Decimal(0))),
-        (Usage(None, 0), REPORTED, COMPUTED._replace(total_usd=Decimal(0))),
+        (Usage(None, None), None, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
+        (Usage(0, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
+        (Usage(None, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
     ],
 )
 def test_a_reported_cost_stands_where_no_tokens_are_known(
@@ -223,7 +224,7 @@ def test_a_reported_cost_stands_where_no_tokens_are_known(
 def test_an_estimated_price_makes_an_estimated_cost() -> None:
     cost = settle(COUNTED, replace(SONNET, estimated=True), direct=False, reported=None, upstream_reported=None)
 
-    assert cost == COMPUTED._replace(estimated=True)
+    assert cost == msgspec.structs.replace(COMPUTED, estimated=True)
 
 
 @pytest.mark.parametrize("function", [total_usd, lines_of])
