@@ -112,9 +112,7 @@ def runs_in(url: str) -> int:
 
 def queued_runs(url: str) -> int:
     """Runs that wait for the relay."""
-    queued = (
-        "SELECT (SELECT count(*) FROM outbox) + (SELECT coalesce(sum(cardinality(run_ids)), 0) FROM outbox_arrivals)"
-    )
+    queued = "SELECT (SELECT count(*) FROM outbox) + (SELECT coalesce(sum(runs), 0) FROM outbox_arrivals)"
     return int(fetch_value(url, queued))
 
 

@@ -20,8 +20,14 @@ def upgrade() -> None:
     op.create_table(
         "outbox_arrivals",
         sa.Column("project_id", sa.Text(), nullable=False, comment="Project of the runs."),
-        sa.Column("queued_at", sa.DateTime(timezone=True), nullable=False, comment="When the runs were stored (UTC)."),
+        sa.Column(
+            "queued_at",
+            sa.DateTime(timezone=True),
+            nullable=False,
+            comment="When the first of the runs was stored (UTC).",
+        ),
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False, comment="Number of the row."),
+        sa.Column("runs", sa.Integer(), nullable=False, comment="How many they are."),
         sa.Column("run_ids", postgresql.ARRAY(sa.Text()), nullable=False, comment="The runs, in their first version."),
         sa.PrimaryKeyConstraint("project_id", "queued_at", "id", name=op.f("pk_outbox_arrivals")),
     )
@@ -35,6 +41,8 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     _comment("As in a sketch, ascending.", "As in a sketch, in no order; one may be there several times.")
+    # Else what comes meanwhile goes with the table.
+    op.execute("LOCK TABLE outbox_arrivals IN ACCESS EXCLUSIVE MODE")
     op.execute(
         "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at) "
         "SELECT project_id, run_id, 1, queued_at, queued_at FROM outbox_arrivals, unnest(run_ids) AS run_id "

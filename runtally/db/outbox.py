@@ -1,17 +1,60 @@
-"""The part of a statement that queues runs for the relay: whoever stores or changes runs does it in that same statement."""
+"""The parts of statements that queue runs for the relay: whoever stores or changes runs does it in that same statement."""
 
 
-def arriving(runs: str, *, now: str, when: str) -> str:
-    """`INSERT` of the rows (project_id, id) of `runs`, which were stored a moment ago, if the parameter `when` is true.
+def arriving(runs: str, *, when: str) -> str:
+    """`INSERT` of the rows (project_id, id, created_at) of `runs`, which were just stored, if the parameter `when` is true.
 
-    One row a project, which the relay takes apart.
+    One row a project, since when the first of them waits; `taking_in` makes a row of each.
     """
     return f"""
-     INSERT INTO outbox_arrivals (project_id, queued_at, run_ids)
-          SELECT project_id, {now}, array_agg(id)
+     INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
+          SELECT project_id, min(created_at), count(*), array_agg(id)
             FROM {runs}
            WHERE {when}
         GROUP BY project_id"""
+
+
+def taking_in(which: str) -> str:
+    """A statement that queues the runs of arrivals each by itself; how many arrivals these were. `which` is a condition.
+
+    The oldest first, until there are `$1` runs or more. What somebody else takes in at this moment is left to them. A run
+    that changed meanwhile may be queued with its later version, and stays so. Rows go in by key order, as everybody
+    queues runs.
+    """
+    return f"""
+WITH arrivals AS MATERIALIZED (
+       SELECT project_id, queued_at, id, runs
+         FROM outbox_arrivals
+        WHERE {which}
+     ORDER BY queued_at
+        LIMIT $1
+   FOR UPDATE SKIP LOCKED
+),
+counted AS (
+  SELECT *,
+         sum(runs) OVER (ORDER BY queued_at, project_id, id) - runs AS runs_before
+    FROM arrivals
+),
+taken AS (
+  DELETE FROM outbox_arrivals
+        USING counted
+        WHERE outbox_arrivals.project_id = counted.project_id
+          AND outbox_arrivals.queued_at = counted.queued_at
+          AND outbox_arrivals.id = counted.id
+          AND runs_before < $1
+    RETURNING outbox_arrivals.*
+),
+queued AS (
+  INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
+       SELECT project_id, run_id, 1, queued_at, queued_at
+         FROM taken
+              CROSS JOIN unnest(run_ids) AS run_id
+     ORDER BY project_id, run_id
+  ON CONFLICT (project_id, run_id) DO NOTHING
+)
+SELECT count(*)
+  FROM taken
+"""
 
 
 def queueing(runs: str, *, now: str, when: str) -> str:

@@ -40,7 +40,7 @@ new_experiments AS (
 stored AS (
 {_STORED}
 ),
-queued AS ({arriving("stored", now="$3::timestamptz", when="$2::boolean")}
+queued AS ({arriving("stored", when="$2::boolean")}
 ),
 {rolling("stored", now="$3::timestamptz")}
 SELECT project_id, id FROM sent

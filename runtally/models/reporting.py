@@ -14,10 +14,7 @@ REPORTING = "reporting"
 
 
 class OutboxArrival(SQLModel, table=True):
-    """Runs that were stored and that no relay has looked at yet: one row of a statement and project, however many they are.
-
-    A row of the outbox for each would take longer than a third of all that it takes to store a run.
-    """
+    """Runs that were stored and that no relay has looked at yet: one row of a statement and project, however many they are."""
 
     __tablename__ = "outbox_arrivals"
     __table_args__ = (
@@ -26,8 +23,9 @@ class OutboxArrival(SQLModel, table=True):
     )
 
     project_id: str = column("Project of the runs.", key=True)
-    queued_at: datetime = column("When the runs were stored (UTC).", Timestamp, key=True)
+    queued_at: datetime = column("When the first of the runs was stored (UTC).", Timestamp, key=True)
     id: int | None = identity()
+    runs: int = column("How many they are.", Integer)
     run_ids: list[str] = column("The runs, in their first version.", TextArray)
 
 

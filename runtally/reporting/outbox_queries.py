@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.db.database import Connection
+from runtally.db.outbox import taking_in
 from runtally.models.run import StoredRun
 
 # Whoever is quicker gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what a
@@ -28,37 +29,8 @@ WITH due AS MATERIALIZED (
 RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
 """
 
-# Each row as it came, the oldest first, until there are enough runs; what another relay takes in at this moment is left to
-# it. A run that changed since is queued already, with a later version. Rows go in by key order, as everybody queues runs.
-TAKE_IN = """
-WITH arrivals AS MATERIALIZED (
-       SELECT project_id, queued_at, id, run_ids
-         FROM outbox_arrivals
-     ORDER BY queued_at
-        LIMIT $1
-   FOR UPDATE SKIP LOCKED
-),
-counted AS (
-  SELECT *,
-         sum(cardinality(run_ids)) OVER (ORDER BY queued_at, project_id, id) - cardinality(run_ids) AS runs_before
-    FROM arrivals
-),
-taken AS (
-  DELETE FROM outbox_arrivals
-        USING counted
-        WHERE outbox_arrivals.project_id = counted.project_id
-          AND outbox_arrivals.queued_at = counted.queued_at
-          AND outbox_arrivals.id = counted.id
-          AND runs_before < $1
-    RETURNING outbox_arrivals.*
-)
-INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
-     SELECT project_id, run_id, 1, queued_at, queued_at
-       FROM taken
-            CROSS JOIN unnest(run_ids) AS run_id
-   ORDER BY project_id, run_id
-ON CONFLICT (project_id, run_id) DO NOTHING
-"""
+# What comes while a relay looks is for the next time, or it would never end.
+TAKE_IN = taking_in("queued_at <= $2")
 
 _COLUMNS = ", ".join(f"runs.{name}" for name in StoredRun.__struct_fields__ if name != "metadata")
 
@@ -175,7 +147,7 @@ ORDER BY due_at DESC
 ),
 arrived AS MATERIALIZED (
   SELECT queued_at,
-         cardinality(run_ids) AS runs
+         runs
     FROM outbox_arrivals
 ORDER BY queued_at
    LIMIT {COUNTED + 1}
@@ -233,10 +205,8 @@ class ParkedRun:
 async def claim(connection: Connection, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
     """Runs that have been due longest, which are now nobody else's until the lease ends."""
     claims = await _claimed(connection, now, lease_until, limit)
-    if len(claims) < limit:
-        taken_in = await connection.execute(TAKE_IN, limit)
-        if taken_in != "INSERT 0 0":
-            claims += await _claimed(connection, now, lease_until, limit - len(claims))
+    while len(claims) < limit and await connection.fetchval(TAKE_IN, limit, now):
+        claims += await _claimed(connection, now, lease_until, limit - len(claims))
     return claims
 
 
@@ -289,7 +259,8 @@ async def select_parked(connection: Connection, most: int) -> list[ParkedRun]:
 async def select_waiting(connection: Connection) -> tuple[int, datetime | None, int, str | None]:
     """Runs that are due or will be, since when the longest of them waits, how many failed before, and why one did.
 
-    One more than `COUNTED` stands for all that are more; the rest is then of the first and the last of these.
+    One more than `COUNTED` stands for all that are more; the rest is then of the first and the last of these. A run that
+    changed before any relay saw it is counted as two.
     """
     [row] = await connection.fetch(SELECT_WAITING)
     return row["runs"], row["oldest_at"], row["failing"], row["last_error"]

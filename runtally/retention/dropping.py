@@ -87,6 +87,8 @@ class Dropper:
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:
         """How many runs went, and whether nobody else was at it."""
         dropped, last = 0, _BEFORE_ALL
+        async with self._database.connection() as connection:
+            await queries.take_in_arrivals(connection, due.project_id, self._clock())
         while not stop.is_set():
             began = monotonic()
             async with self._database.transaction() as connection:

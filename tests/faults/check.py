@@ -51,7 +51,7 @@ async def _drain(service: Service, database: Database) -> None:
 async def _parked(database: Database) -> list[str]:
     async with database.connection() as connection:
         left = await connection.fetchval(
-            "SELECT (SELECT count(*) FROM outbox) + (SELECT coalesce(sum(cardinality(run_ids)), 0) FROM outbox_arrivals)"
+            "SELECT (SELECT count(*) FROM outbox) + (SELECT coalesce(sum(runs), 0) FROM outbox_arrivals)"
         )
     return [f"{left} runs are still queued for the reporting table"] if left else []
 

@@ -31,6 +31,14 @@ async def test_a_statement_makes_one_row_of_each_project(own_connection: Connect
     assert await own_connection.fetchval("SELECT count(*) FROM outbox") == 0
 
 
+async def test_they_wait_since_the_first_of_them_was_stored(own_connection: Connection) -> None:
+    runs = [make_stored_run("p", name, created_at=NOW + at * MINUTE) for name, at in (("a", 1), ("b", 0), ("c", 2))]
+    await insert_runs(own_connection, runs)
+
+    assert await own_connection.fetchval("SELECT queued_at FROM outbox_arrivals") == NOW
+    assert (await relay_status(own_connection)).oldest_at == NOW
+
+
 async def test_duplicates_make_none(own_connection: Connection) -> None:
     await insert(own_connection, "ab")
     await insert(own_connection, "ab")
@@ -84,13 +92,32 @@ async def test_a_relay_that_fails_while_it_takes_in_loses_nothing(own: Database)
         assert len(await claim(connection)) == 2
 
 
-async def test_a_run_that_changed_before_it_is_taken_in_is_pushed_once(own_connection: Connection) -> None:
+async def test_a_run_that_changed_before_it_is_taken_in_is_queued_once(own_connection: Connection) -> None:
     await insert(own_connection, "a")
     await price_unpriced(own_connection, BOOK, NOW)
 
     assert await claim(own_connection) == [Claim("p", "a", 2, 0)]
     assert await arrived(own_connection) == []
     assert await own_connection.fetchval("SELECT count(*) FROM outbox") == 1
+
+
+async def test_due_runs_are_found_behind_any_number_that_are_queued_already(own_connection: Connection) -> None:
+    for number in range(5):
+        await insert(own_connection, str(number), at=-1)
+    await price_unpriced(own_connection, BOOK, NOW)
+    changed = await claim(own_connection, limit=5)
+    await queries.update_failed(own_connection, [Failure(each, NOW, NOW, "HTTP 422") for each in changed])
+    await insert(own_connection, "z")
+
+    assert [each.run_id for each in await claim(own_connection, limit=2)] == ["z"]
+
+
+async def test_what_comes_after_a_relay_has_looked_is_left_for_the_next_time(own_connection: Connection) -> None:
+    await insert(own_connection, "a", at=1)
+
+    assert await claim(own_connection) == []
+    assert await arrived(own_connection) == [("p", "a")]
+    assert len(await claim(own_connection, at=1)) == 1
 
 
 async def test_a_run_that_changed_and_is_parked_stays_so_when_it_is_taken_in(own_connection: Connection) -> None:
@@ -115,8 +142,8 @@ async def test_the_status_counts_arrivals_and_what_was_taken_in(own_connection: 
 
 async def test_of_more_arrivals_than_are_counted_the_status_says_so(own_connection: Connection) -> None:
     await own_connection.execute(
-        "INSERT INTO outbox_arrivals (project_id, queued_at, run_ids) "
-        "SELECT 'p', $1::timestamptz, array_agg(number::text) FROM generate_series(1, $2::int) AS number",
+        "INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids) "
+        "SELECT 'p', $1::timestamptz, count(*), array_agg(number::text) FROM generate_series(1, $2::int) AS number",
         NOW - timedelta(hours=1),
         COUNTED + 5,
     )

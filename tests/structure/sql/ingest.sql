@@ -42,8 +42,8 @@ ON CONFLICT (project_id, id) DO NOTHING
           audio_input_tokens, audio_output_tokens, id, version, created_at
 ),
 queued AS (
-     INSERT INTO outbox_arrivals (project_id, queued_at, run_ids)
-          SELECT project_id, $3::timestamptz, array_agg(id)
+     INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
+          SELECT project_id, min(created_at), count(*), array_agg(id)
             FROM stored
            WHERE $2::boolean
         GROUP BY project_id
