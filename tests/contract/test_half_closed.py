@@ -2,13 +2,12 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
-import msgspec
 import pytest
 from quart import Quart
 
-from tests.factories import make_run
 from tests.lines import Heard, Line, known, request
 from tests.serving import Server
 from webapp import protocol
@@ -28,13 +27,11 @@ def heard(server: Server, sent: bytes) -> list[tuple[int, object]]:
     return [(status, known(body)) for status, body in heard.answers]
 
 
-def run_of(project_id: str, run_id: str) -> bytes:
-    return msgspec.json.encode(make_run(projectId=project_id, runId=run_id))
-
-
 @pytest.mark.parametrize("query", [b"", b"?onError=refuse"], ids=["express", "quart"])
-def test_requests_are_answered_before_the_connection_is_closed(server: Server, project_id: str, query: bytes) -> None:
-    posts = [request(run_of(project_id, f"run-{number}")) for number in range(3)]
+def test_requests_are_answered_before_the_connection_is_closed(
+    server: Server, run_of: Callable[[str], bytes], query: bytes
+) -> None:
+    posts = [request(run_of(f"run-{number}")) for number in range(3)]
 
     answers = heard(server, b"".join(posts).replace(b"/ingest", b"/ingest" + query))
 
