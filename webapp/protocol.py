@@ -25,6 +25,7 @@ MAX_TARGET_BYTES = 64 * 1024 - 1
 HEAD_SECONDS = 60.0
 # More of a long answer is not held back, so that what waits for its reader is known.
 MAX_HELD_BYTES = 64 * 1024
+_ONLY_READING = frozenset({b"GET", b"HEAD"})
 
 
 class Joined:
@@ -105,6 +106,19 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
         elif self._head_timer is None:
             self._wait_for_head()
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the connection, as asyncio has it.
+        """Who sends no more, as `nc -N` does, still hears what became of a request that may have changed something.
+
+        Half a request is dropped, and so is one that only reads: whoever closes a page looks the same, and its query should end.
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body or self.parser.get_method() in _ONLY_READING:
+            return False
+        self.shutdown()
+        if self._head_timer is None:
+            self._wait_for_head()
+        return True
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
-from runtally.metrics import project_queries
+from runtally.metrics import project_sum_queries
 from runtally.metrics.moment_queries import MetRun
 from runtally.metrics.past import Past
 from runtally.metrics.window import Range, Window
@@ -59,7 +59,7 @@ class Looking:
 
     async def _read_days(self) -> Mapping[datetime, str]:
         if self._days is None:
-            self._days, self._last_bucket = await project_queries.select_days(
+            self._days, self._last_bucket = await project_sum_queries.select_days(
                 self.connection, self._since, self.midnight
             )
         return self._days

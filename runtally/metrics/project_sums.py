@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.clock import start_of_day
-from runtally.metrics import project_queries
+from runtally.metrics import project_sum_queries
 from runtally.metrics.looking import DAY, WEEK, Looking
 from runtally.metrics.only import Only
 from runtally.metrics.past import BySum
@@ -109,11 +109,13 @@ class ProjectSums:
             runs = await self._looking.met(window, since)
             if runs is not None:
                 return sums_by_project(runs, ids)
-        return await project_queries.select_sums_of_runs(self._looking.connection, since, window.until, ids, self._only)
+        return await project_sum_queries.select_sums_of_runs(
+            self._looking.connection, since, window.until, ids, self._only
+        )
 
     async def _read(self, parts: Sequence[Part]) -> BySum:
         ids = None if self._of_project is None else [self._of_project]
-        return await project_queries.select_sums(self._looking.connection, parts, ids, self._only)
+        return await project_sum_queries.select_sums(self._looking.connection, parts, ids, self._only)
 
 
 def _added_up(each: Sequence[BySum]) -> BySum:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import NamedTuple
 
-from runtally.metrics import project_queries
+from runtally.metrics import project_queries, project_sum_queries
 from runtally.metrics.looking import Looking
 from runtally.metrics.only import Only
 from runtally.metrics.project_sums import ProjectSums, WindowSums
@@ -123,7 +123,7 @@ class Projects:
 
     async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
         """With the cost of each bucket."""
-        found = await project_queries.select_costs(self._connection, self._window, _ids(summaries), self._only)
+        found = await project_sum_queries.select_costs(self._connection, self._window, _ids(summaries), self._only)
         numbers = range(self._window.length)
         nothing: dict[int, float] = {}
 

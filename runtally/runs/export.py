@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import get_args
 
 import msgspec
 
 from runtally.db.database import Connection
 from runtally.errors import InvalidExport
 from runtally.models.run import StoredRun
-from runtally.money import plain
+from runtally.money import as_json, plain
 from runtally.runs import queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.filters import RunFilter
@@ -24,7 +25,8 @@ from runtally.spreadsheets import guarded
 
 CHUNK_RUNS = 2_000
 COLUMNS = StoredRun.__struct_fields__
-_json = msgspec.json.Encoder(decimal_format="number")
+_json = msgspec.json.Encoder()
+_AMOUNTS = tuple(field.name for field in msgspec.structs.fields(StoredRun) if Decimal in get_args(field.type))
 
 
 class Format(StrEnum):
@@ -70,7 +72,7 @@ async def export(
                 yield _csv_rows(runs)
         case Format.JSONL:
             async for runs in chunks:
-                yield _json.encode_lines(runs)
+                yield _json.encode_lines(list(map(_written, runs)))
         case Format.PARQUET:
             async for part in parquet(chunks):
                 yield part
@@ -82,6 +84,12 @@ async def _told(
     async for runs in chunks:
         on_runs(len(runs))
         yield runs
+
+
+def _written(run: StoredRun) -> StoredRun:
+    """The run with amounts as JSON has them; msgspec alone would write small ones with an exponent."""
+    amounts = ((name, getattr(run, name)) for name in _AMOUNTS)
+    return msgspec.structs.replace(run, **{name: as_json(usd) for name, usd in amounts if usd is not None})
 
 
 def _csv_rows(runs: Sequence[StoredRun]) -> bytes:

@@ -23,11 +23,3 @@ document.addEventListener("click", async (event) => {
     getSelection().selectAllChildren(source);
   }
 });
-
-// The buttons do nothing without JavaScript, so they come hidden; a swap may bring new ones.
-function reveal() {
-  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
-}
-
-document.addEventListener("htmx:after:swap", reveal);
-reveal();

@@ -52,11 +52,3 @@ document.addEventListener("click", (event) => {
   const open = document.querySelector(".custom-range[open]");
   if (open && !open.contains(event.target)) open.open = false;
 });
-
-// Back brings the server's page, in which the button is hidden.
-function reveal() {
-  for (const button of document.querySelectorAll("[data-show-keys]")) button.hidden = false;
-}
-
-document.addEventListener("htmx:after:swap", reveal);
-reveal();

@@ -1,4 +1,4 @@
-// Links with data-save="png" save the picture that they lead to as a PNG, in the colours of the page; without scripts they are not there.
+// Links with data-save="png" save the picture that they lead to as a PNG, in the colours of the page.
 
 const SCALE = 2;
 
@@ -30,10 +30,3 @@ document.addEventListener("click", async (event) => {
   Object.assign(document.createElement("a"), { href: url, download }).click();
   URL.revokeObjectURL(url);
 });
-
-function reveal() {
-  for (const link of document.querySelectorAll("[data-save][hidden]")) link.hidden = false;
-}
-
-document.addEventListener("htmx:after:swap", reveal);
-reveal();

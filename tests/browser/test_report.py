@@ -187,6 +187,8 @@ def test_without_javascript_links_and_tables_do(browser: Browser, story: Server)
 
     expect(page).to_have_url(re.compile(r"range=30d&metric=tokens"))
     expect(page.locator("#main-chart table")).to_be_visible()
+    expect(page.locator("#main-chart .chart-save a:visible")).to_have_text(["SVG: download Tokens, per day"])
+    expect(page.locator("[data-show-keys]")).to_be_hidden()
     page.click("#theme-button")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     expect(page).to_have_url(re.compile(r"range=30d&metric=tokens"))

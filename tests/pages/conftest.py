@@ -120,3 +120,9 @@ def invite(closed_app: Quart, database: Database, password_hash: str) -> Invite:
 def ago(**time: float) -> str:
     """A timestamp so long before now."""
     return (system_clock() - timedelta(**time)).isoformat()
+
+
+@pytest.fixture
+def provider(project_id: str) -> str:
+    """A provider of the test's own."""
+    return project_id.replace("project", "vendor")

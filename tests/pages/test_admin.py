@@ -12,6 +12,8 @@ from runtally.models.user import Role
 from runtally.reporting.outbox_queries import COUNTED
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
+from tests.serving import settings_for
+from webapp.app import create_app
 
 
 async def id_of(database: Database, email: str) -> str:
@@ -211,3 +213,12 @@ async def test_health_shows_what_the_doctor_says_and_versions(invite: Invite) ->
     assert re.search(r"Look at this SERVICE_SYNC_SIGN", text)
     assert re.search(r"OK database Postgres \d+", text)
     assert "Quart 0." in text
+
+
+async def test_a_command_on_the_relay_page_is_set_as_one(database_url: str) -> None:
+    settings = settings_for(database_url, service_dev_mode=True, relay="off", service_sync_sign="a" * 32)
+
+    async with create_app(settings).test_app() as running:
+        html = await html_of(running.test_client(), "/admin/relay")
+
+    assert "(RELAY=off); <code>runtally relay</code> does." in html

@@ -6,6 +6,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from io import BytesIO
+from typing import Any
 
 import pytest
 from arro3.io import read_parquet
@@ -41,6 +42,31 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert set(packed["id"].to_pylist()) == {"a", "=1+1"}
     [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
     assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
+
+
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [
+        ({"inputTokens": 0, "outputTokens": 0}, "0"),
+        ({"provider": "openrouter", "costUSD": 1e-8}, "0.00000001"),
+        ({"provider": "openrouter", "costUSD": 0.0105}, "0.0105"),
+        ({"provider": "openrouter", "costUSD": 120}, "120"),
+    ],
+)
+async def test_amounts_are_written_alike_in_all_files(
+    reader: Browser, post: Post, project_id: str, told: dict[str, Any], written: str
+) -> None:
+    await post(make_run(**told))
+    query = f"project={project_id}"
+
+    lines = await reader.get(f"/runs/export.jsonl?{query}")
+    table = await reader.get(f"/runs/export.csv?{query}")
+
+    [row] = csv.DictReader((await table.get_data(as_text=True)).splitlines())
+    [line] = (await lines.get_data(as_text=True)).splitlines()
+    assert row["cost_usd"] == written
+    assert f'"cost_usd":{written},' in line
+    assert ("costUSD" in told) == (f'"reported_cost_usd":{written},' in line)
 
 
 async def test_a_file_in_frames_says_how_many_runs_it_has_so_far(reader: Browser, post: Post, project_id: str) -> None:

@@ -19,6 +19,7 @@ from runtally.metrics import cost_queries as costs
 from runtally.metrics import narrowed_queries as narrow
 from runtally.metrics import point_queries as points
 from runtally.metrics import project_queries as projects
+from runtally.metrics import project_sum_queries as project_sums
 from runtally.metrics import queries as metrics
 from runtally.metrics.only import Only
 from runtally.models.run import Status
@@ -90,9 +91,9 @@ def narrowed() -> Iterator[tuple[str, str]]:
 
 def beside() -> Iterator[tuple[str, str]]:
     """What the overview asks of each project."""
-    yield "sums of projects: days and what is left of one", projects.sums_sql(2, of_models=False)
-    yield "sums of projects: a model", projects.sums_sql(1, of_models=True)
-    yield "costs of projects: a model", projects.costs_sql(1, of_models=True)
+    yield "sums of projects: days and what is left of one", project_sums.sums_sql(2, of_models=False)
+    yield "sums of projects: a model", project_sums.sums_sql(1, of_models=True)
+    yield "costs of projects: a model", project_sums.costs_sql(1, of_models=True)
 
 
 STATEMENTS: Mapping[str, Mapping[str, str]] = {
@@ -102,6 +103,7 @@ STATEMENTS: Mapping[str, Mapping[str, str]] = {
         **dict(constants(metrics)),
         **dict(constants(points)),
         **dict(constants(costs)),
+        **dict(constants(project_sums)),
         **dict(constants(projects)),
         **dict(beside()),
         **dict(narrowed()),

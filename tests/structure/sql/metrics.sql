@@ -638,6 +638,9 @@ GROUP BY 1, 2, 3
      AND bucket < $2
 GROUP BY 1, 2, 3
 
+-- OF_IDS
+($1::text[] IS NULL OR projects.id = ANY ($1))
+
 -- SELECT_SUMS_OF_DAYS
   SELECT project_id,
          sum(runs)::bigint AS runs,
