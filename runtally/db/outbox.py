@@ -1,5 +1,11 @@
 """The parts of statements that queue runs for the relay: whoever stores or changes runs does it in that same statement."""
 
+from datetime import datetime
+
+from runtally.db.database import Connection
+
+TAKEN_IN_AT_ONCE = 1000
+
 
 def arriving(runs: str, *, when: str) -> str:
     """`INSERT` of the rows (project_id, id, created_at) of `runs`, which were just stored, if the parameter `when` is true.
@@ -74,3 +80,12 @@ def queueing(runs: str, *, now: str, when: str) -> str:
                  attempts = 0,
                  parked_at = NULL,
                  last_error = NULL"""
+
+
+TAKE_IN_OF_PROJECT = taking_in("project_id = $2 AND queued_at <= $3")
+
+
+async def take_in_arrivals(connection: Connection, project_id: str, until: datetime) -> None:
+    """Queue each of the project's runs that were stored until then by itself, so that one sees which wait for the relay."""
+    while await connection.fetchval(TAKE_IN_OF_PROJECT, TAKEN_IN_AT_ONCE, project_id, until):
+        pass

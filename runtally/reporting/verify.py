@@ -10,6 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from runtally.db.database import Database
+from runtally.db.outbox import take_in_arrivals
 from runtally.reporting import verify_queries as queries
 from runtally.reporting.verify_queries import DaySums, Fingerprint
 
@@ -86,10 +87,10 @@ class Verifier:
         async with self.live.connection() as connection:
             project_ids = await queries.select_projects(connection)
         for project_id in project_ids:
-            await self._verify_project(project_id, found, now if repair else None)
+            await self._verify_project(project_id, found, now, repair=repair)
         return found
 
-    async def _verify_project(self, project_id: str, found: Verification, repair_at: datetime | None) -> None:
+    async def _verify_project(self, project_id: str, found: Verification, now: datetime, *, repair: bool) -> None:
         async with self.live.connection() as live, self.reporting.connection() as reporting:
             live_days = await queries.select_live_days(live, project_id)
             reported_days = await queries.select_reported_days(reporting, project_id)
@@ -100,7 +101,10 @@ class Verifier:
             found.runs += sums.runs
             if sums != reported:
                 difference = DayDifference(project_id, day, sums, reported, ())
-                await self._verify_day(difference, found, repair_at)
+                async with self.live.connection() as live:
+                    # Or all of a long queue would be read for each chunk of runs.
+                    await take_in_arrivals(live, project_id, now)
+                await self._verify_day(difference, found, now if repair else None)
 
     async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> None:
         first: list[RunDifference] = []

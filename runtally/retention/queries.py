@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.db.database import Connection
-from runtally.db.outbox import taking_in
 
 # Any number will do, as long as nothing else in the database uses it.
 DROPPING_LOCK = 7_214_026_102
@@ -42,10 +41,6 @@ UPDATE projects
  WHERE id = $1
    AND (dropped_before IS NULL OR dropped_before < $2)
 """
-
-# No relay may be there to do it, and one that is has them a moment later anyway.
-TAKE_IN = taking_in("project_id = $2 AND queued_at <= $3")
-TAKEN_IN_AT_ONCE = 1000
 
 # Who changes a run at this moment keeps it until the next time; what waits for the relay, parked or not, is not dropped. No
 # run of those that arrived meanwhile was stored before the first of them.
@@ -117,12 +112,6 @@ async def select_due(connection: Connection, today: datetime, default_days: int 
 async def raise_dropped_before(connection: Connection, due: Due) -> None:
     """Never lower it."""
     await connection.execute(UPDATE_DROPPED_BEFORE, *due)
-
-
-async def take_in_arrivals(connection: Connection, project_id: str, now: datetime) -> None:
-    """Queue each of the project's runs that wait for the relay by itself, so that one sees which these are."""
-    while await connection.fetchval(TAKE_IN, TAKEN_IN_AT_ONCE, project_id, now):
-        pass
 
 
 async def select_old(connection: Connection, due: Due, after: OldRun, limit: int) -> list[OldRun]:
