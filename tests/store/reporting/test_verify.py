@@ -166,6 +166,19 @@ async def test_it_says_where_a_run_that_differs_is(verifier: Verifier) -> None:
     }
 
 
+async def test_what_arrived_before_it_began_is_taken_in_and_later_ones_are_seen(verifier: Verifier) -> None:
+    await store(verifier, make_stored_run("p", "before"), queued=True)
+    await store(verifier, make_stored_run("p", "after", created_at=NOW + DAY), queued=True)
+
+    found = await verifier.verify(NOW)
+
+    waiting = (Kind.MISSING, Queue.WAITING)
+    assert found_in(found) == {"before": waiting, "after": waiting}
+    async with verifier.live.connection() as connection:
+        assert await connection.fetchval("SELECT array_agg(run_id) FROM outbox") == ["before"]
+        assert await connection.fetchval("SELECT array_agg(run_ids) FROM outbox_arrivals") == [["after"]]
+
+
 async def test_repair_queues_all_that_does_not_wait_already(verifier: Verifier) -> None:
     await store(verifier, make_stored_run("p", "waiting"), queued=True)
     await store(
