@@ -144,37 +144,24 @@ async def test_a_run_that_is_not_reported_yet_waits_for_that_parked_or_not(own: 
 
 
 async def test_a_run_that_no_relay_has_looked_at_yet_waits_as_well(own: Database) -> None:
-    """And nothing else does, whenever it was stored; but for what came after the pass began."""
-    queued, stored_with_it, stored_later, too_late = (made("one", 50, number) for number in (3, 4, 5, 6))
-    queued.created_at, stored_with_it.created_at, stored_later.created_at = NOW - DAY, NOW - DAY, NOW - DAY / 2
-    too_late.created_at = NOW + DAY / 2
+    """And nothing else does, whenever it was stored; but for what came after the pass began, in whatever order."""
+    ages = {3: -DAY, 4: -DAY, 5: -DAY / 2, 6: 2 * DAY, 7: DAY}
+    queued, stored_with_it, stored_later, late, earlier_beside_it = (made("one", 50, number) for number in ages)
+    for run, age in zip((queued, stored_with_it, stored_later, late, earlier_beside_it), ages.values(), strict=True):
+        run.created_at = NOW + age
     async with own.connection() as connection:
         await insert_runs(connection, [stored_with_it, stored_later], queued=False)
         await insert_runs(connection, [queued])
-        await insert_runs(connection, [too_late])
+        await insert_runs(connection, [late, earlier_beside_it])
 
     assert await drop(own) == {"one": GONE + 2}
     assert await drop(own) == {}
     async with own.connection() as connection:
         left = await connection.fetch("SELECT id FROM runs WHERE project_id = 'one' AND id LIKE '50-%' ORDER BY id")
-        await connection.execute("DELETE FROM outbox")
-        await connection.execute("DELETE FROM outbox_arrivals")
-    assert [row["id"] for row in left] == ["50-3", "50-6"]
-    assert await drop(own) == {"one": 2}
+        await connection.execute("TRUNCATE outbox, outbox_arrivals")
+    assert [row["id"] for row in left] == ["50-3", "50-6", "50-7"]
+    assert await drop(own) == {"one": 3}
     assert await differences(own) == {}
-
-
-async def test_of_runs_that_were_stored_together_none_goes_before_it_is_reported(own: Database) -> None:
-    """Whichever comes first in the order of the key: nothing is taken in of what comes after the pass began."""
-    first, second = made("one", 50, 8), made("one", 50, 9)
-    first.created_at, second.created_at = NOW + 2 * DAY, NOW + DAY
-    async with own.connection() as connection:
-        await insert_runs(connection, [first, second])
-
-    assert await drop(own) == {"one": GONE}
-    async with own.connection() as connection:
-        left = await connection.fetch("SELECT id FROM runs WHERE project_id = 'one' AND id LIKE '50-%' ORDER BY id")
-    assert [row["id"] for row in left] == ["50-8", "50-9"]
 
 
 async def test_a_run_that_is_repriced_while_it_is_dropped_is_reported_first(own: Database) -> None:
