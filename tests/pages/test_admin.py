@@ -164,7 +164,7 @@ async def test_of_a_long_queue_the_relay_page_says_that_it_is_long(
 ) -> None:
     async with database.connection() as connection:
         # What other tests left there.
-        await connection.execute("DELETE FROM outbox")
+        await connection.execute("TRUNCATE outbox, outbox_arrivals")
         await connection.execute(
             "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at, attempts) "
             "SELECT $1, number::text, 1, $2, $2, 1 FROM generate_series(1, $3::int) AS number",
