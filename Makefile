@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-faults fuzz check lighthouse bench fix docs migration clean
+.PHONY: help setup run demo test test-clients test-faults fuzz check lighthouse bench package fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -13,15 +13,27 @@ SERVICE_DEV_MODE ?= 1
 ARGS ?=
 # For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
 export ROWS SIZES SHORT FRESH
+# For `make test-clients`: 1 for the SDKs of today instead of the locked ones.
+export NEWEST
 # For `make test-faults`: how many of each, and a storm to have again; SHORT=1 for a small one.
 export RUNS FAULTS SEED
 # For `make fuzz`: how long, for each target.
 SECONDS ?= 300
 
+# Whatever the environment says: without it each process compiles all libraries anew, which is more than half of a start.
+KEEPING_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
+
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 # uv keeps to the system's certificates, as pip does behind a company's proxy.
 export UV_SYSTEM_CERTS := 1
+# Where the home folder cannot be written, as in many containers and builds, the cache goes beside what is installed.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/uv
+ifndef UV_CACHE_DIR
+ifneq ($(shell mkdir -p '$(CACHE)' 2>/dev/null && test -w '$(CACHE)' && echo yes),yes)
+export UV_CACHE_DIR := $(CURDIR)/$(VENV)/.cache
+endif
+endif
 # An environment that happens to be active is not the one to install into.
 unexport VIRTUAL_ENV
 
@@ -31,28 +43,31 @@ help: ## Show this help
 setup: $(VENV)/.synced ## Prepare .venv, with the command line in .venv/bin/runtally
 
 run: $(VENV)/.synced ## Serve on http://127.0.0.1:8000, with a Postgres of its own
-	@SERVICE_DEV_MODE=$(SERVICE_DEV_MODE) exec $(BIN)/runtally serve --provision
+	@SERVICE_DEV_MODE=$(SERVICE_DEV_MODE) exec $(KEEPING_BYTECODE) $(BIN)/runtally serve --provision
 
 demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
-	@exec $(BIN)/runtally demo
+	@exec $(KEEPING_BYTECODE) $(BIN)/runtally demo
 
-# Bytecode is kept, whatever the environment says: without it each process compiles all tests and libraries anew.
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 4 --dist loadfile --no-loadscope-reorder)
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 4 --dist loadfile --no-loadscope-reorder)
+
+test-clients: $(VENV)/.synced-dev ## Drive the clients with real SDKs, old and new, 5 min; SHORT=1 for new ones
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/python/sdks --numprocesses 2
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults
 
-fuzz: $(VENV)/.synced-fuzz ## Feed ingest and timestamps with made-up bytes, 10 min; SECONDS=60 for each of both
+fuzz: $(VENV)/.synced-fuzz ## Feed ingest, timestamps and OTLP with made-up bytes, 15 min; SECONDS=60 for each of them
 	@exec $(BIN)/python -m tests.fuzz ingest $(SECONDS)
 	@exec $(BIN)/python -m tests.fuzz timestamps $(SECONDS)
+	@exec $(BIN)/python -m tests.fuzz otlp $(SECONDS)
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=clients/python/src $(BIN)/lint-imports
 	$(BIN)/djlint --check --lint --quiet templates
 	$(BIN)/codespell
 	$(BIN)/python scripts/docs.py --check
@@ -63,6 +78,9 @@ lighthouse: $(VENV)/.synced ## Measure the pages with Lighthouse, 2 min; needs N
 
 bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1
 	@exec $(BIN)/python -m benchmarks
+
+package: $(BIN)/uv ## Build the wheel and the source package into dist/
+	@$(BIN)/uv build --quiet --clear --out-dir dist
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff check --fix --quiet .

@@ -1,16 +1,25 @@
-"""JSON over HTTP: the routes under /api, and /metrics for monitoring."""
+"""HTTP for programs: the routes under /api, those of OTLP under /v1, and /metrics for monitoring."""
 
 from quart import Quart
 
-from api import badge, docs, health, ingest, metrics, pg_sync, telemetry
+from api import badge, docs, health, ingest, metrics, otlp, otlp_answers, pg_sync, telemetry
+from api.errors import refusal
+from api.reply import Reply
 
 
 def register(app: Quart) -> None:
     app.url_map.converters[badge.CONVERTER] = badge.ExperimentId
-    for module in (ingest, metrics, pg_sync, badge, health, docs, telemetry):
+    for module in (ingest, otlp, metrics, pg_sync, badge, health, docs, telemetry):
         app.register_blueprint(module.blueprint)
 
 
 def serves(path: str) -> bool:
-    """Whether an error at this path is answered as JSON, to a program, and not to people."""
-    return path in {"/api", "/metrics"} or path.startswith("/api/")
+    """Whether an error at this path is told to a program, and not to people."""
+    return path in {"/api", "/metrics"} or path.startswith("/api/") or otlp_answers.serves(path)
+
+
+def refusal_at(path: str, content_type: str, error: Exception) -> Reply:
+    """The error as whoever asks at this path wants it."""
+    if otlp_answers.serves(path):
+        return otlp_answers.refused(error, as_json=otlp_answers.is_json(content_type))
+    return refusal(error)

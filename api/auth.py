@@ -2,19 +2,20 @@
 
 import hmac
 from collections.abc import Sequence
-from typing import cast
+from contextlib import suppress
 
 from pydantic import SecretStr
-from quart import request
 
 from api.access import AccessRule, access
-from api.current import services
 from api.limits import wrong_keys_limited
+from api.request import Request
 from runtally.access.keys import verify
 from runtally.access.scopes import Scope, demand
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, InvalidSignature, MissingKey, NotConfigured
 from runtally.reporting.document import SIGNATURE_HEADER, is_signed
+from runtally.services import Services
+from runtally.settings import Settings
 
 CHALLENGE = 'Bearer realm="runtally"'
 DEVELOPER = Actor(ActorKind.DEVELOPER, "developer", frozenset({Scope.ADMIN}))
@@ -22,45 +23,62 @@ _RELAY = Actor(ActorKind.SYSTEM, "relay", frozenset())
 INGEST = Actor(ActorKind.INGEST, "ingest", frozenset({Scope.RUNS_WRITE}))
 
 
-def bearer() -> str | None:
-    """The key in the header `Authorization: Bearer`; None for another scheme."""
-    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    return key.strip() or None if scheme.casefold() == "bearer" else None
-
-
-async def ingest_actor() -> Actor:
-    """Whoever holds the shared ingest key or, where these are allowed, a project key with the scope runs:write.
+async def ingest_actor(request: Request) -> Actor:
+    """Whoever holds the shared ingest key or, unless the server takes none, a project key with the scope runs:write.
 
     Raises `NotConfigured`, `MissingKey`, `InvalidKey`, `RateLimited`, and `Forbidden` for a key of another scope.
     """
-    settings = services().settings
+    key = request.bearer_key or request.headers.get("x-api-key", "").strip()
+    return await ingest_holder(request, [key] if key else [])
+
+
+async def ingest_holder(request: Request, keys: Sequence[str]) -> Actor:
+    """Whoever holds the key that was sent, in one of these ways to write it. Raises what `ingest_actor` does."""
+    settings = request.services.settings
     if not settings.ingest_api_key and not settings.ingest_project_keys:
         raise NotConfigured("The server has no INGEST_API_KEY; ask its operator to set it.")
-    sent = bearer() or request.headers.get("x-api-key", "").strip()
-    if not sent:
-        raise MissingKey("Send the ingest key in the header Authorization: Bearer <key>, or x-api-key.")
-    async with wrong_keys_limited():
-        if is_any_of(sent, settings.ingest_api_key):
+    if not keys:
+        raise MissingKey(f"Send {_ingest_keys(settings)} in the header Authorization: Bearer <key>, or x-api-key.")
+    async with wrong_keys_limited(request):
+        # All are compared, for the time that it takes.
+        if True in [is_any_of(key, settings.ingest_api_key) for key in keys]:
             return INGEST
-        if not settings.ingest_project_keys:
-            raise InvalidKey
-        holder = await _holder(sent)
+        holder = await _first_holder(request.services, keys) if settings.ingest_project_keys else None
+        if holder is None:
+            raise InvalidKey(f"This key is wrong, expired or revoked; send {_ingest_keys(settings)}.")
     demand(holder, Scope.RUNS_WRITE, holder.project_id)
     return holder
 
 
-async def key_actor() -> Actor:
+async def _first_holder(services: Services, keys: Sequence[str]) -> Actor | None:
+    for key in keys:
+        with suppress(InvalidKey):
+            return await _holder(services, key)
+    return None
+
+
+def _ingest_keys(settings: Settings) -> str:
+    """Which kinds of key open ingest here."""
+    kinds = []
+    if settings.ingest_api_key:
+        kinds.append("the server's INGEST_API_KEY")
+    if settings.ingest_project_keys:
+        kinds.append("a project key with the scope runs:write")
+    return " or ".join(kinds)
+
+
+async def key_actor(request: Request) -> Actor:
     """Whoever holds a project key; in dev mode everybody is an admin.
 
     Raises `MissingKey`, `InvalidKey`, `RateLimited`.
     """
-    if services().settings.service_dev_mode:
+    if request.services.settings.service_dev_mode:
         return DEVELOPER
-    sent = bearer()
+    sent = request.bearer_key
     if sent is None:
         raise MissingKey("Send a project key in the header Authorization: Bearer <key>.")
-    async with wrong_keys_limited():
-        return await _holder(sent)
+    async with wrong_keys_limited(request):
+        return await _holder(request.services, sent)
 
 
 def is_any_of(sent: str, allowed: Sequence[SecretStr]) -> bool:
@@ -69,30 +87,23 @@ def is_any_of(sent: str, allowed: Sequence[SecretStr]) -> bool:
     return any(matches)
 
 
-async def _holder(key: str) -> Actor:
-    async with services().database.connection() as connection:
-        return await verify(connection, services().clock(), key)
+async def _holder(services: Services, key: str) -> Actor:
+    async with services.intake.connection() as connection:
+        return await verify(connection, services.clock(), key)
 
 
-async def signature_actor() -> Actor:
+async def signature_actor(request: Request) -> Actor:
     """Whoever signed the body with a secret of SERVICE_SYNC_SIGN. Raises `NotConfigured`, `InvalidSignature`.
 
     The body is only bytes here: nothing of it is parsed before it is known to be ours.
     """
-    settings = services().settings
-    if not settings.service_sync_sign:
+    secrets = [secret.get_secret_value() for secret in request.services.settings.service_sync_sign]
+    if not secrets:
         raise NotConfigured("The server has no SERVICE_SYNC_SIGN; ask its operator to set it.")
-    refuse_unless_signed(
-        cast(bytes, await request.get_data()), request.headers.get(SIGNATURE_HEADER, ""), settings.service_sync_sign
-    )
-    return _RELAY
-
-
-def refuse_unless_signed(body: bytes, signature: str, secrets: Sequence[SecretStr]) -> None:
-    """Raises `InvalidSignature`."""
-    signature = signature.strip()
-    if not signature or not is_signed(body, signature, [secret.get_secret_value() for secret in secrets]):
+    signature = request.headers.get(SIGNATURE_HEADER.lower(), "").strip()
+    if not signature or not is_signed(await request.body(), signature, secrets):
         raise InvalidSignature
+    return _RELAY
 
 
 ingest_key = access(AccessRule("ingest key", ingest_actor))

@@ -1,24 +1,29 @@
 """GET /api/badge/experiment/{id}."""
 
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from quart import Blueprint, Response, request
-from quart.typing import ResponseReturnValue
+from quart import Blueprint
+from werkzeug.http import parse_etags
 from werkzeug.routing import BaseConverter
 
 from api.access import public
-from api.badge_answer import SVG, Asking, BadgeStatus, Format, ShieldsEndpoint, badge_for
-from api.current import services
+from api.badge_answer import SVG, BadgeRequest, BadgeStatus, Format, ShieldsEndpoint, badge_for
+from api.compression import gzipped, takes_gzip
+from api.endpoint import endpoint
 from api.operation import Answer, Content, Operation, documents
+from api.reply import Reply
+from api.request import Request
 from runtally.errors import InvalidFormat, StoreBusy, StoreUnavailable, UnknownExperiment
 
 blueprint = Blueprint("badge", __name__, url_prefix="/api/badge")
 
 CONVERTER = "experiment"
-_PATH = f"/experiment/<{CONVERTER}:experiment_id>"
-RULE = f"{blueprint.url_prefix}{_PATH}"
+
+# The same badge is asked for again and again.
+_gzipped = lru_cache(256)(gzipped)
 
 
 class ExperimentId(BaseConverter):
@@ -83,17 +88,23 @@ BADGE = Operation(
 )
 
 
-@blueprint.get(_PATH)
+@blueprint.get(f"/experiment/<{CONVERTER}:experiment_id>")
+@endpoint
 @public
 @documents(BADGE)
-async def get_badge(experiment_id: str) -> ResponseReturnValue:
+async def get_badge(request: Request, experiment_id: str) -> Reply:
     """Whether an experiment holds its thresholds, as a badge for a README, or as JSON for a build that depends on it.
 
     Nothing is shown but the label and the verdict. JSON is 404 for an experiment that is unknown, has too few runs or is
     private, so that a gate stays closed; an image says `unknown` then.
     """
-    asking = Asking(experiment_id, request.args, request.headers.get("Accept"), request.headers.get("Accept-Encoding"))
-    badge = await badge_for(asking, services().verdicts)
-    response = Response(badge.body, content_type=badge.content_type, headers=dict(badge.headers))
-    response.set_etag(badge.etag)
-    return await response.make_conditional(request)
+    accept_encoding = request.headers.get("accept-encoding")
+    asked = BadgeRequest(experiment_id, request.query, request.headers.get("accept"), accept_encoding)
+    badge = await badge_for(asked, request.services.verdicts)
+    headers = {"Content-Type": badge.content_type, **badge.headers, "ETag": f'"{badge.etag}"'}
+    if parse_etags(request.headers.get("if-none-match")).contains_weak(badge.etag):
+        return Reply(b"", 304, headers)
+    packed = _gzipped(badge.body) if takes_gzip(accept_encoding) else None
+    if packed is not None:
+        headers["Content-Encoding"] = "gzip"
+    return Reply(packed or badge.body, 200, headers)

@@ -8,17 +8,18 @@ from functools import lru_cache
 from typing import Literal
 
 import msgspec
-from werkzeug.datastructures import Accept, MIMEAccept
+from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from api.badge_image import svg_of
+from api.compression import takes_gzip
 from api.reply import JSON, encoded
 from runtally.errors import InvalidFormat, UnknownExperiment
 from runtally.experiments.badge import COLOURS, Style, cleaned
 from runtally.experiments.read import Question
 from runtally.experiments.shared import SharedVerdicts
 from runtally.experiments.verdict import Outcome
-from runtally.fields import camel
+from runtally.fields import camel, trimmed
 
 SVG = "image/svg+xml"
 MAX_AGE_SECONDS = 60
@@ -49,7 +50,7 @@ class ShieldsEndpoint(msgspec.Struct, frozen=True, rename=camel):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class BadgeRequest:
     """What of a request decides on its answer."""
 
     path: str
@@ -69,19 +70,20 @@ class Badge:
     headers: Mapping[str, str]
 
 
-async def badge_for(asking: Asking, verdicts: SharedVerdicts) -> Badge:
+async def badge_for(request: BadgeRequest, verdicts: SharedVerdicts) -> Badge:
     """Raises `InvalidFormat`, `UnknownExperiment`, `StoreUnavailable` and `StoreBusy`."""
-    asked = _asked_for(asking)
-    question = Question(asked.experiment_id, asking.args.get("project"), asking.args.get("token"))
+    asked = _asked_for(request)
+    project_id = request.args.get("project")
+    question = Question(trimmed(asked.experiment_id), project_id and trimmed(project_id), request.args.get("token"))
     verdict = await verdicts.verdict(question)
     outcome = verdict.outcome if verdict else Outcome.UNKNOWN
-    label = cleaned(asking.args.get("label", asked.experiment_id))
+    label = cleaned(request.args.get("label", asked.experiment_id))
     if asked.format is Format.SVG:
-        body, content_type = svg_of(outcome, label, Style.parse(asking.args.get("style"))), SVG
+        body, content_type = svg_of(outcome, label, Style.parse(request.args.get("style"))), SVG
     else:
         body, content_type = encoded(_told(asked.format, outcome, label)), JSON
     # Who takes gzip may get other bytes: a strong tag must not be the same for both.
-    tagged = f"{content_type} {takes_gzip(asking.accept_encoding)} ".encode() + body
+    tagged = f"{content_type} {takes_gzip(request.accept_encoding)} ".encode() + body
     return Badge(
         body,
         content_type,
@@ -100,19 +102,19 @@ class _Asked:
     vary: tuple[str, ...] = ("Accept-Encoding",)
 
 
-def _asked_for(asking: Asking) -> _Asked:
+def _asked_for(request: BadgeRequest) -> _Asked:
     """Raises `InvalidFormat`, also where a suffix makes the parameter idle."""
     try:
-        said = Format(asking.args["format"]) if "format" in asking.args else None
+        said = Format(request.args["format"]) if "format" in request.args else None
     except ValueError:
         raise InvalidFormat from None
     for suffix in (Format.SVG, Format.JSON):
-        if asking.path.endswith(f".{suffix}") and len(asking.path) > len(suffix) + 1:
-            return _Asked(asking.path.removesuffix(f".{suffix}"), suffix)
+        if request.path.endswith(f".{suffix}") and len(request.path) > len(suffix) + 1:
+            return _Asked(request.path.removesuffix(f".{suffix}"), suffix)
     if said:
-        return _Asked(asking.path, said)
-    preferred = Format.JSON if prefers_json(asking.accept) else Format.SVG
-    return _Asked(asking.path, preferred, ("Accept", "Accept-Encoding"))
+        return _Asked(request.path, said)
+    preferred = Format.JSON if prefers_json(request.accept) else Format.SVG
+    return _Asked(request.path, preferred, ("Accept", "Accept-Encoding"))
 
 
 @lru_cache(_KEPT_HEADERS)
@@ -121,11 +123,6 @@ def prefers_json(accept: str | None) -> bool:
     accepted = parse_accept_header(accept, MIMEAccept)
     json = _rank(accepted, "application/json", "application/*", "*/*")
     return json > max(_rank(accepted, "image/*", "*/*"), _rank(accepted, "text/html", "text/*", "*/*"))
-
-
-@lru_cache(_KEPT_HEADERS)
-def takes_gzip(accept_encoding: str | None) -> bool:
-    return parse_accept_header(accept_encoding, Accept).quality("gzip") > 0
 
 
 def _rank(accept: MIMEAccept, *ranges: str) -> tuple[float, int]:

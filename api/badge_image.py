@@ -6,14 +6,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runtally.experiments.badge import Style, badge_of
 from runtally.experiments.verdict import Outcome
-from runtally.settings import CHECKOUT
+from runtally.files import ROOT
 
 # The same badge is asked for again and again, by everybody who looks at a README.
 _KEPT = 1024
 
 # Not the pages' environment: that one renders asynchronously, and its globals are none of a badge's business.
 _templates = Environment(
-    loader=FileSystemLoader(CHECKOUT / "templates" / "badges"),
+    loader=FileSystemLoader(ROOT / "templates" / "badges"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

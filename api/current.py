@@ -1,10 +1,15 @@
-"""What the current request may use."""
+"""What the current request may use, in a view of Quart."""
 
-from typing import cast
+from typing import Any, cast
 
-from quart import current_app, g
+from quart import current_app, g, request
+from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
 
+from api.exchange import current_exchange
+from api.request import Request
 from runtally.audit import ANYONE, Actor
+from runtally.errors import BodyTooLarge, BodyTooSlow
+from runtally.limits.rate import Decision
 from runtally.services import Services
 
 EXTENSION = "runtally"
@@ -14,10 +19,32 @@ def services() -> Services:
     return cast(Services, current_app.extensions[EXTENSION])
 
 
+def incoming() -> Request:
+    """The request, as functions take it that answer others as well."""
+    if "incoming" not in g:
+        g.incoming = Request(cast(dict[str, Any], request.scope), services(), _body)
+    return cast(Request, g.incoming)
+
+
+async def _body() -> bytes:
+    try:
+        return cast(bytes, await request.get_data(cache=False))
+    except RequestEntityTooLarge:
+        raise BodyTooLarge from None
+    except RequestTimeout:
+        raise BodyTooSlow from None
+
+
+def decision() -> Decision | None:
+    """What a limit said of the request, if it was counted."""
+    return incoming().decision if "incoming" in g else None
+
+
 def actor() -> Actor:
     """Whoever makes this request, as the access hook found out; anyone, until it has."""
-    return cast(Actor, g.get("actor", ANYONE))
+    return incoming().actor if "incoming" in g else ANYONE
 
 
-def request_id() -> str:
-    return cast(str, g.request_id)
+def request_id() -> str | None:
+    exchange = current_exchange()
+    return exchange.request_id if exchange else None

@@ -1,16 +1,15 @@
 """Domain and framework errors to the contract's JSON error shape: the only place that knows which status is which."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 import structlog
 from msgspec import UNSET, UnsetType
-from quart import Response
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
 
 from api.auth import CHALLENGE
-from api.reply import HEADERS, encoded
+from api.exchange import note_error
+from api.reply import Reply, reply
 from runtally import errors
 from runtally.errors import BodyTooLarge, BodyTooSlow, Detail, RateLimited, RuntallyError
 
@@ -18,6 +17,7 @@ RETRY_AFTER_SECONDS = 2
 
 STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidJson: 400,
+    errors.InvalidOtlp: 400,
     errors.MissingProjectId: 400,
     errors.InvalidRange: 400,
     errors.InvalidInterval: 400,
@@ -38,6 +38,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidThresholds: 422,
     errors.InvalidName: 422,
     errors.InvalidBudget: 422,
+    errors.InvalidTrackedKey: 422,
     errors.InvalidAlertTarget: 422,
     errors.InvalidRetention: 422,
     errors.InvalidPrice: 422,
@@ -102,38 +103,28 @@ def known(error: Exception) -> RuntallyError | HTTPException | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An answer that says what went wrong, as any server could send it."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str]
-
-
-def refusal(error: Exception) -> Refusal:
+def refusal(error: Exception) -> Reply:
     """The error as the contract's JSON."""
+    note_error(error)
     shown = known(error) or RuntallyError()
     status = status_of(shown)
-    headers = dict(HEADERS)
+    refused = reply(Failure(error=_problem(shown, status)), status)
+    headers = refused.headers
     if isinstance(shown, errors.MissingKey | errors.InvalidKey):
         headers["WWW-Authenticate"] = CHALLENGE
     if isinstance(shown, errors.StoreUnavailable):
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if isinstance(shown, RateLimited):
         headers["Retry-After"] = str(shown.retry_after_seconds)
-    if isinstance(shown, BodyTooSlow):
-        # The rest of the body may still come, and is no next request.
-        headers["Connection"] = "close"
     if isinstance(shown, HTTPException):
-        headers |= {name: value for name, value in shown.get_headers() if name in {"Allow", "Retry-After"}}
-    return Refusal(status, encoded(Failure(error=_problem(shown, status))), headers)
+        headers.update({name: value for name, value in shown.get_headers() if name in {"Allow", "Retry-After"}})
+    return refused
 
 
-async def respond(error: Exception) -> Response:
-    """The error as Quart's answer."""
-    refused = refusal(error)
-    return Response(refused.body, refused.status, refused.headers)
+def problem(error: Exception) -> Problem:
+    """The error as a part of an answer."""
+    shown = known(error) or RuntallyError()
+    return _problem(shown, status_of(shown))
 
 
 def _problem(shown: RuntallyError | HTTPException, status: int) -> Problem:

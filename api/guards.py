@@ -19,14 +19,19 @@ SCHEMES: dict[str, Schema] = {
     "ingestKey": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A key of `INGEST_API_KEY`; with `INGEST_PROJECT_KEYS=1` also a project key with the scope "
-        "runs:write, and the project is then the key's.",
+        "description": "A key of `INGEST_API_KEY`, or a project key with the scope runs:write unless "
+        "`INGEST_PROJECT_KEYS=0`; the project is then the key's.",
     },
     "ingestKeyHeader": {
         "type": "apiKey",
         "in": "header",
         "name": "x-api-key",
         "description": "The same keys, for clients that cannot send Authorization.",
+    },
+    "ingestKeyAsPassword": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The same keys as the password; the user is the project, or nothing.",
     },
     "projectKey": {
         "type": "http",
@@ -54,6 +59,10 @@ GUARDS = {
     "public": Guard((), ()),
     "ingest key": Guard(
         ("ingestKey", "ingestKeyHeader"),
+        (MissingKey, InvalidKey, Forbidden, RateLimited, NotConfigured, StoreUnavailable),
+    ),
+    "otlp key": Guard(
+        ("ingestKey", "ingestKeyHeader", "ingestKeyAsPassword"),
         (MissingKey, InvalidKey, Forbidden, RateLimited, NotConfigured, StoreUnavailable),
     ),
     "sync signature": Guard(("signature",), (InvalidSignature, NotConfigured)),

@@ -4,15 +4,15 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from quart import Blueprint, request
-from quart.typing import ResponseReturnValue
+from quart import Blueprint
 
 from api.auth import ingest_key
-from api.current import actor, services
+from api.endpoint import endpoint
 from api.ingest_body import sent_request
 from api.limits import ingest_limit
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import Reply, reply
+from api.request import Request
 from runtally.errors import (
     BatchTooLarge,
     BodyTooLarge,
@@ -124,10 +124,11 @@ INGEST = Operation(
 
 
 @blueprint.post("/ingest")
+@endpoint
 @ingest_key
 @ingest_limit
 @documents(INGEST)
-async def post_ingest() -> ResponseReturnValue:
+async def post_ingest(request: Request) -> Reply:
     """Store one run or a batch; 200 means committed.
 
     A body with `runs` is a batch, any other a single run; either may be sent with `Content-Encoding: gzip`. A run with
@@ -136,12 +137,12 @@ async def post_ingest() -> ResponseReturnValue:
     422 lists every field that breaks its constraint; nothing is stored then, unless `onError=skip` keeps the good runs
     of a batch. Fields that the server does not know are ignored.
     """
-    on_error = OnError.parse(request.args.get("onError"))
-    receipt = await services().ingest.accept(await sent_request(), by=actor(), on_error=on_error)
-    return reply(answer_to(receipt))
+    on_error = OnError.parse(request.query.get("onError"))
+    sent = await request.once(sent_request)
+    return reply(_answer_to(await request.services.ingest.accept(sent, by=request.actor, on_error=on_error)))
 
 
-def answer_to(receipt: Receipt) -> IngestedRun | IngestedBatch:
+def _answer_to(receipt: Receipt) -> IngestedRun | IngestedBatch:
     duplicates, warnings = receipt.duplicates or UNSET, receipt.warnings or UNSET
     if not receipt.is_batch:
         return IngestedRun(id=receipt.ids[0], duplicates=duplicates, warnings=warnings)

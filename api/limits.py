@@ -4,16 +4,16 @@ quart-rate-limiter gives the decorator and the hooks around a request; deciding 
 reading a time from a store and then writing it back, lets two workers pass two requests on one slot.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
-from quart import Quart, Response, g, request
-from quart_rate_limiter import KeyCallable, RateLimit, RateLimiter, rate_limit
-from werkzeug.exceptions import HTTPException
+from quart import Quart, Response
+from quart_rate_limiter import QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, RateLimit, RateLimiter, rate_limit
 
-from api.current import actor, services
+from api.current import decision, incoming, services
 from api.ingest_body import sent_request
+from api.request import Request
 from runtally.errors import InvalidKey, RateLimited, RuntallyError
 from runtally.limits.rate import MINUTE, Decision, Rate, per_minute
 from runtally.limits.source import source_of
@@ -29,20 +29,47 @@ class _SharedRateLimiter(RateLimiter):
     """The library's limiter, with the two steps that must be one replaced by one."""
 
     async def _raise_on_rejection(self, _endpoint: str, rate_limits: Iterable[RateLimit]) -> None:
-        for limit in rate_limits:
-            key_function = cast(KeyCallable, limit.key_function)
-            g.rate_limit = await services().limiter.take(await key_function(), Rate(limit.count, limit.period))
-            refuse_unless_granted(g.rate_limit)
+        await count(incoming(), cast(Iterable[Limit], rate_limits))
 
     async def _update_limits(self, endpoint: str, rate_limits: Iterable[RateLimit]) -> None:
         """Nothing is left to update: who passed is counted."""
 
     async def _after_request(self, response: Response) -> Response:
         """The library's headers, on answers to requests that were counted and on no others."""
-        decision: Decision | None = g.get("rate_limit")
-        if decision is not None:
-            response.headers.update(limit_headers(decision))
+        said = decision()
+        if said is not None:
+            response.headers.update(limit_headers(said))
         return response
+
+
+class Limit(RateLimit):
+    """A limit as the library takes it, of which the application that serves the request decides how many requests it grants."""
+
+    def __init__(self, rate: Callable[[Settings], Rate], key: Callable[[Request, Rate], Awaitable[str]]) -> None:
+        self.rate, self.key_of = rate, key
+        self.period, self.key_function, self.skip_function = MINUTE, None, None
+
+    @property
+    def count(self) -> int:  # type: ignore[override]  # The library only ever reads it.
+        return self.rate(services().settings).count
+
+
+def declared_limits(view: object) -> Sequence[Limit]:
+    return tuple(getattr(view, QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, ()))
+
+
+async def count(request: Request, limits: Iterable[Limit]) -> None:
+    """Count the request against each of these limits. Raises `RateLimited`."""
+    for limit in limits:
+        rate = limit.rate(request.services.settings)
+        request.decision = await request.services.limiter.take(await limit.key_of(request, rate), rate)
+        refuse_unless_granted(request.decision)
+
+
+def refuse_unless_granted(decision: Decision) -> None:
+    """Raises `RateLimited`."""
+    if not decision.granted:
+        raise RateLimited(retry_after_seconds=decision.retry_after_seconds)
 
 
 def limit_headers(decision: Decision) -> dict[str, str]:
@@ -54,12 +81,6 @@ def limit_headers(decision: Decision) -> dict[str, str]:
     }
 
 
-def refuse_unless_granted(decision: Decision) -> None:
-    """Raises `RateLimited`."""
-    if not decision.granted:
-        raise RateLimited(retry_after_seconds=decision.retry_after_seconds)
-
-
 def ingest_rate(settings: Settings) -> Rate:
     return per_minute(settings.svc_rate_limit_per_minute)
 
@@ -69,54 +90,39 @@ def ingest_key_for(project_id: str | None, address: str | None, rate: Rate) -> s
     return f"ingest-{rate.count}-" + (f"project:{project_id}" if project_id else f"address:{source_of(address)}")
 
 
-def wrong_keys_of(address: str | None, settings: Settings) -> tuple[str, Rate]:
-    """Where the wrong keys of an address are counted, and how many it may send."""
-    rate = per_minute(settings.wrong_key_limit_per_minute)
-    return f"wrong-key-{rate.count}-address:{source_of(address)}", rate
-
-
-class _IngestLimit(RateLimit):
-    """SVC_RATE_LIMIT_PER_MINUTE of the application that serves the request: when a view is decorated there is none yet."""
-
-    def __init__(self) -> None:
-        self.period, self.key_function, self.skip_function = MINUTE, _ingest_key, None
-
-    @property
-    def count(self) -> int:  # type: ignore[override]  # The library only ever reads it.
-        return ingest_rate(services().settings).count
-
-
-async def _ingest_key() -> str:
+async def _ingest_key(request: Request, rate: Rate) -> str:
     try:
-        project_id = actor().project_id or (await sent_request()).project_id
-    except (RuntallyError, HTTPException):
+        project_id = request.actor.project_id or (await request.once(sent_request)).project_id
+    except RuntallyError:
         # What is wrong with the body is said by the view, if the limit lets the request through to it.
         project_id = None
-    return ingest_key_for(project_id, request.remote_addr, ingest_rate(services().settings))
+    return ingest_key_for(project_id, request.address, rate)
 
 
-ingest_limit = rate_limit(limits=[_IngestLimit()])
+ingest_limit = rate_limit(limits=[Limit(ingest_rate, _ingest_key)])
 """Below the access rule of a view that takes ingest requests."""
 
 
 @asynccontextmanager
-async def wrong_keys_limited() -> AsyncIterator[None]:
+async def wrong_keys_limited(request: Request) -> AsyncIterator[None]:
     """Around looking at a key: an address that sent too many wrong ones is refused before anything is compared.
 
     Raises `RateLimited`, and passes `InvalidKey` of the block on after counting it.
     """
-    key, rate = wrong_keys_of(request.remote_addr, services().settings)
-    _refuse_wrong_keys(services().limiter.refusal(key, rate))
+    limiter = request.services.limiter
+    rate = per_minute(request.services.settings.wrong_key_limit_per_minute)
+    key = f"wrong-key-{rate.count}-address:{source_of(request.address)}"
+    _refuse_wrong_keys(request, limiter.refusal(key, rate))
     try:
         yield
     except InvalidKey:
-        _refuse_wrong_keys(await services().limiter.take(key, rate))
+        _refuse_wrong_keys(request, await limiter.take(key, rate))
         raise
 
 
-def _refuse_wrong_keys(decision: Decision | None) -> None:
+def _refuse_wrong_keys(request: Request, decision: Decision | None) -> None:
     if decision is not None and not decision.granted:
-        g.rate_limit = decision
+        request.decision = decision
         raise RateLimited(
             "Too many wrong keys came from this address: wait for as many seconds as the header Retry-After says, and "
             "correct the key.",

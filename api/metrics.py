@@ -17,12 +17,17 @@ from api.reply import reply
 from runtally.access.scopes import Scope, demand
 from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import ProjectId, camel, parse_project_id
-from runtally.metrics.points import Points, Told, read_points
-from runtally.metrics.window import INTERVALS, Range, Window, parse_interval
-from runtally.money import as_json
+from runtally.money import as_json, plain
+from runtally.usage.dimensions import BY_MODEL, MODEL, PROVIDER
+from runtally.usage.filter import RunFilter
+from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.reader import UsageReader
+from runtally.usage.summary import Point, Summary
+from runtally.usage.window import INTERVALS, Range, Window, parse_interval
 
 blueprint = Blueprint("metrics", __name__, url_prefix="/api")
 
+MEASURES = ("runs", "errors", "timeouts", "cost_usd", "input_tokens", "output_tokens")
 AGGREGATE = {"1": True, "true": True, "0": False, "false": False}
 
 UsDollars = Annotated[
@@ -135,9 +140,13 @@ async def get_metrics() -> ResponseReturnValue:
     project_id = _project_asked_for()
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
-    async with services().reading.connection() as connection:
-        points = await read_points(connection, window, project_id)
-    return reply(_answer(_times(window.start, window.interval, window.length), points))
+    question = Question(
+        window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, latencies=LatencyDetail.BUCKETS
+    )
+    async with services().reading.snapshot() as connection:
+        reader = UsageReader(connection, services().memo, window.now, project_id, window.start)
+        summary = await reader.summary(question)
+    return reply(_answer(_times(window.start, window.interval, window.length), summary))
 
 
 def _project_asked_for() -> str | None:
@@ -160,23 +169,24 @@ def _times(start: datetime, interval: timedelta, length: int) -> tuple[str, ...]
     return tuple((start + number * interval).isoformat().replace("+00:00", "Z") for number in range(length))
 
 
-def _answer(times: Sequence[str], metrics: Points) -> MetricsAnswer:
-    points = tuple(map(_point, times, metrics.told))
+def _answer(times: Sequence[str], summary: Summary) -> MetricsAnswer:
+    points = tuple(map(_point, times, summary.points))
     return MetricsAnswer(
         points=points,
-        cost_by_provider={name: as_json(usd) for name, usd in metrics.by_provider.items()},
-        cost_by_model={name: as_json(usd) for name, usd in metrics.by_model.items()},
+        cost_by_provider={name: as_json(totals.cost_usd) for name, totals in summary.list_by(PROVIDER).items()},
+        cost_by_model={name: as_json(totals.cost_usd) for name, totals in summary.list_by(MODEL).items()},
         series=tuple(SeriesEntry(each.t, each.cost_usd, each.error_rate, each.p95_latency_ms) for each in points),
     )
 
 
-def _point(at: str, told: Told) -> MetricsPoint:
+def _point(at: str, point: Point) -> MetricsPoint:
+    totals = point.totals
     return MetricsPoint(
         t=at,
-        cost_usd=msgspec.Raw(told.cost_usd),
-        error_rate=told.error_rate,
-        p95_latency_ms=told.p95_ms,
-        runs=told.runs,
-        tokens_in=told.tokens_in,
-        tokens_out=told.tokens_out,
+        cost_usd=msgspec.Raw(plain(totals.cost_usd)),
+        error_rate=totals.error_rate,
+        p95_latency_ms=point.latency.p95_ms,
+        runs=totals.runs,
+        tokens_in=totals.input_tokens,
+        tokens_out=totals.output_tokens,
     )

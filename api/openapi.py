@@ -5,6 +5,7 @@ Nothing is written down twice: a constraint, an error code, an access rule is he
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ is never stored twice."""
 
 TAGS = {
     "Runs": "Send runs in.",
+    "OTLP": "Send what OpenTelemetry instrumentations record; calls of models become runs.",
     "Metrics": "Read what came of them.",
     "Experiments": "Show whether an experiment holds its thresholds.",
     "Sync": "Copy live runs into the reporting table.",
@@ -61,10 +63,17 @@ class Route:
     view: Callable[..., object]
     operation: Operation
     rule: AccessRule
+    name: str
+    """Of all operations no other one has it."""
 
     @property
     def is_limited(self) -> bool:
         return bool(getattr(self.view, QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, ()))
+
+    def status_of(self, error: type[RuntallyError]) -> int:
+        """With what status the error is told here."""
+        status = status_of_kind(error)
+        return 503 if self.operation.failure and status == 429 else status  # noqa: PLR2004  # OTLP clients drop a 429.
 
     @property
     def raises(self) -> Iterable[type[RuntallyError]]:
@@ -74,15 +83,17 @@ class Route:
 
 def routes_of(app: Quart) -> Iterator[Route]:
     """The documented routes, in the order of their paths."""
+    names: Counter[str] = Counter()
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         view = app.view_functions[rule.endpoint]
         operation, access_rule = operation_of(view), declared_rule(view)
         if operation is None or access_rule is None:
             continue
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
-            yield Route(
-                re.sub(r"<(?:[^:<>]*:)?([^<>]+)>", r"{\1}", rule.rule), method.lower(), view, operation, access_rule
-            )
+            path = re.sub(r"<(?:[^:<>]*:)?([^<>]+)>", r"{\1}", rule.rule)
+            names[view.__name__] += 1
+            name = view.__name__ + (f"_{names[view.__name__]}" if names[view.__name__] > 1 else "")
+            yield Route(path, method.lower(), view, operation, access_rule, name)
 
 
 def document(routes: Iterable[Route], settings: Settings) -> Schema:
@@ -138,13 +149,13 @@ def _operation(route: Route, types: _Types) -> Schema:
     operation = route.operation
     summary, _, description = (inspect.getdoc(route.view) or "").partition("\n")
     described: Schema = {
-        "operationId": route.view.__name__,
+        "operationId": route.name,
         "tags": [operation.tag],
         "summary": summary.rstrip("."),
         "description": description.strip() or summary,
         "security": [{scheme: []} for scheme in GUARDS[route.rule.name].schemes],
     }
-    parameters = list(_parameters(operation))
+    parameters = list(_parameters(route))
     if parameters:
         described["parameters"] = parameters
     if operation.body:
@@ -153,9 +164,13 @@ def _operation(route: Route, types: _Types) -> Schema:
     return described
 
 
-def _parameters(operation: Operation) -> Iterator[Schema]:
+def _parameters(route: Route) -> Iterator[Schema]:
+    operation = route.operation
     for place, struct in (("path", operation.path), ("query", operation.query), ("header", operation.headers)):
         for name, schema, required in fields_of(struct) if struct else ():
+            # One view may answer under several paths.
+            if place == "path" and f"{{{name}}}" not in route.path:
+                continue
             yield {
                 "name": name,
                 "in": place,
@@ -165,29 +180,31 @@ def _parameters(operation: Operation) -> Iterator[Schema]:
             }
 
 
+def _contents(contents: Iterable[Content], types: _Types) -> Schema:
+    return {kind: media for content in contents for kind, media in _content(content, types).items()}
+
+
 def _content(content: Content, types: _Types) -> Schema:
-    media: Schema = {"schema": types.schema(content.types)}
+    media: Schema = {"schema": types.schema(content.types)} if content.types else {}
     if content.examples:
         media["examples"] = {title: {"value": value} for title, value in content.examples.items()}
-    return {content.media_type: media}
+    return {content.media_type: media, **{kind: {} for kind in content.also_as}}
 
 
 def _responses(route: Route, types: _Types) -> Iterator[tuple[int, Schema]]:
     answers = route.operation.answers
     limits = _LIMIT_HEADERS if route.is_limited else {}
     for status, answer in answers.items():
-        contents = [_content(content, types) for content in answer.contents]
-        yield (
-            status,
-            _response(answer, {kind: media for content in contents for kind, media in content.items()}, limits),
-        )
+        yield status, _response(answer, _contents(answer.contents, types), limits)
     by_status: dict[int, list[type[RuntallyError]]] = {}
     for error in route.raises:
-        by_status.setdefault(status_of_kind(error), []).append(error)
+        by_status.setdefault(route.status_of(error), []).append(error)
     for status, errors in by_status.items():
         if status not in answers:
             meaning = " ".join(dict.fromkeys(error.message for error in errors))
-            yield status, _response(Answer(meaning), _failures(errors), _headers_of(route, status, errors))
+            failure = route.operation.failure
+            content = _content(failure, types) if failure else _failures(errors)
+            yield status, _response(Answer(meaning), content, _headers_of(route, status, errors))
 
 
 def _headers_of(route: Route, status: int, errors: Iterable[type[RuntallyError]]) -> Mapping[str, str]:

@@ -25,6 +25,8 @@ class Content:
     types: tuple[Any, ...]
     examples: Mapping[str, object] = field(default_factory=dict)
     media_type: str = JSON
+    also_as: tuple[str, ...] = ()
+    """Media types that it may have instead, of which no more is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Operation:
     raises: tuple[type[RuntallyError], ...] = ()
     """Beyond what the access rule raises and what every operation can meet."""
     body: Content | None = None
+    failure: Content | None = None
+    """How it says what went wrong, if not as all others do."""
     path: type[msgspec.Struct] | None = None
     query: type[msgspec.Struct] | None = None
     headers: type[msgspec.Struct] | None = None

@@ -1,16 +1,17 @@
 """POST /api/internal/pg-sync."""
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
-from quart import Blueprint, request
-from quart.typing import ResponseReturnValue
+from msgspec import UNSET, Meta, UnsetType
+from quart import Blueprint
 
 from api.auth import sync_signature
-from api.current import services
+from api.endpoint import endpoint
+from api.errors import Problem, problem
 from api.operation import Answer, Content, Operation, documents
-from api.reply import reply
+from api.reply import Reply, reply
+from api.request import Request
 from runtally.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -20,8 +21,8 @@ from runtally.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
-from runtally.reporting.document import LiveRun
-from runtally.reporting.sync import Synced
+from runtally.reporting.document import LiveRun, RunBatch
+from runtally.reporting.sync import RefusedDocument, Synced, SyncedBatch
 
 blueprint = Blueprint("pg_sync", __name__, url_prefix="/api/internal")
 
@@ -34,33 +35,52 @@ class SyncedRun(msgspec.Struct, frozen=True, kw_only=True):
     applied: Annotated[bool, Meta(description="Whether the document was newer than what was there.")]
 
 
+class DocumentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a document of a batch: `applied` if it was taken, else `error`."""
+
+    id: Annotated[str | None, Meta(description="Null if the document has none that can be read.")]
+    applied: Annotated[bool, Meta(description="Whether it was newer than what was there.")] | UnsetType = UNSET
+    error: Problem | UnsetType = UNSET
+
+
+class SyncedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each document of a batch, in the order sent."""
+
+    ok: Literal[True] = True
+    results: list[DocumentResult]
+
+
+_RUN = {
+    "projectId": "shop",
+    "id": "checkout-1",
+    "occurredAt": "2026-11-20T09:30:00Z",
+    "provider": "anthropic",
+    "model": "claude-sonnet-4-5",
+    "status": "success",
+    "inputTokens": 1200,
+    "outputTokens": 350,
+    "latencyMs": 2140,
+    "costUSD": 0.00885,
+    "costSource": "catalog",
+    "costEstimated": False,
+    "createdAt": "2026-11-20T09:30:02.125Z",
+    "version": 1,
+}
 PG_SYNC = Operation(
     tag="Sync",
-    body=Content(
-        (LiveRun,),
-        {
-            "A run": {
-                "projectId": "shop",
-                "id": "checkout-1",
-                "occurredAt": "2026-11-20T09:30:00Z",
-                "provider": "anthropic",
-                "model": "claude-sonnet-4-5",
-                "status": "success",
-                "inputTokens": 1200,
-                "outputTokens": 350,
-                "latencyMs": 2140,
-                "costUSD": 0.00885,
-                "costSource": "catalog",
-                "costEstimated": False,
-                "createdAt": "2026-11-20T09:30:02.125Z",
-                "version": 1,
-            }
-        },
-    ),
+    body=Content((LiveRun, RunBatch), {"A run": _RUN, "A batch": {"documents": [_RUN]}}),
     answers={
         200: Answer(
-            "The document was taken.",
-            (Content((SyncedRun,), {"A newer version": {"ok": True, "id": "checkout-1", "applied": True}}),),
+            "The document, or each of a batch that could be, was taken.",
+            (
+                Content(
+                    (SyncedRun, SyncedRuns),
+                    {
+                        "A newer version": {"ok": True, "id": "checkout-1", "applied": True},
+                        "A batch": {"ok": True, "results": [{"id": "checkout-1", "applied": True}]},
+                    },
+                ),
+            ),
         )
     },
     raises=(
@@ -76,26 +96,38 @@ PG_SYNC = Operation(
 
 
 @blueprint.post("/pg-sync")
+@endpoint
 @sync_signature
 @documents(PG_SYNC)
-async def post_pg_sync() -> ResponseReturnValue:
-    """Copy one live run into the reporting table; 200 means committed.
+async def post_pg_sync(request: Request) -> Reply:
+    """Copy live runs into the reporting table; 200 means committed.
+
+    The body is one live run, or `documents`, a list of at most 500; the signature is of the whole body. Of a batch each
+    document is taken or refused by itself: `results` says which, in the order sent.
 
     A document whose `version` is not newer than what is there changes nothing, so replays, duplicates and documents
     that overtake each other do no harm. The time of the run is `occurredAt`, or `timestamp`; one of them is required.
     Fields that the server does not know are ignored.
     """
-    return reply(answer_to(await services().reporting.accept(await _json_body())))
+    return reply(answer_to(await request.services.reporting.accept(await _json_body(request))))
 
 
-def answer_to(synced: Synced) -> SyncedRun:
-    return SyncedRun(id=synced.id, applied=synced.applied)
+def answer_to(synced: Synced | SyncedBatch) -> SyncedRun | SyncedRuns:
+    if isinstance(synced, Synced):
+        return SyncedRun(id=synced.id, applied=synced.applied)
+    return SyncedRuns(results=list(map(_result, synced)))
 
 
-async def _json_body() -> bytes:
+def _result(one: Synced | RefusedDocument) -> DocumentResult:
+    if isinstance(one, Synced):
+        return DocumentResult(id=one.id, applied=one.applied)
+    return DocumentResult(id=one.id, error=problem(one.error))
+
+
+async def _json_body(request: Request) -> bytes:
     """The body that was signed: as it is, for unpacking it would be reading it."""
-    if request.mimetype != "application/json" and not request.mimetype.endswith("+json"):
+    if not request.is_json:
         raise UnsupportedMediaType
-    if request.headers.get("Content-Encoding", "identity").strip().casefold() not in {"identity", ""}:
+    if request.content_encoding != "identity":
         raise UnsupportedMediaType("Send the document plain, without Content-Encoding.")
-    return cast(bytes, await request.get_data())
+    return await request.body()

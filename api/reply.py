@@ -1,14 +1,22 @@
 """JSON answers."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
-from quart import Response
 
 JSON = "application/json"
-HEADERS = {"Content-Type": JSON, "Cache-Control": "no-store"}
+HEADERS = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
 """An answer is true at its moment; without a word caches keep health for minutes, and a 404 in place of a badge."""
 _encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+class Reply(NamedTuple):
+    """A whole answer: of an endpoint, and in the form in which a view of Quart may return one."""
+
+    body: bytes
+    status: int
+    headers: dict[str, str]
 
 
 def encoded(payload: Mapping[str, object] | msgspec.Struct) -> bytes:
@@ -16,5 +24,5 @@ def encoded(payload: Mapping[str, object] | msgspec.Struct) -> bytes:
     return _encoder.encode(payload)
 
 
-def reply(payload: Mapping[str, object] | msgspec.Struct, status: int = 200) -> Response:
-    return Response(encoded(payload), status, HEADERS)
+def reply(payload: Mapping[str, object] | msgspec.Struct, status: int = 200) -> Reply:
+    return Reply(encoded(payload), status, dict(HEADERS))

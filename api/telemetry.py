@@ -4,13 +4,14 @@ import platform
 from collections.abc import Iterator
 
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
-from quart import Blueprint, Response, request
+from quart import Blueprint, Response
 from quart.typing import ResponseReturnValue
 
 from api.access import AccessRule, access
-from api.auth import DEVELOPER, bearer, is_any_of
-from api.current import services
+from api.auth import DEVELOPER, is_any_of
+from api.current import incoming, services
 from api.limits import wrong_keys_limited
+from api.request import Request
 from runtally import __version__
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
@@ -24,17 +25,17 @@ blueprint = Blueprint("telemetry", __name__)
 _SCRAPER = Actor(ActorKind.SYSTEM, "scraper", frozenset())
 
 
-async def scraper() -> Actor:
+async def scraper(request: Request) -> Actor:
     """Whoever holds METRICS_TOKEN; in dev mode everybody. Raises `NotConfigured`, `MissingKey`, `InvalidKey`."""
-    settings = services().settings
+    settings = request.services.settings
     if settings.service_dev_mode:
         return DEVELOPER
     if not settings.metrics_token:
         raise NotConfigured("The server has no METRICS_TOKEN; ask its operator to set it.")
-    sent = bearer()
+    sent = request.bearer_key
     if sent is None:
         raise MissingKey("Send the metrics token in the header Authorization: Bearer <token>.")
-    async with wrong_keys_limited():
+    async with wrong_keys_limited(request):
         if not is_any_of(sent, settings.metrics_token):
             raise InvalidKey
     return _SCRAPER
@@ -51,11 +52,13 @@ async def get_telemetry() -> ResponseReturnValue:
     Without the database the rest is still answered, and `runtally_database_up` is 0.
     """
     try:
-        async with services().database.connection() as connection:
+        async with services().intake.connection() as connection:
             relay = await relay_status(connection)
     except StoreUnavailable:
         relay = None
-    body, content_type = exposition(request.headers.get("Accept", ""), (*_service(services().prices), *_relay(relay)))
+    body, content_type = exposition(
+        incoming().headers.get("accept", ""), (*_service(services().prices), *_relay(relay))
+    )
     return Response(body, content_type=content_type, headers={"Cache-Control": "no-store"})
 
 

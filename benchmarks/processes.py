@@ -90,6 +90,20 @@ def differences(*arguments: str, database_url: str) -> str:
 
 
 @contextmanager
+def started(*arguments: str, database_url: str, **environment: str) -> Iterator[None]:
+    """A command of the product that runs until the block ends."""
+    process = subprocess.Popen(  # noqa: S603  # Our own command.
+        [RUNTALLY, *arguments],
+        env=_environment({"DATABASE_URL": database_url, **environment}),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        _stop(process)
+
+
+@contextmanager
 def service(database_url: str, *, workers: int = 1, **environment: str) -> Iterator[Running]:
     """`runtally serve` over a database, which it migrates and fills with prices."""
     port = free_port()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from runtally.db.embedded import database_url
+from runtally.embedded.lifecycle import database_url
 from runtally.settings import Settings
 
 T = TypeVar("T")
@@ -21,6 +21,12 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 PREFIX = "runtally_bench_"
 LOCK = Path(tempfile.gettempdir()) / "runtally-bench.lock"
 DEFAULT_FOLDER = Path(tempfile.gettempdir()) / "runtally-bench"
+
+
+_LAG = """
+SELECT coalesce(extract(epoch FROM now() - min(queued_at)), 0)
+  FROM (SELECT queued_at FROM outbox UNION ALL SELECT queued_at FROM outbox_arrivals) AS waiting
+"""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,11 @@ def queued_runs(url: str) -> int:
     """Runs that wait for the relay."""
     queued = "SELECT (SELECT count(*) FROM outbox) + (SELECT coalesce(sum(runs), 0) FROM outbox_arrivals)"
     return int(fetch_value(url, queued))
+
+
+def relay_lag_seconds(url: str) -> float:
+    """How long the run has waited for the relay that has waited longest; 0 when none waits."""
+    return float(fetch_value(url, _LAG))
 
 
 def deadlocks(url: str) -> int:

@@ -1,3 +1,7 @@
 """Telemetry for LLM calls: the domain. No web framework, no templates, no charts."""
 
 __version__ = "0.1.0"
+
+# As what our own programs name themselves to a server.
+COMMAND_AGENT = f"runtally-command/{__version__}"
+RELAY_AGENT = f"runtally-relay/{__version__}"

@@ -11,6 +11,8 @@ from runtally.clock import Clock
 from runtally.db.database import Connection
 from runtally.db.queries import select_server
 from runtally.db.schema import is_current
+from runtally.models.otlp import Client
+from runtally.otlp.queries import select_clients
 from runtally.pricing.book import PriceBook, load_book
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import Settings
@@ -22,6 +24,7 @@ CLOCK_TOLERANCE = timedelta(seconds=2)
 LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
 SHOWN = 10
+SHOWN_CLIENTS = 5
 LITTLE_SPACE = 2 * GIB
 NO_SPACE = GIB // 10
 
@@ -75,7 +78,12 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
             Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
         ]
     findings.append(Finding("migrations", State.OK, "tables are those of this version"))
-    return [*findings, _prices(book or await load_book(connection)), _relay(await relay_status(connection), after)]
+    return [
+        *findings,
+        _prices(book or await load_book(connection)),
+        _relay(await relay_status(connection), after),
+        *map(_otlp, await select_clients(connection, None, SHOWN_CLIENTS)),
+    ]
 
 
 def _secret(name: str, *, is_set: bool, without: str) -> Finding:
@@ -94,8 +102,8 @@ def _clock(ahead: timedelta) -> Finding:
     seconds = ahead.total_seconds()
     if abs(ahead) > CLOCK_TOLERANCE:
         todo = "let both machines keep time by NTP"
-        return Finding("clock", State.WARN, f"the database's clock is {seconds:+.1f} s from ours; {todo}")
-    return Finding("clock", State.OK, f"the database's clock is {seconds:+.3f} s from ours")
+        return Finding("clock", State.WARN, f"{seconds:+.1f} s between the database and this server; {todo}")
+    return Finding("clock", State.OK, f"offset {1000 * seconds:+.0f} ms between the database and this server")
 
 
 def _prices(book: PriceBook) -> Finding:
@@ -123,3 +131,20 @@ def _relay(status: RelayStatus, now: datetime) -> Finding:
             f"{' or longer' if status.is_more else ''}; {todo}",
         )
     return Finding("relay", State.OK, f"{status.waiting_words} runs wait for the reporting table")
+
+
+def _otlp(client: Client) -> Finding:
+    """What came of what one client sent, and why it is not seen."""
+    known = (
+        (client.runs, "runs"),
+        (client.twins, "told by another record too"),
+        (client.no_calls, "no calls of models"),
+        (client.told_elsewhere, "of an agent that is read from another signal"),
+        (client.rejected, "rejected"),
+    )
+    parts = ", ".join(f"{number:,} {meaning}" for number, meaning in known if number)
+    came = f"{client.service} by {client.exporter} to {client.project_id}: {client.requests:,} requests of {client.signal} since "
+    message = f"{came}{client.first_at:%F %R}, the last {client.last_at:%F %R}: {parts or 'nothing in them'}"
+    if client.runs or client.twins:
+        return Finding("otlp", State.OK, message)
+    return Finding("otlp", State.WARN, f"{message}; docs/opentelemetry.md and docs/agents.md say what is a run")

@@ -5,6 +5,8 @@ Which HTTP status an error becomes is not known here, but in `api.errors`.
 
 from dataclasses import dataclass
 
+from runtally.files import REPAIR_COMMAND
+
 MAX_DETAILS = 50
 
 
@@ -35,6 +37,14 @@ class RuntallyError(Exception):
 class InvalidJson(RuntallyError):
     code = "invalid_json"
     message = "Send a JSON object, encoded as UTF-8."
+
+
+class InvalidOtlp(RuntallyError):
+    code = "invalid_otlp"
+    message = (
+        "The body is not the OTLP that its Content-Type says; send what an OpenTelemetry exporter writes, as "
+        "application/x-protobuf or application/json, and say in Content-Encoding if it is gzip."
+    )
 
 
 class UnsupportedMediaType(RuntallyError):
@@ -79,7 +89,7 @@ class InvalidKey(RuntallyError):
 
 class InvalidCredentials(InvalidKey):
     code = "invalid_credentials"
-    message = "This address and password don't belong together; try again, or ask an admin for a link to set a new one."
+    message = "Wrong email or password. Try again, or ask an admin for a link to set a new password."
 
 
 class InvalidSignature(RuntallyError):
@@ -147,6 +157,11 @@ class InvalidBudget(RuntallyError):
     message = "Correct what is listed in details; the budget stays as it was."
 
 
+class InvalidTrackedKey(RuntallyError):
+    code = "invalid_tracked_key"
+    message = "Name a key of metadata that is not tracked yet; nothing was changed."
+
+
 class InvalidAlertTarget(RuntallyError):
     code = "invalid_alert_target"
     message = "Correct where alerts go; nothing was changed."
@@ -182,6 +197,13 @@ class RateLimited(RuntallyError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class TooManyDownloads(RateLimited):
+    message = "This server writes as many files as it can at once: try again in a moment."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, retry_after_seconds=10)
+
+
 class NotConfigured(RuntallyError):
     code = "not_configured"
     message = "This endpoint needs a secret that the server was not given; ask its operator to set it."
@@ -204,12 +226,14 @@ class ReceiverUnavailable(RuntallyError):
 
 class CatalogueUnreadable(RuntallyError):
     code = "catalogue_unreadable"
-    message = "The price catalogue cannot be read; run `make setup` again, and look into the log if that is no help."
+    message = (
+        f"The price catalogue cannot be read; run `{REPAIR_COMMAND}`, and look into the log if that does not help."
+    )
 
 
 class NotFound(RuntallyError):
     code = "not_found"
-    message = "There is nothing here; check the path and the id."
+    message = "No page, project or run is at this address; check the path and the id."
 
 
 class InvalidLink(NotFound):

@@ -19,9 +19,13 @@ from runtally.money import MAX_USD
 
 MAX_COUNT = 2**53 - 1
 """The largest whole number that every JSON client can send exactly."""
+MAX_ROW = 2**63 - 1
+"""The largest number of a row that Postgres counts up to."""
 MAX_NAME = 256
 MAX_PROJECT_ID = 128
 MAX_PREVIEW = 160
+MAX_LABEL = 64
+MAX_TAGS = 20
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_LEVELS = 5
 # Before content is dropped; to decide on a key that nobody sent before takes some microseconds.
@@ -33,18 +37,33 @@ MAX_AHEAD = timedelta(hours=24)
 # Postgres keeps any character but NUL.
 _WITHOUT_NUL = r"^[^\x00]*$"
 # Python and ECMAScript, whose expressions JSON Schema has, differ in what `\s` is: here it is what either says.
-_NOT_BLANK = r"^[^\x00]*[^\s\x00\x1c-\x1f\x85\ufeff][^\x00]*$"
+NOT_BLANK = r"^[^\x00]*[^\s\x00\x1c-\x1f\x85\ufeff][^\x00]*$"
 
 Name = Annotated[
-    str, Meta(max_length=MAX_NAME, pattern=_NOT_BLANK, description="a string of 1 to 256 characters, not blank")
+    str, Meta(max_length=MAX_NAME, pattern=NOT_BLANK, description="a string of 1 to 256 characters, not blank")
 ]
 Text = Annotated[
     str, Meta(max_length=MAX_NAME, pattern=_WITHOUT_NUL, description="a string of at most 256 characters, without NUL")
+]
+Id = Annotated[
+    str,
+    Meta(
+        max_length=MAX_NAME,
+        pattern=_WITHOUT_NUL,
+        description="a string of at most 256 characters, without NUL; blanks at its ends are dropped",
+    ),
 ]
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT, description="a whole number from 0 to 2^53 - 1")]
 Preview = Annotated[
     str,
     Meta(max_length=MAX_PREVIEW, pattern=_WITHOUT_NUL, description="a string of at most 160 characters, without NUL"),
+]
+Label = Annotated[
+    str, Meta(max_length=MAX_LABEL, pattern=_WITHOUT_NUL, description="a string of at most 64 characters, without NUL")
+]
+Tags = Annotated[
+    list[Label],
+    Meta(max_length=MAX_TAGS, description="a list of at most 20 strings of at most 64 characters, without NUL"),
 ]
 Metadata = Annotated[
     dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels, with numbers of at most 300 digits")
@@ -68,9 +87,34 @@ Moment = Annotated[
 ]
 ProjectId = Annotated[
     str,
-    Meta(max_length=MAX_PROJECT_ID, pattern=_NOT_BLANK, description="a string of 1 to 128 characters, not blank"),
+    Meta(
+        max_length=MAX_PROJECT_ID,
+        pattern=NOT_BLANK,
+        description="a string of 1 to 128 characters, not blank; blanks at its ends are dropped",
+    ),
 ]
-_NOT_BLANK_TEXT = re.compile(_NOT_BLANK)
+_NOT_BLANK_TEXT = re.compile(NOT_BLANK)
+# What Python strips, and what JavaScript trims.
+_BLANKS = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
+    "\u202f\u205f\u3000\ufeff"
+)
+
+
+def trimmed(text: str) -> str:
+    """Return an id as it is stored and looked up: without blanks at its ends, which nobody sees.
+
+    Whatever names a project, run, experiment, trace, session or user goes through here, on every way in.
+    """
+    return text.strip(_BLANKS)
+
+
+def parse_whole(text: str, most: int = MAX_COUNT) -> int | None:
+    """Return the whole number in a text; None for a text that is none, and for a number that is larger than `most`."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
+        return None
+    number = int(text)
+    return number if number <= most else None
 
 
 def is_project_id(text: str) -> bool:
@@ -79,7 +123,8 @@ def is_project_id(text: str) -> bool:
 
 
 def parse_project_id(text: str) -> str:
-    """The text, if a project can have it as its id. Raises `InvalidPayload`."""
+    """The trimmed text, if a project can have it as its id. Raises `InvalidPayload`."""
+    text = trimmed(text)
     if not is_project_id(text):
         must = f"must be a string of 1 to {MAX_PROJECT_ID} characters, not blank and without NUL"
         raise InvalidPayload(details=(Detail("projectId", must),))

@@ -4,8 +4,8 @@ import re
 from urllib.parse import quote
 
 # Dots are resolved by a browser itself, however they are escaped; a word would be taken for a page below the project's.
-_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|runs|traces|costs)")
-_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|runs|traces|costs)")
+_TAKEN = re.compile(r"~*(?:\.{1,2}|settings|send|runs|traces|costs)")
+_HIDDEN = re.compile(r"~+(?:\.{1,2}|settings|send|runs|traces|costs)")
 
 
 def path_of(project_id: str) -> str:

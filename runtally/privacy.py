@@ -2,7 +2,8 @@
 
 Prompts and completions are never stored, logged, echoed or hashed. `promptPreview` is kept unless the mode says strict.
 In free-form metadata a value is dropped when its key names content, however it is spelt (`system_prompt`,
-`systemPrompt`, `System-Prompt`), wherever in the key (`gen_ai.prompt.0.content`, `input:value`) and however deep it is.
+`systemPrompt`, `System-Prompt`, in full-width letters, with accents or with characters between that nobody sees), wherever in the key
+(`gen_ai.prompt.0.content`, `input:value`) and however deep it is.
 Counts stay, although tracers name them after what they count (`llm.token_count.prompt`, `usage: {"input": 5}`).
 """
 
@@ -12,19 +13,61 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
+from unicodedata import combining, normalize
 
 from runtally.fields import SCALARS, is_flat
 from runtally.settings import PrivacyMode
 
-_SEPARATORS = dict.fromkeys(map(ord, "_-. "))
-_SEGMENTS = re.compile(r"[.:/\[\]]+")
+# What Unicode shows as nothing (Default_Ignorable_Code_Point), such as a zero-width space or a soft hyphen.
+_INVISIBLE = dict.fromkeys(
+    number
+    for first, last in (
+        *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+        *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
+        *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+    )
+    for number in range(first, last + 1)
+)
+_SEPARATORS = re.compile(r"[\W_]+")
+# Blanks, hyphens and underscores join words to one name; any other sign stands between names.
+_SEGMENTS = re.compile(r"[^\w\s-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-# As many segments may be one name: `tool.call.result`.
+# As many segments, or words, may be one name: `tool.call.result`.
 _JOINED = 3
 # In a longer key it is the provider: `gen_ai.system`, `db.system`.
 _ALONE = "system"
 # Before a word for content these make nothing else of it: `user_prompt`, `chat_messages`.
-_QUALIFIERS = frozenset({"ai", "assistant", "chat", "full", "human", "last", "llm", "model", "raw", "system", "user"})
+_QUALIFIERS = frozenset(
+    {
+        "agent",
+        "ai",
+        "anthropic",
+        "assistant",
+        "bot",
+        "chat",
+        "claude",
+        "conversation",
+        "current",
+        "customer",
+        "developer",
+    }
+    | {
+        "final",
+        "first",
+        "full",
+        "function",
+        "gemini",
+        "gen",
+        "generated",
+        "gpt",
+        "human",
+        "initial",
+        "last",
+        "llm",
+        "model",
+    }
+    | {"new", "openai", "original", "previous", "prior", "raw", "request", "session", "system", "tool", "user"}
+)
 _COUNTED = frozenset({"usage", "token", "tokens", "cost", "costs", "count", "counts"})
 # What may be said about content without being any: `gen_ai.response.id`, `input.mime_type`.
 _ABOUT = frozenset(
@@ -62,7 +105,7 @@ class ContentRule:
             keeps_preview=mode not in {PrivacyMode.STRICT, PrivacyMode.REJECT},
             content_keys=frozenset()
             if mode is PrivacyMode.OFF_METADATA_SCRUB
-            else frozenset(_normalised(key) for key in content_keys),
+            else frozenset(_normalised(_legible(key)) for key in content_keys),
         )
 
     def scrub(self, metadata: dict[str, Any]) -> Scrubbed:
@@ -113,6 +156,7 @@ def _meaning(content_keys: frozenset[str], key: str) -> _Meaning:
 
 
 def _meaning_of(content_keys: frozenset[str], key: str) -> _Meaning:
+    key = _legible(key)
     segments = [segment for segment in _SEGMENTS.split(key) if not segment.isdecimal()]
     return _Meaning(
         content=_normalised(key) in content_keys or _is_content_path(content_keys, segments),
@@ -137,16 +181,20 @@ def _is_content_path(content_keys: frozenset[str], segments: list[str]) -> bool:
         for length in range(2, _JOINED + 1)
         for start in range(len(names) - length + 1)
     )
-    return any(_is_content(content_keys, segment) for segment in segments) or not content_keys.isdisjoint(joined)
+    return not content_keys.isdisjoint(joined) or any(_is_content(content_keys, segment) for segment in segments)
 
 
 def _is_content(content_keys: frozenset[str], segment: str) -> bool:
-    """`input_text` and `user_prompt_2` are content; `input_tokens`, `prompt_id` and `query_model` are something else."""
+    """`input_text`, `user_prompt_2` and `ai_tool_call` are content; `input_tokens`, `prompt_id` and `query_model` are something else."""
     name = _normalised(segment)
     if name in content_keys:
         return name != _ALONE
-    *before, last = _words(segment) or [name]
-    return last in content_keys and last != _ALONE and all(word in content_keys | _QUALIFIERS for word in before)
+    words = _words(segment)
+    for length in range(1, min(_JOINED, len(words) - 1) + 1):
+        last = "".join(words[-length:])
+        if last in content_keys and last != _ALONE:
+            return all(word in content_keys or word in _QUALIFIERS for word in words[:-length])
+    return len(words) == 1 and words[0] in content_keys and words[0] != _ALONE
 
 
 def _is_count(segment: str) -> bool:
@@ -166,5 +214,17 @@ def _words(segment: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(segment)]
 
 
+def _legible(key: str) -> str:
+    """Return the key as it is read: in plain letters, without accents and without what cannot be seen.
+
+    Accents go first, because to put many of them into order takes Python a time that grows with their square.
+    """
+    return key if key.isascii() else _bare(normalize("NFKD", _bare(key)))
+
+
+def _bare(key: str) -> str:
+    return "".join(char for char in key.translate(_INVISIBLE) if not combining(char))
+
+
 def _normalised(key: str) -> str:
-    return key.translate(_SEPARATORS).casefold()
+    return _SEPARATORS.sub("", key).casefold()

@@ -6,45 +6,60 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runtally.access.openid import OpenIdProvider
-from runtally.budgets.courier import Courier
-from runtally.budgets.mail import Mailer
-from runtally.budgets.watch import Watch
-from runtally.budgets.webhook import Webhooks
+from runtally.alerts.channels.mail import Mailer
+from runtally.alerts.evaluator import AlertEvaluator
+from runtally.alerts.registry import Channels
+from runtally.alerts.sender import AlertSender
+from runtally.alerts.targets import TargetEditor
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.replica import Reader
-from runtally.experiments.past import PastVerdicts
 from runtally.experiments.shared import SharedVerdicts
 from runtally.ingest.accept import Ingest
 from runtally.ingest.writer import Writer
 from runtally.jobs.loop import running
 from runtally.jobs.registry import (
-    courier_job,
-    fold_job,
-    forget_alerts_job,
+    evaluate_alerts_job,
+    expire_alerts_job,
+    expire_job,
+    merge_dimensions_job,
+    merge_job,
+    otlp_clients_job,
     prices_job,
-    prune_job,
     relay_job,
     replica_job,
     repricing_job,
     retention_job,
     rules_job,
+    send_alerts_job,
     sweep_job,
+    tracked_keys_job,
     unpriced_job,
-    watch_job,
 )
+from runtally.limits.downloads import Downloads
 from runtally.limits.limiter import Limiter
-from runtally.metrics.past import Past
+from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
 from runtally.pricing.comparison import Comparison
-from runtally.pricing.repricing import Repricer
-from runtally.pricing.unpriced import UnpricedRuns
-from runtally.reporting.push import Pusher
-from runtally.reporting.relay import Relay
+from runtally.pricing.repricing.repricer import Repricer
+from runtally.pricing.repricing.unpriced import UnpricedRuns
+from runtally.privacy import ContentRule
+from runtally.reporting.opening import opened_relay
 from runtally.reporting.sync import ReportingSync
 from runtally.retention.dropping import Dropper
 from runtally.retention.rules import LiveRetention
 from runtally.settings import RelayMode, Settings
+from runtally.usage.memo import DayMemo
+
+# Connections to DATABASE_URL that one process opens, at most. Neither readers nor jobs, which may hold one for long, can take those
+# that ingest needs.
+INTAKE_CONNECTIONS = 4
+JOB_CONNECTIONS = 3
+PAGE_CONNECTIONS = 4
+PAGE_SESSIONS = 4
+# Taken for a page of runs each, and given back before that is sent.
+DOWNLOAD_CONNECTIONS = 1
+CONNECTIONS = INTAKE_CONNECTIONS + JOB_CONNECTIONS + PAGE_CONNECTIONS + PAGE_SESSIONS + DOWNLOAD_CONNECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +68,23 @@ class Services:
 
     settings: Settings
     database: Database
+    """For pages and forms."""
+    intake: Database
+    """For what must be answered whatever is read meanwhile: ingest, keys, limits, health."""
     reading: Reader
     """For what may be a little late: metrics, pages without forms, files."""
+    downloads: Downloads
 
-    past: Past
-    past_verdicts: PastVerdicts
+    memo: DayMemo
+    """What runs of closed days came to."""
     prices: LivePrices
     comparison: Comparison
     ingest: Ingest
+    otlp: Receiver
     reporting: ReportingSync
     limiter: Limiter
+    channels: Channels
+    alert_targets: TargetEditor
     verdicts: SharedVerdicts
     openid: OpenIdProvider | None
     clock: Clock
@@ -77,46 +99,60 @@ class Services:
         openid = OpenIdProvider(settings.openid) if settings.openid else None
         redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
         async with (
-            Database(database_url) as database,
-            Reader.opened(database, settings.read_database_url) as reading,
-            reporting_database(settings.reporting_database_url, database) as reporting,
-            Limiter.opened(database, redis_url) as limiter,
-            _relaying(settings, database, clock),
+            Database(database_url, connections=INTAKE_CONNECTIONS, sessions=0) as intake,
+            Database(database_url, connections=JOB_CONNECTIONS, sessions=0) as working,
+            Database(database_url, connections=PAGE_CONNECTIONS, sessions=PAGE_SESSIONS) as database,
+            Database(database_url, connections=DOWNLOAD_CONNECTIONS, sessions=0) as downloading,
+            Reader.opened(database, settings.read_database_url, downloading) as reading,
+            reporting_database(settings.reporting_database_url, intake) as reporting,
+            Limiter.opened(intake, redis_url) as limiter,
+            _relaying(settings, working, working if reporting.is_same(working) else reporting, clock),
             # Without a secret no relay could push them, and the queue would only grow.
-            Writer.opened(database, queued=bool(settings.service_sync_sign)) as writer,
-            _alerting(settings, database, clock),
+            Writer.opened(intake, queued=bool(settings.service_sync_sign)) as writer,
+            _alerting(settings, working, clock) as channels,
         ):
-            prices = LivePrices(database)
+            prices = LivePrices(working)
             # A run that comes at once is priced; what is wrong is logged by the job, which tries again.
             with suppress(Exception):
                 await prices.refresh()
-            retention = LiveRetention(database, settings.retention_days)
+            retention = LiveRetention(working, settings.retention_days)
             with suppress(Exception):
                 await retention.refresh()
-            unpriced = UnpricedRuns(database, prices, clock, queued=bool(settings.service_sync_sign))
-            repricer = Repricer(database, prices, clock, queued=bool(settings.service_sync_sign))
+            unpriced = UnpricedRuns(working, prices, clock, queued=bool(settings.service_sync_sign))
+            repricer = Repricer(working, prices, clock, queued=bool(settings.service_sync_sign))
+            ingest = Ingest(writer, prices, retention, settings, clock)
+            otlp = Receiver(ingest, settings, clock)
             jobs = [
-                fold_job(database, clock),
-                prune_job(database, clock),
+                merge_job(working, clock),
+                merge_dimensions_job(working, clock),
+                tracked_keys_job(working, clock),
+                expire_job(working, clock),
                 prices_job(prices),
                 unpriced_job(unpriced),
                 repricing_job(repricer),
                 rules_job(retention),
-                retention_job(Dropper(database, settings.retention_days, clock)),
+                otlp_clients_job(otlp.clients, working),
+                retention_job(Dropper(working, settings.retention_days, clock)),
                 *([replica_job(reading)] if reading.has_replica else []),
             ]
-            async with running(jobs if redis_url else [*jobs, sweep_job(database)]):
+            async with running(jobs if redis_url else [*jobs, sweep_job(working)]):
                 yield cls(
                     settings=settings,
                     database=database,
+                    intake=intake,
                     reading=reading,
-                    past=Past(),
-                    past_verdicts=PastVerdicts(),
+                    downloads=Downloads(),
+                    memo=DayMemo(settings.usage_memo_bytes),
                     prices=prices,
                     comparison=Comparison(),
-                    ingest=Ingest(writer, prices, retention, settings, clock),
-                    reporting=ReportingSync(reporting, settings, clock),
+                    ingest=ingest,
+                    otlp=otlp,
+                    reporting=ReportingSync(
+                        reporting, ContentRule.of(settings.privacy_mode, settings.content_keys), clock
+                    ),
                     limiter=limiter,
+                    channels=channels,
+                    alert_targets=TargetEditor(database, channels, clock),
                     verdicts=SharedVerdicts(database, clock),
                     openid=openid,
                     clock=clock,
@@ -125,22 +161,22 @@ class Services:
 
 
 @asynccontextmanager
-async def _alerting(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[None]:
-    """Look for what there is to tell meanwhile, and tell it; every process does, and they share the work."""
-    async with Webhooks(allow_private=settings.alerts_allow_private_addresses) as webhooks:
-        watch = Watch(database, clock, settings.public_url)
-        courier = Courier(database, webhooks, Mailer.of(settings), clock)
-        async with running([watch_job(watch), courier_job(courier), forget_alerts_job(database, clock)]):
-            yield
+async def _alerting(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[Channels]:
+    """Evaluate and send alerts meanwhile; every process does, and they share the work."""
+    async with Channels.opened(Mailer.of(settings), allow_private=settings.alerts_allow_private_addresses) as channels:
+        evaluator = AlertEvaluator(database, clock, settings.public_url)
+        sender = AlertSender(database, channels, clock)
+        async with running(
+            [evaluate_alerts_job(evaluator), send_alerts_job(sender), expire_alerts_job(database, clock)]
+        ):
+            yield channels
 
 
 @asynccontextmanager
-async def _relaying(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[None]:
-    """Push queued runs meanwhile, unless another process does or there is no secret to sign with."""
+async def _relaying(settings: Settings, database: Database, reporting: Database, clock: Clock) -> AsyncIterator[None]:
+    """Bring queued runs into the reporting table meanwhile, unless another process does or none are queued."""
     if settings.relay is RelayMode.OFF or not settings.service_sync_sign:
         yield
         return
-    async with Pusher(settings) as pusher:
-        relay = Relay(database, pusher, clock, settings.relay_concurrency)
-        async with running([relay_job(relay)]):
-            yield
+    async with opened_relay(settings, database, reporting, clock) as relay, running([relay_job(relay)]):
+        yield

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
 from runtally.errors import SettingsError
+from runtally.files import START_COMMAND
 
 SECRETS_FILE = "secrets.json"
 
@@ -26,7 +27,7 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 class KeptSecrets(PydanticBaseSettingsSource):
-    """What the first `make run` made and kept in the data folder."""
+    """Secrets that `runtally serve --provision` made and kept in the data folder."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
         return None, field_name, False
@@ -40,6 +41,6 @@ class KeptSecrets(PydanticBaseSettingsSource):
             return {}
         except json.JSONDecodeError:
             raise SettingsError(
-                f"{path} is damaged: restore it, or remove it, and `make run` makes new keys."
+                f"{path} is damaged: restore it, or remove it, and `{START_COMMAND}` makes new keys."
             ) from None
         return {name.lower(): value for name, value in kept.items()}

@@ -1,10 +1,9 @@
 """Every setting: its name, type, default and one sentence. Read from the environment, and nowhere else.
 
 A secret may also come from a file (`INGEST_API_KEY_FILE=/run/secrets/ingest`), and from `DATA_DIR/secrets.json`, where
-the first `make run` keeps what it made.
+the first start with `--provision` keeps what it made.
 """
 
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,16 +14,19 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from runtally.errors import SettingsError
+from runtally.files import default_data_dir
 from runtally.setting_sources import KeptSecrets, SecretFiles
 
 # Who listens on every address is reached by this one.
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Nothing is bound here.
-CHECKOUT = Path(__file__).resolve().parents[1]
 CONTENT_KEYS = (
     "prompt,prompts,completion,completions,message,messages,input,inputs,output,outputs,content,contents,response,"
     "responses,text,system,system_prompt,user_prompt,instructions,question,answer,query,transcript,body,tool_input,"
     "tool_output,tool_result,tool_calls,tool_call_result,function_call,arguments,choices,prompt_template,"
-    "input_value,output_value,chat_history"
+    "input_value,output_value,chat_history,reasoning,reasoning_content,reasoning_details,thinking,thinking_blocks,thought,"
+    "thoughts,chain_of_thought,scratchpad,history,dialog,dialogue,utterance,utterances,tool_call,tool_use,tool_inputs,"
+    "tool_outputs,tool_results,function_calls,instruction,questions,answers,queries,reply,replies,refusal,transcripts,"
+    "transcription,candidates,generations"
 )
 
 
@@ -79,13 +81,6 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Secrets = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
 
 
-def default_data_dir() -> Path:
-    """Where data goes without DATA_DIR: Postgres never runs as root, so the folder must be open to another user."""
-    if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in (CHECKOUT, *CHECKOUT.parents)):
-        return Path("/var/lib/runtally")
-    return CHECKOUT / ".data"
-
-
 @dataclass(frozen=True, slots=True)
 class OpenIdSettings:
     """A provider through which people sign in, and who of those without an account gets one."""
@@ -118,8 +113,9 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(
         default_factory=default_data_dir,
-        description="Folder of the embedded Postgres and of generated secrets; `.data` in the checkout, or "
-        "`/var/lib/runtally` for root in a checkout that no other user can reach.",
+        description="Folder of the embedded Postgres and of generated secrets. A checkout has it in `.data`, or for root in "
+        "`/var/lib/runtally` if no other user can reach the checkout. An installed package has it in "
+        "`$XDG_DATA_HOME/runtally` (`~/.local/share/runtally`), for root in `/var/lib/runtally`.",
     )
     pg_bin: Path | None = Field(
         None, description="Folder of the Postgres programs to run the embedded server with, instead of its own."
@@ -139,20 +135,21 @@ class Settings(BaseSettings):
     )
     service_sync_sign: Secrets = Field(
         (),
-        description="Signs what the relay pushes to the reporting table; without it nothing is queued or taken there. "
-        "Several, comma-separated, are all accepted, for rotation; the first one signs.",
+        description="Signs what goes to a reporting table elsewhere; without it nothing is queued for the reporting table, "
+        "here or there, and none is taken. Several, comma-separated, are all accepted, for rotation; the first one signs.",
     )
     service_sync_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/?#]\S*$",
         repr=False,
-        description="Where the relay pushes runs to: a server of this kind, or a URL with a path; itself by default.",
+        description="Where the relay pushes runs to: a server of this kind, or a URL with a path; by default it copies them "
+        "into the reporting table of this service.",
     )
     relay: RelayMode = Field(
         RelayMode.EMBEDDED,
-        description="`embedded` pushes runs from within `serve`; `off` leaves it to `runtally relay`.",
+        description="`embedded` copies or pushes runs from within `serve`; `off` leaves it to `runtally relay`.",
     )
-    relay_concurrency: int = Field(16, ge=1, le=64, description="Runs that one relay pushes at the same time.")
+    relay_concurrency: int = Field(16, ge=1, le=64, description="Calls that one relay makes at the same time.")
     reporting_database_url: str | None = Field(
         None,
         repr=False,
@@ -179,8 +176,9 @@ class Settings(BaseSettings):
         description="Role that they get, such as `viewer:my-project`; without it an admin gives them one.",
     )
     ingest_project_keys: bool = Field(
-        default=False,
-        description="1 lets project keys with the scope runs:write ingest too; the project then comes from the key.",
+        default=True,
+        description="0 takes runs with INGEST_API_KEY alone; else project keys with the scope runs:write send them too, and "
+        "the project then comes from the key.",
     )
     svc_rate_limit_per_minute: int = Field(
         1000, ge=1, description="Ingest requests per minute and project, over all server processes."
@@ -199,6 +197,26 @@ class Settings(BaseSettings):
     max_batch_runs: int = Field(1000, ge=1, description="Most runs in one batch.")
     max_body_bytes: int = Field(
         5 * 1024 * 1024, ge=1024, description="Largest request body in bytes, also after gzip inflation."
+    )
+    otlp_project: str = Field(
+        "default", min_length=1, max_length=128, description="Project of OTLP spans that name none, and no service."
+    )
+    otlp_max_body_bytes: int = Field(
+        32 * 1024 * 1024,
+        ge=1024,
+        description="Largest body of an OTLP request in bytes, also after inflation; exporters lose what is larger.",
+    )
+    otlp_attributes: Names = Field(
+        (), description="Names of attributes of spans and resources to keep in metadata, beyond those that always are."
+    )
+    otlp_drop: Names = Field(
+        (), description="Names to leave out of what is kept of OTLP spans and log records, such as `user,session`."
+    )
+    usage_memo_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=0,
+        description="Memory in bytes that each process may use to remember what runs of days that are over add up to. "
+        "0 remembers nothing: every page then reads all of its days.",
     )
     retention_days: int | None = Field(
         None,
@@ -222,7 +240,7 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/?#][^\s?#]*$",
-        description="Where people reach the pages, such as https://runtally.example; alerts link there.",
+        description="Where people and programs reach the server, such as https://runtally.example: in links of alerts and in commands to paste.",
     )
     smtp_host: str | None = Field(None, description="Mail server that alerts go through; without it none goes by mail.")
     smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")

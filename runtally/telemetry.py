@@ -67,6 +67,17 @@ WAITING_RUNS = Gauge(
 _RUNS = Counter("runtally_runs", "Runs received, by what became of them.", ["outcome"], registry=_registry)
 _UNPRICED = Counter("runtally_runs_unpriced", "Runs received that no price is known for.", registry=_registry)
 # A series that is there from the start can be alerted on before it first grows.
+_OTLP_RECORDS = Counter(
+    "runtally_otlp_records",
+    "Spans and log records that came by OTLP: read, and of these stored as runs, rejected, and told by another one too.",
+    ["signal", "outcome"],
+    registry=_registry,
+)
+_OTLP = {
+    (signal, outcome): _OTLP_RECORDS.labels(signal, outcome)
+    for signal in ("traces", "logs")
+    for outcome in ("read", "run", "rejected", "twin")
+}
 _STORED, _DUPLICATE, _REJECTED = map(_RUNS.labels, ("stored", "duplicate", "rejected"))
 
 
@@ -75,6 +86,13 @@ def count_runs(*, stored: int = 0, duplicate: int = 0, rejected: int = 0, unpric
     for counter, runs in ((_STORED, stored), (_DUPLICATE, duplicate), (_REJECTED, rejected), (_UNPRICED, unpriced)):
         if runs:
             counter.inc(runs)
+
+
+def count_otlp(signal: str, *, read: int = 0, runs: int = 0, rejected: int = 0, twins: int = 0) -> None:
+    """Count what became of the spans or log records of an OTLP request."""
+    for outcome, records in (("read", read), ("run", runs), ("rejected", rejected), ("twin", twins)):
+        if records:
+            _OTLP[signal, outcome].inc(records)
 
 
 @contextmanager

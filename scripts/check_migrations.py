@@ -5,8 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runtally.db.embedded import database_url
 from runtally.db.migrate import models_differ, upgrade
+from runtally.embedded.lifecycle import database_url
 from runtally.settings import Settings
 
 

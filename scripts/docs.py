@@ -12,12 +12,14 @@ import click
 from sqlalchemy.dialects import postgresql
 
 from runtally.models.reporting import DAILY_VIEWS, ReportingRun
+from runtally.otlp.attributes import FIELDS, MEANING
 from runtally.settings import Settings
 from webapp.cli import main as runtally
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_RUN_START, FIRST_RUN_END = "<!-- first run: written by `make docs` -->", "<!-- end of first run -->"
+ATTRIBUTES_START, ATTRIBUTES_END = "<!-- attributes: written by `make docs` -->", "<!-- end of attributes -->"
 COLUMNS_START, COLUMNS_END = "<!-- columns: written by `make docs` -->", "<!-- end of columns -->"
 
 SETTINGS_INTRO = """# Settings
@@ -44,9 +46,11 @@ def main() -> None:
 def generated() -> dict[Path, str]:
     """Each generated file with the text that it should have."""
     readme, reporting = ROOT / "README.md", ROOT / "docs" / "reporting.md"
+    opentelemetry = ROOT / "docs" / "opentelemetry.md"
     return {
         readme: _between(readme.read_text(), FIRST_RUN_START, FIRST_RUN_END, first_run()),
         reporting: _between(reporting.read_text(), COLUMNS_START, COLUMNS_END, reporting_columns()),
+        opentelemetry: _between(opentelemetry.read_text(), ATTRIBUTES_START, ATTRIBUTES_END, otlp_attributes()),
         ROOT / "docs" / "configuration.md": settings(),
         ROOT / "docs" / "cli.md": command_line(),
     }
@@ -60,6 +64,14 @@ def _between(text: str, start: str, end: str, generated: str) -> str:
 def first_run() -> str:
     command = first_run_command(Settings.model_construct().own_url(), None, EXAMPLE_PROJECT)
     return f"```sh\n{command}\n```"
+
+
+def otlp_attributes() -> str:
+    """What is read of spans, by what it becomes, the first name first."""
+    rows = [
+        f"| {meaning} | {', '.join(f'`{name}`' for name in FIELDS[field][1])} |" for field, meaning in MEANING.items()
+    ]
+    return "\n".join(["| of a run | from |", "|---|---|", *rows])
 
 
 def settings() -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from alembic import command
 
-from runtally.db.embedded import database_url
 from runtally.db.migrate import config, models_differ, upgrade
 from runtally.db.schema import newest
+from runtally.embedded.lifecycle import database_url
 from runtally.settings import Settings
 
 

@@ -50,9 +50,9 @@ def make_stored_run(project_id: str, run_id: str = "run-1", **fields: Any) -> St
 
 
 async def push(
-    client: httpx.AsyncClient, document: object, *, secret: str = SYNC_SECRET, **headers: str
+    client: httpx.AsyncClient, document: object, *, secret: str = SYNC_SECRET, path: str = SYNC_PATH, **headers: str
 ) -> httpx.Response:
     """Send the document, or bytes as they are, signed."""
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     signed = {"Content-Type": "application/json", SIGNATURE_HEADER: sign(body, secret)}
-    return await client.post(SYNC_PATH, content=body, headers=signed | headers)
+    return await client.post(path, content=body, headers=signed | headers)

@@ -10,8 +10,8 @@ from quart import Quart
 from uvicorn.server import ServerState
 
 from tests.serving import INGEST_KEY
-from webapp.express.connection import ExpressProtocol
-from webapp.express.lifespan import state_of
+from webapp.fast_path import FastPath
+from webapp.protocol import LimitedProtocol
 from webapp.tracing import Receive, Scope, Send
 
 
@@ -21,7 +21,11 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
         self.answers: asyncio.Queue[bytes] = asyncio.Queue()
-        self.closed = False
+        self.is_closed = asyncio.Event()
+
+    @property
+    def closed(self) -> bool:
+        return self.is_closed.is_set()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.answers.put_nowait(bytes(data))
@@ -30,7 +34,11 @@ class Wire(asyncio.Transport):
         return self.closed
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed.set()
+
+    def write_eof(self) -> None:
+        """Nothing more is written."""
+        self.is_closed.set()
 
     def pause_reading(self) -> None:
         pass
@@ -40,16 +48,20 @@ class Wire(asyncio.Transport):
 
 
 class Line:
-    """A connection to the service; what it does not answer itself goes on, here to an application that only echoes."""
+    """A connection to the service; what is not answered before Quart goes on, here to an application that only echoes."""
 
     def __init__(self, quart: Quart, application: object = None) -> None:
         config = uvicorn.Config(
-            cast(Any, application or self._echo), interface="asgi3", ws="none", log_config=None, access_log=False
+            cast(Any, application or FastPath(self._echo, quart)),
+            interface="asgi3",
+            ws="none",
+            log_config=None,
+            access_log=False,
         )
         config.load()
         self._state = ServerState()
         self.wire = Wire()
-        self.protocol = ExpressProtocol(config, self._state, state_of(quart))
+        self.protocol = LimitedProtocol(config, self._state, {})
         self.protocol.connection_made(self.wire)
         self.went_on: list[bytes] = []
         """The bodies that the application found."""
@@ -69,11 +81,14 @@ class Line:
         for piece in pieces:
             self.protocol.data_received(piece)
 
+    async def written(self) -> bytes:
+        """What the service writes next."""
+        async with asyncio.timeout(20):
+            return await self.wire.answers.get()
+
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the next answer."""
-        async with asyncio.timeout(20):
-            written = await self.wire.answers.get()
-        head, _, body = written.partition(b"\r\n\r\n")
+        head, _, body = (await self.written()).partition(b"\r\n\r\n")
         status, *lines = head.decode().split("\r\n")
         return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
 

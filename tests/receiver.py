@@ -1,5 +1,6 @@
 """A server that takes documents as a test tells it to: it answers, refuses, or keeps whoever calls waiting."""
 
+import gzip
 import json
 import ssl
 import threading
@@ -24,10 +25,16 @@ def refuse(status: int) -> Callable[[dict[str, Any]], Reply]:
 
 
 class Receiver:
-    """What arrived, and what is answered: `reply` may be changed at any time."""
+    """What arrived, and what is answered: `reply` may be changed at any time.
+
+    Unless it `takes_batches` it is one that does not know them yet, and answers 422.
+    """
 
     def __init__(self) -> None:
         self.reply: Callable[[dict[str, Any]], Reply] = ok
+        self.takes_batches = False
+        self.batches: list[int] = []
+        """How many documents each batch had, taken or not."""
         self.retry_after: str | None = None
         self.documents: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -47,18 +54,37 @@ class Receiver:
         with self.lock:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
-            document = json.loads(body)
             self.bodies.append(body)
             self.headers.append(headers)
-            self.documents.append(document)
+            document = json.loads(body)
+            if "documents" in document:
+                self.batches.append(len(document["documents"]))
         try:
-            reply = self.reply(document)
+            reply = self._reply_to_batch(document["documents"]) if "documents" in document else self._reply_to(document)
             if reply is None:
                 self.ended.wait()
             return reply
         finally:
             with self.lock:
                 self._at_once -= 1
+
+    def _reply_to(self, document: dict[str, Any]) -> Reply:
+        with self.lock:
+            self.documents.append(document)
+        return self.reply(document)
+
+    def _reply_to_batch(self, documents: list[dict[str, Any]]) -> Reply:
+        """As the service does: a document that is refused is one of the results, whatever else is the whole answer."""
+        if not self.takes_batches:
+            return 422
+        results = []
+        for document in documents:
+            reply = self._reply_to(document)
+            if reply not in {200, 422}:
+                return reply
+            about = {"applied": True} if reply == 200 else {"error": {"code": "invalid_payload", "message": "No."}}
+            results.append({"id": document["id"], **about})
+        return json.dumps({"ok": True, "results": results}).encode()
 
 
 @contextmanager
@@ -71,6 +97,8 @@ def running_receiver(certificate: Path | None = None) -> Iterator[Receiver]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers["Content-Encoding"] == "gzip":
+                body = gzip.decompress(body)
             reply = receiver.take(body, {name.lower(): value for name, value in self.headers.items()})
             if reply is None:
                 self.close_connection = True

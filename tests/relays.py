@@ -13,11 +13,14 @@ from runtally.ingest.queries import insert_runs
 from runtally.reporting.push import Pusher
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
+from runtally.reporting.remote import RemoteRelay
 from tests.commands import Finished, run_beside, started
 from tests.documents import NOW, SYNC_SECRET, make_stored_run
 from tests.serving import settings_for
 
 CONCURRENCY = 4
+BATCH = 100
+"""Runs of a pass; few, as most receivers of tests take them one by one."""
 SECONDS = 30.0
 
 
@@ -35,13 +38,13 @@ class SteppedClock:
 @asynccontextmanager
 async def relay_to(
     url: str, database: Database, clock: Callable[[], datetime], secrets: str = SYNC_SECRET
-) -> AsyncIterator[Relay]:
+) -> AsyncIterator[RemoteRelay]:
     """A relay that pushes to a URL."""
     settings = settings_for(
         "postgresql://h/d", service_sync_sign=secrets, service_sync_url=url, relay_concurrency=CONCURRENCY
     )
     async with Pusher(settings) as pusher:
-        yield Relay(database, pusher, clock, CONCURRENCY)
+        yield RemoteRelay(database, pusher, clock, CONCURRENCY, batch=BATCH)
 
 
 async def store(database: Database, count: int = 1, project_id: str = "p") -> list[str]:
@@ -57,7 +60,7 @@ async def status(database: Database) -> RelayStatus:
 
 
 async def drain(relay: Relay) -> None:
-    while (await relay.run_pass()).claimed:
+    while (await relay.run_pass()).taken:
         pass
 
 

@@ -10,7 +10,7 @@ from signal import SIGCONT, SIGINT, SIGSTOP
 
 from sqlalchemy.engine import URL, make_url
 
-from runtally.db.programs import account_for, find_programs
+from runtally.embedded.programs import account_for, find_programs
 from tests.folders import open_folder
 from tests.ops.processes import children_of
 from tests.serving import START_SECONDS

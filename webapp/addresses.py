@@ -7,8 +7,15 @@ from urllib.parse import urlencode
 
 from quart import request, url_for
 
+from api.current import services
+
 # As Quart leaves them: https://url.spec.whatwg.org/#percent-encoded-bytes
 _SAFE = "!$'()*,/:;?@"
+
+
+def server_url() -> str:
+    """Return where programs reach this server: `PUBLIC_URL`, else the host that the reader's browser asks."""
+    return (services().settings.public_url or request.host_url).rstrip("/")
 
 
 def path_to(endpoint: str, **parts: str) -> str:

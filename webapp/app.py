@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 
 from quart import Quart, Response, request
+from quart.typing import ResponseReturnValue
 
 import api
 import api.errors
@@ -14,14 +15,17 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, bodies, caching, form, hosts, security, sessions, tracing, zone
+from webapp import assets, bodies, caching, form, heads, hosts, pace, security, sessions, tracing, zone
 from webapp.charts import specs
-from webapp.express.lifespan import Lifespan
+from webapp.fast_path import FastPath
+from webapp.lingering import Lingering
+from webapp.security_headers import SecurityHeaders
 
 
 def create_app(settings: Settings) -> Quart:
     """The application for these settings, which must say where the database is."""
     app = Quart("runtally", template_folder=None, static_folder=None)
+    app.request_class = bodies.sized_request(settings)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     # A file of prices that was looked at comes back as a field.
     app.config["MAX_FORM_MEMORY_SIZE"] = settings.max_body_bytes
@@ -43,15 +47,17 @@ def create_app(settings: Settings) -> Quart:
     assets.register(app)
     app.register_error_handler(Exception, _respond_to_error)
 
-    # Quart runs these last to first: the headers are on compressed answers and errors too.
-    app.after_request(security.add_headers)
+    # Quart runs these last to first.
     app.after_request(assets.compress)
     app.after_request(caching.confirm)
     app.after_request(_prepare_charts)
     app.teardown_request(bodies.forget)
     # How Quart takes any ASGI middleware.
-    whole = bodies.BodyRoom(app.asgi_app, settings.max_body_bytes)  # type: ignore[arg-type]
-    app.asgi_app = tracing.Tracing(Lifespan(whole, app))  # type: ignore[assignment, method-assign]
+    answering = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
+    within_budget = bodies.BodyBudget(answering, settings)
+    traced = tracing.Tracing(SecurityHeaders(within_budget))
+    paced = pace.LeastPace(Lingering(traced))
+    app.asgi_app = heads.BoundedHeaders(paced)  # type: ignore[assignment, method-assign]
     return app
 
 
@@ -74,7 +80,8 @@ async def _prepare_charts(response: Response) -> Response:
     return response
 
 
-async def _respond_to_error(error: Exception) -> Response:
-    """An error of the API as JSON, of a page as HTML."""
-    tracing.failed(error)
-    return await (api.errors.respond(error) if api.serves(request.path) else webapp.errors.respond(error))
+async def _respond_to_error(error: Exception) -> ResponseReturnValue:
+    """An error of the API as JSON or as OTLP clients want it, of a page as HTML."""
+    if not api.serves(request.path):
+        return await webapp.errors.respond(error)
+    return api.refusal_at(request.path, request.headers.get("Content-Type", ""), error)

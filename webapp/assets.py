@@ -1,6 +1,5 @@
 """Static files under names that change with their content, so that a browser keeps them for good; and compression."""
 
-import gzip
 import hashlib
 import mimetypes
 from functools import cache
@@ -11,16 +10,18 @@ from quart.typing import ResponseReturnValue
 from quart.wrappers.response import IterableBody
 
 from api.access import public
-from runtally.settings import CHECKOUT
+from api.compression import gzipped
+from runtally.errors import NotFound
+from runtally.files import ROOT
 
-STATIC = CHECKOUT / "static"
+STATIC = ROOT / "static"
 _ROOT = str(STATIC)
 # Their paths carry their versions; css files name fonts among them by these very paths.
 VENDORED = "vendor/"
 FOREVER = "public, max-age=31536000, immutable"
 BRIEFLY = "public, max-age=300"
-# Below this a compressed body is hardly smaller than the headers around it.
-MIN_COMPRESSED = 1024
+# No file of ours has a longer one, and the system refuses to look for it.
+MAX_PATH_BYTES = 200
 _COMPRESSIBLE = ("text/", "application/json", "application/javascript", "image/svg+xml")
 
 blueprint = Blueprint("assets", __name__)
@@ -40,6 +41,8 @@ def asset_url(path: str) -> str:
 @public
 async def show(path: str) -> ResponseReturnValue:
     """A static file; compressed where a `.br` lies beside it and the browser takes it, or where it is text."""
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise NotFound
     packed = STATIC / f"{path}.br"
     use_packed = request.accept_encodings.quality("br") > 0 and packed.is_file()
     response = await send_from_directory(STATIC, f"{path}.br" if use_packed else path, mimetype=_mimetype(path))
@@ -69,11 +72,6 @@ async def compress(response: Response) -> Response:
                 response.set_data(packed)
                 response.headers["Content-Encoding"] = "gzip"
     return response
-
-
-def gzipped(body: bytes) -> bytes | None:
-    """None for what is too small to gain by it."""
-    return gzip.compress(body, compresslevel=5, mtime=0) if len(body) >= MIN_COMPRESSED else None
 
 
 def _is_compressible(response: Response) -> bool:

@@ -4,24 +4,41 @@ Each may be as large as `MAX_BODY_BYTES`, but not all of them at once. Only who 
 away; what is whole is small, or soon done with.
 """
 
-from quart import request
+from typing import Any
 
-from api.errors import refusal
+from quart import Request, request
+
+import api
+from api import otlp_answers
 from runtally.errors import StoreBusy
-from webapp import tracing
-from webapp.security import headers_for
+from runtally.settings import Settings
+from webapp.fast_path import send_reply
 from webapp.tracing import Application, Message, Receive, Scope, Send
 
-# Room for so many of the largest bodies.
-AT_ONCE = 16
+# Room for so many of the largest bodies, and of those of OTLP, which a Collector makes large.
+MAX_IN_FLIGHT = 16
+OTLP_MAX_IN_FLIGHT = 4
 
 
-class BodyRoom:
-    """Quart's application, which keeps a body until it is whole."""
+def sized_request(settings: Settings) -> type[Request]:
+    """The requests of an application, each with the limit of its path for the body."""
 
-    def __init__(self, app: Application, max_body_bytes: int) -> None:
+    class SizedRequest(Request):
+        def __init__(self, *args: Any, max_content_length: int | None = None, **options: Any) -> None:  # noqa: ANN401  # Quart's.
+            path = args[2] if len(args) > 2 else options["path"]  # noqa: PLR2004  # Method, scheme, path.
+            if otlp_answers.serves(path):
+                max_content_length = settings.otlp_max_body_bytes
+            super().__init__(*args, max_content_length=max_content_length, **options)
+
+    return SizedRequest
+
+
+class BodyBudget:
+    """An application that has so many bytes for bodies of requests which it has not answered."""
+
+    def __init__(self, app: Application, settings: Settings) -> None:
         self._app = app
-        self._room = AT_ONCE * max_body_bytes
+        self._left = max(MAX_IN_FLIGHT * settings.max_body_bytes, OTLP_MAX_IN_FLIGHT * settings.otlp_max_body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -35,8 +52,8 @@ class BodyRoom:
             if message["type"] == "http.request":
                 size = len(message.get("body", b""))
                 held += size
-                self._room -= size
-                if self._room < 0 and message.get("more_body") and not has_begun:
+                self._left -= size
+                if self._left < 0 and message.get("more_body") and not has_begun:
                     is_refused = True
                     return {"type": "http.disconnect"}
             return message
@@ -49,19 +66,11 @@ class BodyRoom:
         try:
             await self._app(scope, receive_within, send_on)
         finally:
-            self._room += held
+            self._left += held
         if is_refused and not has_begun:
-            await _refuse(scope, send)
-
-
-async def _refuse(scope: Scope, send: Send) -> None:
-    tracing.failed(StoreBusy())
-    refused = refusal(StoreBusy())
-    headers = headers_for(is_secure=scope["scheme"] == "https") | refused.headers
-    headers |= {"Content-Length": str(len(refused.body)), "Connection": "close"}
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refused.status, "headers": raw})
-    await send({"type": "http.response.body", "body": refused.body})
+            content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+            refused = api.refusal_at(scope["path"], content_type.decode("latin-1"), StoreBusy())
+            await send_reply(refused, send)
 
 
 async def forget(_: BaseException | None) -> None:

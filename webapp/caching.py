@@ -5,15 +5,13 @@ Elsewhere it says what the answer is.
 """
 
 import hashlib
-from datetime import datetime
 
 from quart import Response, g, request
 
 from api.current import actor, services
 from runtally.access.history_queries import select_latest
-from runtally.metrics.window import Between, Range, Window
-from runtally.models.rollup import GRAINS
-from runtally.rollups.version_queries import select_version
+from runtally.usage.reader import UsageReader, compared_since
+from runtally.usage.window import Range, Window
 
 ASK_FIRST = "private, no-cache"
 """The figures change with every run, so nothing is shown again unasked."""
@@ -21,19 +19,21 @@ ASK_FIRST = "private, no-cache"
 VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
 
-async def unchanged(window: Window, project_id: str | None) -> Response | None:
-    """A 304 for a browser that has the report of this window already: nothing that it is made of changed since.
+async def latest_change() -> object:
+    """Return what differs whenever an audit entry is written; what was just changed is not asked of a replica."""
+    async with services().database.connection() as connection:
+        return await select_latest(connection)
+
+
+async def unchanged(usage: UsageReader, window: Window, changes: object) -> Response | None:
+    """Return a 304 for a browser that has the report of this window already: nothing that it is made of changed since.
 
     That is the runs of the window and the one before, everything an audit entry is written for, prices, the reader, and what
-    they asked for; and the minute, because a report says until when it counts. Asked before anything of it is read.
+    they asked for; and the minute, because a report says until when it counts. Asked before anything else of it is read.
     """
-    # What was just changed is not asked of a replica.
-    async with services().database.connection() as connection:
-        changes = await select_latest(connection)
     # Whatever is looked at, a page says what the month cost.
-    since = min(_compared_since(window), Window.of(Range.MONTH, window.now).start)
-    async with services().reading.connection() as connection:
-        runs = await select_version(connection, since, project_id)
+    since = min(compared_since(window), Window.of(Range.MONTH, window.now).start)
+    runs = (await usage.days()).tag(since)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
     made_of = (
         (runs, changes, services().prices.book.version, minute, window.start, window.end, window.interval),
@@ -51,13 +51,6 @@ async def unchanged(window: Window, project_id: str | None) -> Response | None:
     known = Response(status=304, headers={"Cache-Control": ASK_FIRST, "Vary": ", ".join(VARY)})
     known.set_etag(g.etag, weak=True)
     return known
-
-
-def _compared_since(window: Window) -> datetime:
-    """When the period before begins, also where a time of one's own is shown in the longest buckets."""
-    if isinstance(window.range, Between):
-        return window.range.in_stored_buckets(GRAINS[-1]).compared_since
-    return window.previous(window.now).start
 
 
 async def confirm(response: Response) -> Response:

@@ -8,8 +8,17 @@ from werkzeug.exceptions import HTTPException
 
 from api.current import actor, request_id
 from api.errors import RETRY_AFTER_SECONDS, known, status_of
+from api.exchange import note_error
 from runtally.audit import ActorKind
-from runtally.errors import BodyTooLarge, Forbidden, InvalidLink, RuntallyError, StoreUnavailable
+from runtally.errors import (
+    BodyTooLarge,
+    Forbidden,
+    InvalidLink,
+    RateLimited,
+    RuntallyError,
+    StoreUnavailable,
+    TooManyDownloads,
+)
 from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import ForeignForm, SignInRequired
@@ -70,6 +79,7 @@ class ErrorToast(Page):
 
 async def respond(error: Exception) -> Response:
     """The error for whoever looks at a page; a bug shows its request id and nothing else of itself."""
+    note_error(error)
     if isinstance(error, SignInRequired):
         return _to_sign_in()
     shown = known(error)
@@ -78,6 +88,8 @@ async def respond(error: Exception) -> Response:
     response = await _rendered(shown, status, id_to_report)
     if status == 503:  # noqa: PLR2004  # The status says it best.
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if isinstance(shown, RateLimited):
+        response.headers["Retry-After"] = str(shown.retry_after_seconds)
     if isinstance(shown, HTTPException):
         response.headers.extend((name, value) for name, value in shown.get_headers() if name == "Allow")
     return response
@@ -128,6 +140,8 @@ def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
         return "This link doesn't work any more"
     if isinstance(shown, ForeignForm):
         return "That was not sent from here"
+    if isinstance(shown, TooManyDownloads):
+        return "Too many downloads at once"
     return TITLES.get(status, TITLES[422] if status < 500 else "Something broke on our side")  # noqa: PLR2004  # Server errors.
 
 

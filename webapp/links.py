@@ -7,15 +7,14 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 
-from werkzeug.routing import BaseConverter, ValidationError
+from werkzeug.routing import BaseConverter, IntegerConverter, ValidationError
 
 from runtally.errors import NotFound
-from runtally.fields import is_project_id
-from runtally.metrics.only import EVERY_RUN, Only
-from runtally.metrics.window import Between, Range, Reach, Window
+from runtally.fields import MAX_NAME, MAX_ROW, is_project_id, parse_whole, trimmed
 from runtally.models.run import Status
 from runtally.paths import id_in, path_of
-from runtally.runs.filters import RunFilter
+from runtally.usage.filter import ALL_RUNS, Outcome, Period, RunFilter
+from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp.addresses import address_of, path_to
 from webapp.charts.series import Split
 from webapp.zone import in_utc
@@ -26,6 +25,8 @@ MINUTES = "%Y-%m-%dT%H:%M"
 """A time in a query, in UTC, and in a form's field, in the zone that the form sends along."""
 
 _SOME_PROJECT = "some-project"
+# The parameters that leave runs out, in their order.
+_NARROWING = ("model", "provider", "status", "experiment")
 
 
 class Metric(StrEnum):
@@ -43,11 +44,11 @@ class View:
     """What a page shows: which project (None: the overview), how far back, which metric, cost split by what."""
 
     project_id: str | None = None
-    range: Reach = Range.WEEK
+    range: TimeRange = Range.WEEK
     metric: Metric = Metric.COST
     by: Split = Split.MODEL
-    only: Only = EVERY_RUN
-    """Of a project: which of its runs."""
+    filter: RunFilter = ALL_RUNS
+    """Which of the runs; the project and the time are said by the view."""
     is_live: bool = False
     sort: str | None = None
     """Of the overview: what its projects are sorted by."""
@@ -67,7 +68,7 @@ class View:
             between or choice(Range, query.get("range"), Range.WEEK),
             choice(Metric, query.get("metric"), plain.metric),
             choice(Split, query.get("by"), plain.by),
-            _only(query) if project_id is not None else _of_models(_only(query)),
+            _filter(query) if project_id is not None else _of_models(_filter(query)),
             project_id is not None and query.get("live") == "1",
             (query.get("sort") or None) if project_id is None else None,
             (query.get("q", "").strip() or None) if project_id is None else None,
@@ -131,33 +132,31 @@ class View:
         return None if self.by is Split.MODEL else self.by.value
 
     @property
-    def sought(self) -> RunFilter:
+    def run_filter(self) -> RunFilter:
         """The same runs, as the run explorer looks for them."""
-        return RunFilter.parse({**self.what, **({"project": self.project_id} if self.project_id else {})})
+        reach = self.range
+        if isinstance(reach, CustomRange):
+            return self.filter.replace(project_id=self.project_id, since=reach.since, until=reach.until)
+        return self.filter.replace(project_id=self.project_id, range=Period(reach.value))
 
     @property
     def what(self) -> dict[str, Any]:
         """Which runs, named as in the run explorer."""
-        only = self.only
-        found = {
-            "model": only.model,
-            "provider": only.provider,
-            "status": only.status,
-            "experiment": only.experiment_id,
-        }
+        said = self.filter.query
+        found: dict[str, Any] = {name: said[name] for name in _NARROWING if name in said}
         reach = self.range
-        if isinstance(reach, Between):
+        if isinstance(reach, CustomRange):
             found |= {"since": reach.since.strftime(MINUTES), "until": reach.until.strftime(MINUTES)}
         elif reach is not Range.WEEK:
             found["range"] = reach.value
-        return {name: value for name, value in found.items() if value is not None}
+        return found
 
 
-def _between(query: Mapping[str, str]) -> Between | None:
+def _between(query: Mapping[str, str]) -> CustomRange | None:
     """The time from `since` until `until`, in UTC; None unless both can be read and there is a time between them."""
     try:
         since, until = (datetime.fromisoformat(query.get(name, "")) for name in ("since", "until"))
-        return Between.of(
+        return CustomRange.of(
             *(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC) for at in (since, until))
         )
     except (ValueError, OverflowError):
@@ -169,18 +168,23 @@ def _mistaken(query: Mapping[str, str]) -> tuple[str, str] | None:
     return sent if any(sent) else None
 
 
-def _only(query: Mapping[str, str]) -> Only:
-    texts = {name: query.get(name) or None for name in ("model", "provider", "status", "experiment")}
+def _filter(query: Mapping[str, str]) -> RunFilter:
+    texts = {name: trimmed(query.get(name, "")) or None for name in ("model", "provider", "status", "experiment")}
     # What Postgres cannot hold is in no run.
     if any("\0" in text for text in texts.values() if text):
         raise NotFound
     status = Status(texts["status"]) if texts["status"] in set(Status) else None
-    return Only(texts["model"], texts["provider"], status, texts["experiment"])
+    return RunFilter(
+        model=texts["model"],
+        provider=texts["provider"],
+        status=None if status is None else Outcome(status.value),
+        experiment_id=texts["experiment"],
+    )
 
 
-def _of_models(only: Only) -> Only:
+def _of_models(run_filter: RunFilter) -> RunFilter:
     """What sums over all projects can be narrowed to."""
-    return Only(only.model, only.provider)
+    return RunFilter(model=run_filter.model, provider=run_filter.provider)
 
 
 class ProjectIdConverter(BaseConverter):
@@ -191,25 +195,46 @@ class ProjectIdConverter(BaseConverter):
     weight = 200
 
     def to_python(self, value: str) -> str:
-        project_id = id_in(value)
-        if not is_project_id(project_id):
+        id_ = trimmed(id_in(value))
+        if not self._may_be(id_):
             raise ValidationError
-        return project_id
+        return id_
+
+    def _may_be(self, id_: str) -> bool:
+        return is_project_id(id_)
 
     def to_url(self, value: str) -> str:
         return path_of(value)
 
 
+class IdConverter(ProjectIdConverter):
+    """The id of a run or trace in a path, written as that of a project is."""
+
+    def _may_be(self, id_: str) -> bool:
+        return 0 < len(id_) <= MAX_NAME and "\0" not in id_
+
+
+class RowConverter(IntegerConverter):
+    """The number of a row in a path; what Postgres cannot count up to is no row's."""
+
+    def to_python(self, value: str) -> int:
+        number = parse_whole(value, MAX_ROW)
+        if number is None:
+            raise ValidationError
+        return number
+
+
 class SegmentConverter(BaseConverter):
-    """Any text as one segment of a path, so that two ids can stand in one.
+    """Any id as one segment of a path, so that two ids can stand in one.
 
     As in JSON Pointer, `~1` is a slash and `~0` a tilde. Dots that a browser would resolve have a `~.` before them.
     """
 
     def to_python(self, value: str) -> str:
-        if "\0" in value:
+        id_ = trimmed(unescaped(value))
+        if not id_ or "\0" in id_:
             raise ValidationError
-        return unescaped(value)
+        return id_
 
     def to_url(self, value: str) -> str:
         return quote(escaped(value), safe="~")
@@ -233,14 +258,17 @@ def join_url(server_url: str, token: str) -> str:
 def project_asked_for(query: Mapping[str, str]) -> str | None:
     """The project that a query string names, None if it names none. Raises `NotFound` for what can be no project."""
     project_id = query.get("project")
-    if project_id is not None and not is_project_id(project_id):
+    if project_id is None:
+        return None
+    project_id = trimmed(project_id)
+    if not is_project_id(project_id):
         raise NotFound
     return project_id
 
 
 def project_chosen(query: Mapping[str, str]) -> str | None:
     """As `project_asked_for`, but from a form, which sends an empty text where nothing is chosen."""
-    return project_asked_for(query) if query.get("project") else None
+    return project_asked_for(query) if trimmed(query.get("project", "")) else None
 
 
 def safe_path(target: str | None) -> str:

@@ -217,7 +217,7 @@ def _answers(operation: Node) -> Iterator[Answer]:
         codes = [
             code
             for content in contents.values()
-            for code in content["schema"]
+            for code in content.get("schema", {})
             .get("properties", {})
             .get("error", {})
             .get("properties", {})
@@ -227,7 +227,7 @@ def _answers(operation: Node) -> Iterator[Answer]:
         yield Answer(
             status=status,
             meaning=spans(answer["description"]),
-            kinds=tuple((media_type, kind_of(content["schema"])) for media_type, content in contents.items()),
+            kinds=tuple((media_type, kind_of(content.get("schema", {}))) for media_type, content in contents.items()),
             codes=tuple(codes),
             headers=tuple(answer.get("headers", ())),
             # An error looks like any other.
@@ -246,7 +246,8 @@ def _curl(url: str, method: str, schemes: Iterable[str], body: Node, document: N
     lines = [f"curl {'' if method == 'GET' else f'-X {method} '}'{url}'"]
     known = document["components"]["securitySchemes"]
     lines += [f"-H '{_header(known[scheme])}'" for scheme in list(schemes)[:1]]
-    if body:
+    # A body that libraries write, such as OTLP's, has no example.
+    if "examples" in body:
         first = next(iter(body["examples"].values()))["value"]
         lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(first, ensure_ascii=False)}'"]
     return " \\\n  ".join(lines)

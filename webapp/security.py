@@ -1,10 +1,12 @@
-"""What guards the pages: response headers, forms from other sites, and the rules for who may open what."""
+"""What guards the pages: forms from other sites, and the rules for who may open what."""
 
-from quart import Response, g, request
+from quart import request
 
+import api
 from api.access import AccessRule, access
 from api.auth import DEVELOPER
 from api.current import services
+from api.request import Request
 from runtally.access import embeds
 from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import Actor
@@ -12,15 +14,6 @@ from runtally.errors import Forbidden, NotFound, RuntallyError
 from webapp import sessions
 from webapp.links import host_of, project_asked_for
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "object-src 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -38,24 +31,13 @@ class ForeignForm(Forbidden):
     message = "It came from another site, so nothing was changed. Open the page here and send it again."
 
 
-def headers_for(*, is_secure: bool) -> dict[str, str]:
-    """What every answer says to a browser."""
-    return HEADERS | {"Strict-Transport-Security": "max-age=31536000"} if is_secure else HEADERS
-
-
-async def add_headers(response: Response) -> Response:
-    for name, value in headers_for(is_secure=request.is_secure).items():
-        response.headers.setdefault(name, value)
-    return response
-
-
 async def refuse_foreign_forms() -> None:
     """Refuses what another site makes a browser send. Every browser of today says where a request comes from.
 
     Requests without a browser send neither header and carry no cookie worth abusing; the API takes keys, not cookies.
     Raises `ForeignForm`.
     """
-    if request.method in _SAFE_METHODS or request.path.startswith("/api/"):
+    if request.method in _SAFE_METHODS or api.serves(request.path):
         return
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
@@ -67,7 +49,7 @@ async def refuse_foreign_forms() -> None:
         raise ForeignForm
 
 
-async def _signed_in_actor() -> Actor:
+async def _signed_in_actor(_: Request) -> Actor:
     if services().settings.service_dev_mode:
         return DEVELOPER
     actor = await sessions.holder()
@@ -77,20 +59,20 @@ async def _signed_in_actor() -> Actor:
 
 
 def _rule(name: str, permission: Scope | Permission, *, of_project: bool) -> AccessRule:
-    async def identify() -> Actor:
+    async def identify(incoming: Request) -> Actor:
         # Known before it is refused, because the error page has a frame too.
-        g.actor = actor = await _signed_in_actor()
+        incoming.actor = actor = await _signed_in_actor(incoming)
         demand(actor, permission, (request.view_args or {})["project_id"] if of_project else None)
         return actor
 
     return AccessRule(name, identify)
 
 
-async def _chart_viewer() -> Actor:
+async def _chart_viewer(incoming: Request) -> Actor:
     """Whoever is signed in, or has the token of the project in the query. Raises `NotFound` for any other token."""
     token, project_id = request.args.get("token"), project_asked_for(request.args)
     if token is None:
-        return await _signed_in_actor()
+        return await _signed_in_actor(incoming)
     async with services().database.connection() as connection:
         actor = await embeds.holder(connection, project_id, token) if project_id is not None else None
     if actor is None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from quart import Quart, current_app, request, session
 from quart.sessions import SecureCookieSessionInterface
 
-from api.current import services
+from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from runtally.access import passwords, sessions, users
 from runtally.access.keys import verify
@@ -24,6 +24,7 @@ TRIES = Rate(10, timedelta(minutes=10))
 # From all addresses together. Past that a try is not refused, for it may be the owner's, but takes longer.
 TRIES_OF_ALL = Rate(100, timedelta(hours=1))
 SLOW_SECONDS = 3.0
+COOKIE = "runtally_session"
 _TOKEN = "token"  # noqa: S105  # Where in the cookie it is.
 
 
@@ -39,7 +40,7 @@ def set_up(app: Quart, settings: Settings) -> None:
     # How long a session lasts is known to the database; the cookie need not come again with every answer.
     app.permanent_session_lifetime = sessions.LIFETIME
     app.config["SESSION_REFRESH_EACH_REQUEST"] = False
-    app.config["SESSION_COOKIE_NAME"] = "runtally_session"
+    app.config["SESSION_COOKIE_NAME"] = COOKIE
     app.config["SESSION_COOKIE_SAMESITE"] = "Lax"
 
 
@@ -52,7 +53,7 @@ def demand_secret() -> None:
 async def sign_in_with_key(key: str) -> None:
     """Keep the holder of this key signed in. Raises `InvalidKey`, `RateLimited`, and `NotConfigured`."""
     demand_secret()
-    async with wrong_keys_limited(), services().database.connection() as connection:
+    async with wrong_keys_limited(incoming()), services().database.connection() as connection:
         actor = await verify(connection, services().clock(), key)
     await _begin(key_id=UUID(actor.name))
 
@@ -61,7 +62,7 @@ async def sign_in_with_password(email: str, password: str) -> None:
     """Keep the user signed in. Raises `InvalidCredentials`, `RateLimited`, and `NotConfigured`."""
     demand_secret()
     await _count_try(email)
-    async with wrong_keys_limited():
+    async with wrong_keys_limited(incoming()):
         user = await checked(email, password)
     await begin_as(user)
 

@@ -11,12 +11,12 @@ from markupsafe import Markup, escape
 from quart import url_for
 
 from runtally import __version__
-from runtally.settings import CHECKOUT
+from runtally.files import ROOT
 from webapp import formats, zone
 from webapp.addresses import path_to
 from webapp.assets import asset_url
 
-FOLDER = CHECKOUT / "templates"
+FOLDER = ROOT / "templates"
 # No text that is kept has a NUL, and no cell is a line break.
 _BESIDE, _BELOW = "\0", "\0\n\0"
 

@@ -9,8 +9,9 @@ from benchmarks.result import Figures, Row
 from benchmarks.store import Postgres
 from runtally.models.price import Match
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Price, Usage, settle
+from runtally.pricing.cost import Price, Rates, settle
 from runtally.pricing.match import Offer
+from runtally.tokens import INPUT, Usage
 
 ENTRIES, FEW_ENTRIES = 5_000, 50
 GOAL_US = 5.0
@@ -60,11 +61,7 @@ def _book(entries: int) -> PriceBook:
                 provider=f"provider-{place % 10}",
                 model=model,
                 above_input_tokens=0,
-                input_pico=1_000_000 + period,
-                output_pico=5_000_000,
-                cache_read_pico=100_000,
-                cache_write_pico=None,
-                reasoning_pico=None,
+                rates=Rates.of(input=1_000_000 + period, output=5_000_000, cache_read=100_000),
                 estimated=False,
                 effective_from=BEGIN + timedelta(days=period),
                 effective_to=BEGIN + timedelta(days=period + 1),
@@ -78,7 +75,7 @@ def _check(book: PriceBook) -> None:
     """What is timed is right: the price of its day, and no other."""
     for period in range(PERIODS):
         price = book.price_for("provider-7", "model-7", BEGIN + timedelta(days=period, hours=1), 1000)
-        if price is None or price.input_pico != 1_000_000 + period:
+        if price is None or price.rates[INPUT] != 1_000_000 + period:
             raise RuntimeError("The book found another price than that of the day")
 
 

@@ -17,9 +17,9 @@ from benchmarks.result import Figures, Row
 from benchmarks.store import Connection
 from benchmarks.volume import LARGEST, PROJECTS, Volume
 from runtally.runs.conditions import conditions_of
-from runtally.runs.filters import RunFilter
 from runtally.runs.position import Direction, Place
 from runtally.runs.read import PAGE_RUNS
+from runtally.usage.filter import RunFilter
 
 AGGREGATE_MS, PAGE_MS, EXPLORER_MS = 50, 50, 100
 CHART_BYTES = 30 * 1024

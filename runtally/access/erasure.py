@@ -16,7 +16,7 @@ async def erase_project(live: Database, reporting: Database, by: Actor, project_
         async with patient.session() as session:
             dropped_before = (await projects.found(session, project_id)).dropped_before
             runs = await projects.erase(session, by, project_id)
-            if reporting is live:
+            if reporting.is_same(live):
                 await erase_reported(session, project_id)
             else:
                 # Before the rest is committed: what is live still can be reported again, what is only reported can't be

@@ -4,24 +4,41 @@ from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.models.rollup import EVERYTHING
-from runtally.rollups.rolling import READ, rolling
-from runtally.rollups.sketches import GRAIN_ROWS, ON_SAME_SKETCH, folding
-from runtally.rollups.tables import CELLS, TOTALS, SumTable
+from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.usage.dimensions_of_runs import keys_of
+from runtally.usage.sketch import GRAIN_ROWS, ON_SAME_SKETCH, merging
+from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
+from runtally.usage.tables import CELLS, TOTALS, SumTable
+from runtally.usage.upkeep import dimension_queries
 
 ERASE_RUNS = f"""
 WITH erased AS (
      DELETE FROM runs
       WHERE project_id = $1
-  RETURNING {", ".join(READ)}
+  RETURNING {", ".join(ROLLUP_INPUT_COLUMNS)}
 ),
-{rolling("erased", now="now()", weight="-1")}
+{rollup_ctes("erased", now="now()", weight="-1")}
 SELECT count(*)
   FROM erased
 """
 
 # What waits of the project and what was taken back go together, so that its sketches are empty.
-FOLD_ERASED = folding("project_id = $1", now="now()", limit="FOR UPDATE")
+# As `dimension_queries.merge` has it.
+SET_UP_MERGE = "SELECT set_config('enable_nestloop', 'off', TRUE) WHERE $1::text IS NOT NULL"
+MERGE_ERASED_DIMENSIONS = dimension_queries.MERGE_PROJECT
+# Sums of runs that were dropped and of keys that were tracked once go with what is empty now.
+_ERASE_BLOCKS = f"""
+DELETE FROM {{table}}
+      WHERE project_id = $1
+        AND ({{is_empty}}
+             OR day < (SELECT dropped_before FROM projects WHERE id = $1)
+             OR key_id NOT IN (SELECT id FROM ({keys_of("SELECT $1::text AS project_id")}) AS keys))
+"""
+DELETE_ERASED_SUMS = _ERASE_BLOCKS.replace("{table}", "dimension_sums").replace("{is_empty}", "hours = '{}'")
+DELETE_ERASED_LATENCIES = _ERASE_BLOCKS.replace("{table}", "dimension_latencies").replace(
+    "{is_empty}", "latencies = '{}'"
+)
+MERGE_ERASED = merging("project_id = $1", now="now()", limit="FOR UPDATE")
 
 # What was added up of runs that were dropped since: taken out of the sums over all projects. Nobody adds to it any more.
 _ERASED = """
@@ -36,7 +53,7 @@ WITH erased AS (
 )"""
 ERASE_DROPPED_SKETCHES = f"""{_ERASED.format(table="latency_sketches", grains=GRAIN_ROWS)}
 INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
-     SELECT '{EVERYTHING}',
+     SELECT '{ALL_PROJECTS_KEY}',
             grain,
             bucket,
             latencies,
@@ -52,7 +69,7 @@ def _erase_dropped(table: SumTable) -> str:
     kept = ", ".join(("grain", "bucket", *table.names))
     return f"""{_ERASED.format(table=table.name, grains=table.grain_rows)}
 INSERT INTO {table.name} AS held ({table.columns})
-     SELECT '{EVERYTHING}', {kept}, {", ".join(f"-{name}" for name in table.sums)}
+     SELECT '{ALL_PROJECTS_KEY}', {kept}, {", ".join(f"-{name}" for name in table.sums)}
        FROM erased
    ORDER BY {kept}
 {table.on_same}
@@ -103,9 +120,15 @@ DELETE FROM reporting_runs
 async def erase_runs(session: AsyncSession, project_id: str) -> int:
     """Delete all runs of a project, take them out of the rollups and off the relay's queue; how many these were."""
     connection = await session.connection()
+    # One after the other, as everybody who changes these sums; before the statement whose runs are taken out of them.
+    await connection.exec_driver_sql(dimension_queries.LOCK)
     erased = (await connection.exec_driver_sql(ERASE_RUNS, (project_id,))).scalar_one()
     for statement in (
-        FOLD_ERASED,
+        MERGE_ERASED,
+        SET_UP_MERGE,
+        MERGE_ERASED_DIMENSIONS,
+        DELETE_ERASED_SUMS,
+        DELETE_ERASED_LATENCIES,
         DELETE_ERASED_SKETCHES,
         DELETE_ERASED_TOTALS,
         DELETE_ERASED_CELLS,

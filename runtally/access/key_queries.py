@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
 from runtally.db.database import Connection
@@ -12,6 +13,12 @@ SELECT id, prefix, project_id, scopes, last_used_at
  WHERE key_hash = $1
    AND revoked_at IS NULL
    AND (expires_at IS NULL OR expires_at > $2)
+"""
+
+SELECT_NAME = """
+SELECT coalesce(name, prefix)
+  FROM api_keys
+ WHERE id = $1
 """
 
 UPDATE_LAST_USE = """
@@ -36,6 +43,11 @@ async def select_holder(connection: Connection, key_hash: bytes, now: datetime) 
     """None when there is no such key, and when it expired or was revoked."""
     row = await connection.fetchrow(SELECT_HOLDER, key_hash, now)
     return Holder(**row) if row else None
+
+
+async def select_name(connection: Connection, key_id: UUID) -> str | None:
+    """What people call the key, its prefix where it has no name; None when there is no such key any more."""
+    return cast(str | None, await connection.fetchval(SELECT_NAME, key_id))
 
 
 async def update_last_use(connection: Connection, key_id: UUID, now: datetime) -> None:

@@ -18,12 +18,16 @@ from runtally.access import key_queries
 from runtally.access.scopes import Scope
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.db.database import Connection
-from runtally.errors import InvalidKey, InvalidScope, NotFound
-from runtally.fields import is_project_id
+from runtally.errors import InvalidKey, InvalidName, InvalidScope, NotFound
+from runtally.fields import is_project_id, trimmed
 from runtally.ids import uuid7
 from runtally.models.project import ApiKey
 
 KEY_START = "rt_"
+SHARED_KEY_ID = UUID(int=0)
+"""Stands for the shared ingest key, which is a setting and has no id."""
+SHARED_KEY_NAME = "shared ingest key"
+MAX_NAME = 80
 PREFIX_LENGTH = 11
 """Characters that people recognise a key by: `rt_` and 8 of its own."""
 LAST_USE_STEP = timedelta(minutes=1)
@@ -45,20 +49,29 @@ def issue(  # noqa: PLR0913  # What says what the key is has its name at the cal
     *,
     project_id: str | None,
     scopes: Sequence[Scope],
+    name: str | None = None,
     lifetime: timedelta | None = None,
 ) -> IssuedKey:
-    """A new key for a project. An admin key is for all projects, every other for exactly one; else `InvalidScope`."""
+    """A new key for a project. An admin key is for all projects, every other for exactly one; else `InvalidScope`.
+
+    Without a name people know it by its prefix. Raises `InvalidName` for one that is too long.
+    """
+    name = (name or "").strip() or None
+    if name and (len(name) > MAX_NAME or "\0" in name):
+        raise InvalidName(f"Give the key a name of at most {MAX_NAME} characters, or none.")
     if not scopes:
         raise InvalidScope(f"Give the key at least one scope out of {', '.join(Scope)}.")
-    if (Scope.ADMIN in scopes) != (project_id is None) or (project_id is not None and not project_id.strip()):
+    project_id = None if project_id is None else trimmed(project_id)
+    if (Scope.ADMIN in scopes) != (project_id is None) or project_id == "":
         raise InvalidScope(
             "A key with the scope admin opens all projects: leave the project out; every other needs one."
         )
     if project_id is not None and not is_project_id(project_id):
         raise InvalidScope("No project can have this id: it is longer than 128 characters, or holds a NUL.")
     expires_at = None if lifetime is None else now + lifetime
-    issued = _add(session, now, project_id=project_id, scopes=[scope.value for scope in scopes], expires_at=expires_at)
-    after = {"scopes": issued.row.scopes, "expires_at": expires_at}
+    granted = [scope.value for scope in scopes]
+    issued = _add(session, now, name=name, project_id=project_id, scopes=granted, expires_at=expires_at)
+    after = {"name": name, "scopes": issued.row.scopes, "expires_at": expires_at}
     record(session, by, Change("key.created", issued.row.prefix, project_id, after=after))
     return issued
 
@@ -67,7 +80,9 @@ def rotate(session: AsyncSession, now: datetime, by: Actor, key: ApiKey, overlap
     """A successor with the same rights; the old key works until the overlap is over."""
     if not is_active(key, now):
         raise InvalidKey("This key is expired or revoked; create a new one instead of rotating it.")
-    successor = _add(session, now, project_id=key.project_id, scopes=key.scopes, expires_at=key.expires_at)
+    successor = _add(
+        session, now, name=key.name, project_id=key.project_id, scopes=key.scopes, expires_at=key.expires_at
+    )
     successor.row.replaces_id = key.id
     before = {"key": key.prefix, "expires_at": key.expires_at}
     key.expires_at = min(key.expires_at, now + overlap) if key.expires_at else now + overlap
@@ -142,12 +157,37 @@ def is_active(key: ApiKey, now: datetime) -> bool:
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
-def _add(
-    session: AsyncSession, now: datetime, *, project_id: str | None, scopes: list[str], expires_at: datetime | None
+def key_id_of(sender: Actor) -> UUID | None:
+    """What a run keeps of the key that sent it; never the key itself."""
+    match sender.kind:
+        case ActorKind.KEY:
+            return UUID(sender.name)
+        case ActorKind.INGEST:
+            return SHARED_KEY_ID
+        case _:
+            return None
+
+
+async def name_of(connection: Connection, key_id: UUID) -> str:
+    """What people call the key of a run."""
+    if key_id == SHARED_KEY_ID:
+        return SHARED_KEY_NAME
+    return await key_queries.select_name(connection, key_id) or str(key_id)
+
+
+def _add(  # noqa: PLR0913  # As above.
+    session: AsyncSession,
+    now: datetime,
+    *,
+    name: str | None,
+    project_id: str | None,
+    scopes: list[str],
+    expires_at: datetime | None,
 ) -> IssuedKey:
     secret = KEY_START + secrets.token_urlsafe(32)
     row = ApiKey(
         id=uuid7(),
+        name=name,
         prefix=secret[:PREFIX_LENGTH],
         key_hash=_hash(secret),
         project_id=project_id,

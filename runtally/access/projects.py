@@ -11,13 +11,26 @@ from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, InvalidRetention, NotFound
 from runtally.models.alert import Alert, AlertDelivery, AlertTarget
 from runtally.models.budget import Budget
+from runtally.models.dimension import TrackedKey
 from runtally.models.experiment import Experiment
+from runtally.models.otlp import OtlpClient
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
 
 MAX_NAME = 128
 # What belongs to one project alone, beside its runs.
-_OWN = (Experiment, ApiKey, PriceEntry, ProjectDiscount, Budget, AlertDelivery, Alert, AlertTarget)
+_OWN = (
+    TrackedKey,
+    Experiment,
+    ApiKey,
+    PriceEntry,
+    ProjectDiscount,
+    Budget,
+    AlertDelivery,
+    Alert,
+    AlertTarget,
+    OtlpClient,
+)
 
 
 async def listed(session: AsyncSession) -> Sequence[Project]:
@@ -31,9 +44,13 @@ async def those(session: AsyncSession, project_ids: Sequence[str]) -> Sequence[P
     return (await session.exec(query)).all()
 
 
+async def find_by_id(session: AsyncSession, project_id: str) -> Project | None:
+    return await session.get(Project, project_id)
+
+
 async def found(session: AsyncSession, project_id: str) -> Project:
     """Raises `NotFound`."""
-    project = await session.get(Project, project_id)
+    project = await find_by_id(session, project_id)
     if project is None:
         raise NotFound("There is no such project; `runtally projects list` shows all.")
     return project

@@ -1,11 +1,12 @@
 """What can go wrong for a client of the service; none of it ever becomes an HTTP response."""
 
 from runtally.errors import RuntallyError
+from runtally.files import START_COMMAND
 
 
 class ServerUnreachable(RuntallyError):
     code = "server_unreachable"
-    message = "The server does not answer; start it with `make run`, or say where it is with --url."
+    message = f"The server does not answer; start it with `{START_COMMAND}`, or say where it is with --url."
 
 
 class RequestRefused(RuntallyError):

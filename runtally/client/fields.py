@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from runtally.client.run import wire_name
+from runtally.client.run import OutgoingRun, wire_name
 from runtally.client.values import Kind
 
 
@@ -28,17 +28,16 @@ _FIELDS: Final = (
     Field("timestamp", Kind.TIME),
     Field("status", Kind.TEXT),
     Field("error_code", Kind.TEXT),
-    Field("input_tokens", Kind.COUNT),
-    Field("output_tokens", Kind.COUNT),
-    Field("cached_input_tokens", Kind.COUNT),
-    Field("cache_write_tokens", Kind.COUNT),
-    Field("reasoning_tokens", Kind.COUNT),
-    Field("audio_input_tokens", Kind.COUNT),
-    Field("audio_output_tokens", Kind.COUNT),
+    Field("finish_reason", Kind.TEXT),
+    *(Field(name, Kind.COUNT) for name in OutgoingRun.__struct_fields__ if name.endswith("_tokens")),
     Field("latency_ms", Kind.DURATION),
+    Field("time_to_first_token_ms", Kind.DURATION),
     Field("cost_usd", Kind.MONEY),
     Field("experiment_id", Kind.TEXT),
     Field("trace_id", Kind.TEXT),
+    Field("session_id", Kind.TEXT),
+    Field("user_id", Kind.TEXT),
+    Field("tags", Kind.TEXTS),
     Field("prompt_hash", Kind.TEXT),
     Field("prompt_preview", Kind.TEXT),
     Field("idempotency_key", Kind.TEXT),
@@ -92,6 +91,10 @@ _SYNONYMS: Final = {
     "duration_s": "latency_ms:s",
     "duration_seconds": "latency_ms:s",
     "elapsed_s": "latency_ms:s",
+    "ttft_ms": "time_to_first_token_ms:ms",
+    "time_to_first_token_s": "time_to_first_token_ms:s",
+    "user": "user_id",
+    "session": "session_id",
 }
 
 

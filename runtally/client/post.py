@@ -14,10 +14,12 @@ from typing import Final, Self
 import httpx
 import msgspec
 
+from runtally import COMMAND_AGENT
 from runtally.client.errors import GaveUp, RequestRefused, ServerUnreachable
 from runtally.client.run import OutgoingRun, gzipped_batch, wire_name
 from runtally.clock import Clock, system_clock
 from runtally.errors import Detail
+from runtally.files import START_COMMAND
 
 MAX_TRIES: Final = 8
 MAX_DELAY_S: Final = 60.0
@@ -88,6 +90,7 @@ class Poster:
         self._rng = random.Random()  # noqa: S311  # Jitter is no secret.
         self._http = httpx.AsyncClient(
             base_url=target.url.rstrip("/"),
+            headers={"User-Agent": COMMAND_AGENT},
             # A commit of 1000 runs takes milliseconds; a minute of silence is a server that is gone.
             timeout=httpx.Timeout(60, connect=5),
             # A proxy of the environment cannot reach this machine's own server.
@@ -109,7 +112,7 @@ class Poster:
             response = await self._http.get("/api/health/live")
         except (httpx.TransportError, httpx.InvalidURL):
             raise ServerUnreachable(
-                f"No server answers at {self._target.url}; start it with `make run`, or say where it is with --url."
+                f"No server answers at {self._target.url}; start it with `{START_COMMAND}`, or say where it is with --url."
             ) from None
         if response.status_code == httpx.codes.NOT_FOUND:
             raise ServerUnreachable(f"What answers at {self._target.url} is not Runtally; say where it is with --url.")

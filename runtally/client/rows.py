@@ -1,7 +1,7 @@
 """Turns rows into runs, and runs into batches. A row that cannot be a run is counted and left out."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,12 @@ from runtally.client.values import BadValue, Kind
 
 _STATUSES: Final = ("success", "error", "timeout")
 _METADATA: Final = FIELDS["metadata"]
+_WITHOUT_UNIT: Final[dict[Kind, Callable[[object], object]]] = {
+    Kind.TEXT: values.text,
+    Kind.TEXTS: values.texts,
+    Kind.COUNT: values.count,
+    Kind.OBJECT: values.json_object,
+}
 
 
 class RowRejected(Exception):
@@ -70,18 +76,14 @@ class RunMaker:
 
     def _convert(self, field: Field, value: object, unit: str | None) -> object:
         match field.kind:
-            case Kind.TEXT:
-                return values.text(value)
-            case Kind.COUNT:
-                return values.count(value)
             case Kind.DURATION:
                 return values.milliseconds(value, unit)
             case Kind.MONEY:
                 return values.money(value, unit)
             case Kind.TIME:
                 return values.moment(value, unit, self._options.epoch)
-            case Kind.OBJECT:
-                return values.json_object(value)
+            case kind:
+                return _WITHOUT_UNIT[kind](value)
 
     def _converted(self, constants: dict[str, str]) -> dict[str, Any]:
         """The constants as their fields take them, without those of the metadata."""

@@ -33,6 +33,7 @@ class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=
     timestamp: str | None = None
     status: str | None = None
     error_code: str | None = None
+    finish_reason: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int | None = None
@@ -41,9 +42,13 @@ class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
     latency_ms: int | None = None
+    time_to_first_token_ms: int | None = None
     cost_usd: Decimal | None = None
     experiment_id: str | None = None
     trace_id: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    tags: list[str] | None = None
     prompt_hash: str | None = None
     prompt_preview: str | None = None
     idempotency_key: str | None = None

@@ -29,12 +29,13 @@ class Kind(StrEnum):
     DURATION = "duration"
     TIME = "time"
     MONEY = "US dollars"
+    TEXTS = "list of texts"
     OBJECT = "JSON object"
 
     @property
     def is_number(self) -> bool:
         """Whether nothing but a number can come out, so that no content can slip through."""
-        return self not in {Kind.TEXT, Kind.OBJECT}
+        return self not in {Kind.TEXT, Kind.TEXTS, Kind.OBJECT}
 
 
 # Seconds to the unit; for money, dollars.
@@ -63,6 +64,20 @@ def text(value: object) -> str:
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return str(value)
     raise BadValue("must be a text or a number")
+
+
+def texts(value: object) -> list[str]:
+    """A list of texts, the JSON of one, or texts with commas between them."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            raise BadValue("must be a list of texts") from None
+    elif isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list):
+        raise BadValue("must be a list of texts")
+    return [each for each in map(text, value) if each]
 
 
 def count(value: object) -> int:

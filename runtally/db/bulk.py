@@ -29,14 +29,16 @@ def sent(model: type[SQLModel], *, but: Sequence[str] = ()) -> str:
     return f"SELECT * FROM json_to_recordset($1::json) AS sent ({types})"
 
 
-def insert(model: type[SQLModel], rows: str, *, on_conflict: str, returning: str) -> str:
+def rows_of(tag: str) -> int:
+    """The number of rows at the end of what Postgres says that it did."""
+    return int(tag.rpartition(" ")[2])
+
+
+def insert(model: type[SQLModel], rows: str, *, on_conflict: str, returning: str | None = None) -> str:
     """`INSERT ... SELECT` of all columns from `rows`, a table or a common table expression with these names."""
     names = ", ".join(column.name for column in _written(model))
-    return (
-        f"INSERT INTO {_table(model).name} ({names})\n"
-        f"     SELECT {names} FROM {rows}\n"
-        f"ON CONFLICT {on_conflict}\n"
-        f"  RETURNING {returning}"
+    return f"INSERT INTO {_table(model).name} ({names})\n     SELECT {names} FROM {rows}\nON CONFLICT {on_conflict}" + (
+        f"\n  RETURNING {returning}" if returning else ""
     )
 
 

@@ -28,6 +28,9 @@ Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 """A connection of the pool; so that nothing but this package and the `queries` modules names the driver."""
 
 POOL_SIZE = 10
+SESSIONS = 2
+# Of another database, for the one table that is there.
+REPORTING_CONNECTIONS = 4
 # All at once, which the driver's own transactions cannot: every page waits for it. Pages look at what came lately, which is in
 # memory: by its default, for disks with heads, Postgres sorts all runs of an experiment rather than follow an index to the newest.
 _BEGIN_SNAPSHOT = """
@@ -104,35 +107,57 @@ _json = msgspec.json.Encoder(decimal_format="number")
 
 
 class Database:
-    """Opens lazily: a service whose database is away starts, answers 503, and recovers by itself."""
+    """Opens lazily: a service whose database is away starts, answers 503, and recovers by itself.
 
-    def __init__(self, database_url: str, *, statement_seconds: float = STATEMENT_SECONDS) -> None:
+    It never has more open than so many `connections`, and so many more for SQLModel sessions.
+    """
+
+    def __init__(
+        self,
+        database_url: str,
+        *,
+        statement_seconds: float = STATEMENT_SECONDS,
+        connections: int = POOL_SIZE,
+        sessions: int = SESSIONS,
+    ) -> None:
         self._database_url = database_url
-        self._dsn = Dsn.parse(database_url)
-        self._options = self._dsn.options(statement_seconds)
+        self.connections = connections
+        self._sessions = sessions
+        self.dsn = Dsn.parse(database_url)
+        self._options = self.dsn.options(statement_seconds)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._left_halfway: set[int] = set()
         self._watch = Watch(self._answers)
-        self._engine: AsyncEngine = create_async_engine(
-            self._dsn.url,
-            pool_size=2,
-            pool_timeout=CONNECT_SECONDS,
-            pool_pre_ping=True,
-            **self._dsn.engine_options(self._options),
-        )
+        # To SQLAlchemy a pool of none is one without an end.
+        self._engine: AsyncEngine | None = None
+        if sessions:
+            self._engine = create_async_engine(
+                self.dsn.url,
+                pool_size=sessions,
+                max_overflow=0,
+                pool_timeout=CONNECT_SECONDS,
+                pool_pre_ping=True,
+                **self.dsn.engine_options(self._options),
+            )
 
     async def __aenter__(self) -> Self:
+        CONNECTIONS_LIMIT.inc(self.connections + self._sessions)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        CONNECTIONS_LIMIT.dec(self.connections + self._sessions)
         await self.close()
 
     async def close(self) -> None:
         self._watch.close()
         if self._pool is not None:
             await self._pool.close()
-            CONNECTIONS_LIMIT.dec(POOL_SIZE)
-        await self._engine.dispose()
+        if self._engine is not None:
+            await self._engine.dispose()
+
+    def is_same(self, other: "Database") -> bool:
+        """Return whether both are the same database, each over connections of its own."""
+        return self.dsn == other.dsn
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -176,7 +201,7 @@ class Database:
     @asynccontextmanager
     async def durable(self) -> AsyncIterator[Connection]:
         """A connection for one statement that is on disk when the block ends. Raises `StoreUnavailable`."""
-        if not self._dsn.is_pooled:
+        if not self.dsn.is_pooled:
             async with self.connection() as connection:
                 yield connection
             return
@@ -188,6 +213,8 @@ class Database:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
         """A SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
+        if self._engine is None:
+            raise RuntimeError("This database was opened without connections for sessions.")
         with _wrapped():
             try:
                 async with (
@@ -195,7 +222,7 @@ class Database:
                     AsyncSession(self._engine, expire_on_commit=False) as session,
                 ):
                     # A session asks its connection whether it is well before it hands it out, so there is none to hang up.
-                    with self._watch.over(lambda: waiting.reschedule(0)):
+                    with CONNECTIONS_IN_USE.track_inprogress(), self._watch.over(lambda: waiting.reschedule(0)):
                         async with session.begin():
                             yield session
             except TimeoutError:
@@ -210,21 +237,20 @@ class Database:
             yield database
 
     async def _answers(self) -> None:
-        connection = await asyncpg.connect(self._dsn.text, **self._options)
+        connection = await asyncpg.connect(self.dsn.text, **self._options)
         connection.terminate()
 
     async def _opened(self) -> "asyncpg.Pool[asyncpg.Record]":
         if self._pool is None:
             self._pool = asyncpg.create_pool(
-                self._dsn.text,
+                self.dsn.text,
                 # Nothing connects before it is needed, so that a database that is away fails a request, not the start.
                 min_size=0,
-                max_size=POOL_SIZE,
+                max_size=self.connections,
                 init=_set_up,
                 reset=self._given_back,
                 **self._options,
             )
-            CONNECTIONS_LIMIT.inc(POOL_SIZE)
         # Awaiting an initialised pool is free; concurrent first requests share one initialisation.
         await self._pool
         return self._pool
@@ -248,7 +274,7 @@ async def reporting_database(url: str | None, live: Database) -> AsyncIterator[D
     if url is None:
         yield live
         return
-    async with Database(url) as reporting:
+    async with Database(url, connections=REPORTING_CONNECTIONS, sessions=0) as reporting:
         yield reporting
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from runtally.db.turn import Turn
 from runtally.errors import StoreUnavailable
@@ -27,12 +27,22 @@ class Grouped(Generic[Item, Answer]):
 
     async def do(self, item: Item) -> Answer:
         """What `work` answers for the item, and raises for it; also `StoreBusy`, when it is stuck."""
+        return await self._enter(item)
+
+    async def do_all(self, items: Sequence[Item]) -> Sequence[Answer | Exception]:
+        """What `work` answers for each of the items, or raises for it. Raises `StoreBusy` when it is stuck."""
+        answers = [self._enter(item) for item in items]
+        if answers:
+            await asyncio.wait(answers)
+        return [cast(Exception | None, answer.exception()) or answer.result() for answer in answers]
+
+    def _enter(self, item: Item) -> asyncio.Future[Answer]:
         self._turn.refuse_if_stuck()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._task is None:
             self._task = asyncio.create_task(self._do_all())
-        return await answer
+        return answer
 
     async def _do_all(self) -> None:
         try:

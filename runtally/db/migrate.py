@@ -7,13 +7,15 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
-from runtally.db.schema import MAIN, REPORTING, History
+from runtally.db.schema import MAIN, REPORTING, SCRIPTS, History
 from runtally.errors import RuntallyError
-from runtally.settings import CHECKOUT
 
 
 def config(database_url: str, history: History = MAIN) -> Config:
-    options = Config(toml_file=CHECKOUT / "pyproject.toml")
+    options = Config()
+    options.set_main_option("script_location", str(SCRIPTS))
+    # A file name is its order: 0001_runs.py, 0002_...; the revision id is the number.
+    options.set_main_option("file_template", "%%(rev)s_%%(slug)s")
     options.set_main_option("path_separator", "os")
     options.set_main_option("version_locations", str(history.folder))
     options.attributes["database_url"] = database_url

@@ -1,16 +1,18 @@
-"""The parts of statements that queue runs for the relay: whoever stores or changes runs does it in that same statement."""
+"""The parts of statements that queue runs for the relay: whatever stores or changes runs does it in that same statement."""
 
 from datetime import datetime
 
 from runtally.db.database import Connection
 
-TAKEN_IN_AT_ONCE = 1000
+EXPANDED_AT_ONCE = 1000
+# Rows that one relay has for itself at a time; those of a flush to many projects hold few runs each.
+BATCHES_AT_ONCE = 256
 
 
-def arriving(runs: str, *, when: str) -> str:
+def enqueue_batch(runs: str, *, when: str) -> str:
     """`INSERT` of the rows (project_id, id, created_at) of `runs`, which were just stored, if the parameter `when` is true.
 
-    One row a project, since when the first of them waits; `taking_in` makes a row of each.
+    One row a project, since when the first of them waits; `expand_batches` makes a row of each.
     """
     return f"""
      INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
@@ -20,26 +22,24 @@ def arriving(runs: str, *, when: str) -> str:
         GROUP BY project_id"""
 
 
-def taking_in(which: str) -> str:
-    """A statement that queues the runs of arrivals each by itself; how many arrivals these were. `which` is a condition.
+def taken_batches(which: str) -> str:
+    """CTEs that take batches off the queue, the oldest first, until there are `$1` runs or more; `taken` has their rows.
 
-    The oldest first, until there are `$1` runs or more. What somebody else takes in at this moment is left to them. A run
-    that changed meanwhile may be queued with its later version, and stays so. Rows go in by key order, as everybody
-    queues runs.
+    `which` is a condition. What another relay takes at this moment is left to it.
     """
     return f"""
-WITH arrivals AS MATERIALIZED (
+WITH batches AS MATERIALIZED (
        SELECT project_id, queued_at, id, runs
          FROM outbox_arrivals
         WHERE {which}
      ORDER BY queued_at
-        LIMIT $1
+        LIMIT least($1, {BATCHES_AT_ONCE})
    FOR UPDATE SKIP LOCKED
 ),
 counted AS (
   SELECT *,
          sum(runs) OVER (ORDER BY queued_at, project_id, id) - runs AS runs_before
-    FROM arrivals
+    FROM batches
 ),
 taken AS (
   DELETE FROM outbox_arrivals
@@ -49,7 +49,16 @@ taken AS (
           AND outbox_arrivals.id = counted.id
           AND runs_before < $1
     RETURNING outbox_arrivals.*
-),
+)"""
+
+
+def expand_batches(which: str) -> str:
+    """A statement that queues the runs of batches each by itself; how many batches these were. `which` is a condition.
+
+    A run that changed meanwhile may be queued with its later version, and stays so. Rows go in by key order, as everything
+    queues runs.
+    """
+    return f"""{taken_batches(which)},
 queued AS (
   INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
        SELECT project_id, run_id, 1, queued_at, queued_at
@@ -63,11 +72,11 @@ SELECT count(*)
 """
 
 
-def queueing(runs: str, *, now: str, when: str) -> str:
+def enqueue(runs: str, *, now: str, when: str) -> str:
     """`INSERT` into the outbox of the rows (project_id, id, version) of `runs`, due at once, if the parameter `when` is true.
 
     For runs that changed: one that is queued already is queued again from the start, since what is on its way is then an
-    older version. Rows must come in the order of the key, in which everybody locks them.
+    older version. Rows must come in the order of the key, in which everything locks them.
     """
     return f"""
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
@@ -82,10 +91,10 @@ def queueing(runs: str, *, now: str, when: str) -> str:
                  last_error = NULL"""
 
 
-TAKE_IN_OF_PROJECT = taking_in("project_id = $2 AND queued_at <= $3")
+EXPAND_PROJECT = expand_batches("project_id = $2 AND queued_at <= $3")
 
 
-async def take_in_arrivals(connection: Connection, project_id: str, until: datetime) -> None:
+async def expand_project(connection: Connection, project_id: str, until: datetime) -> None:
     """Queue each of the project's runs that were stored until then by itself, so that one sees which wait for the relay."""
-    while await connection.fetchval(TAKE_IN_OF_PROJECT, TAKEN_IN_AT_ONCE, project_id, until):
+    while await connection.fetchval(EXPAND_PROJECT, EXPANDED_AT_ONCE, project_id, until):
         pass

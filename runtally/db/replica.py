@@ -6,10 +6,11 @@ little late is read here; what was just changed, and whoever changes something, 
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
+from types import MappingProxyType
 from typing import Self
 
 import structlog
@@ -31,9 +32,16 @@ log = structlog.get_logger()
 class Reader:
     """One per process; without a replica it reads the main database."""
 
-    def __init__(self, main: Database, replica: Database | None = None, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        main: Database,
+        replica: Database | None = None,
+        clock: Callable[[], float] = monotonic,
+        downloading: Mapping[Database, Database] = MappingProxyType({}),
+    ) -> None:
         self._main = main
         self._replica = replica
+        self._downloading = downloading
         self._clock = clock
         self._is_well = False
         self._looking: asyncio.Task[float] | None = None
@@ -42,12 +50,19 @@ class Reader:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, main: Database, replica_url: str | None) -> AsyncIterator[Self]:
+    async def opened(
+        cls, main: Database, replica_url: str | None, downloading: Database | None = None
+    ) -> AsyncIterator[Self]:
+        """Open the replica, with as many connections as there are to the main database for pages, and for downloads."""
+        downloading = downloading or main
         if replica_url is None:
-            yield cls(main)
+            yield cls(main, downloading={main: downloading})
             return
-        async with Database(replica_url) as replica:
-            reader = cls(main, replica)
+        async with (
+            Database(replica_url, connections=main.connections, sessions=0) as replica,
+            Database(replica_url, connections=downloading.connections, sessions=0) as downloading_there,
+        ):
+            reader = cls(main, replica, downloading={main: downloading, replica: downloading_there})
             try:
                 yield reader
             finally:
@@ -68,6 +83,12 @@ class Reader:
     async def snapshot(self) -> AsyncIterator[Connection]:
         """A connection for reading whose statements all see the same moment. Raises `StoreUnavailable`."""
         async with self._source.snapshot() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def for_downloads(self) -> AsyncIterator[Connection]:
+        """Yield the same out of the few that files are read over, so that no page waits for one. Raises `StoreUnavailable`."""
+        async with self._downloading.get(self._source, self._source).snapshot() as connection:
             yield connection
 
     @property

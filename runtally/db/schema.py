@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from runtally.db.database import Connection
-from runtally.settings import CHECKOUT
+from runtally.files import ROOT
 
-SCRIPTS = CHECKOUT / "alembic"
+SCRIPTS = ROOT / "alembic"
 
 
 @dataclass(frozen=True, slots=True)

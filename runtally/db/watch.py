@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import structlog
 
@@ -46,6 +46,8 @@ class Watch:
         except TimeoutError:
             log.warning("database_hangs")
             for hang_up in list(self._under_way.values()):
-                hang_up()
+                # Of one that is dead already the driver says so; whoever comes behind it must not wait for that.
+                with suppress(Exception):
+                    hang_up()
         except Exception:  # noqa: BLE001  # A refusal is an answer: whoever waits is told of it, or gets what they wait for.
             return

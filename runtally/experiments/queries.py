@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import NamedTuple
 
 import asyncpg
@@ -12,6 +11,9 @@ from runtally.db.database import Connection
 from runtally.experiments.estimate import Sample
 from runtally.experiments.rule import MAX_SAMPLE_RUNS, MAX_WINDOW_RUNS, Measured, Rule, Window
 from runtally.experiments.verdict import Stats, Thresholds
+from runtally.models.measures import columns_over_runs, measures_named
+from runtally.usage.summary_queries import totals_reader
+from runtally.usage.totals import Totals
 
 # Runs of one time are taken by id, so that the same runs always have the same verdict.
 _JUDGED = f"""
@@ -81,11 +83,11 @@ ORDER BY project_id, id
 """
 
 # Latencies come along, because a percentile is not put together of others.
-_SUMMED = """count(*) AS runs,
-           count(*) FILTER (WHERE status <> 'success') AS failed,
-           count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced,
-           coalesce(sum(cost_usd), 0) AS cost_usd,
-           coalesce(array_agg(latency_ms) FILTER (WHERE latency_ms IS NOT NULL), '{}') AS latencies"""
+_MEASURES = ("runs", "errors", "timeouts", "unpriced", "cost_usd")
+_SUMMED = f"""coalesce(array_agg(latency_ms) FILTER (WHERE latency_ms IS NOT NULL), '{{}}') AS latencies,
+           count(*) AS runs,
+           {columns_over_runs(measures_named(*_MEASURES[1:]))}"""
+_totals_of = totals_reader(_MEASURES)
 
 SELECT_STRETCHES = f"""
     SELECT summed.*
@@ -166,13 +168,10 @@ class Stretch(NamedTuple):
     most: int
 
 
-class Sums(NamedTuple):
-    """What they came to."""
+class ExactTotals(NamedTuple):
+    """What runs came to, with each of their latencies: a verdict's percentile is exact."""
 
-    runs: int
-    failed: int
-    unpriced: int
-    cost_usd: Decimal
+    totals: Totals
     latencies: Sequence[int]
 
 
@@ -180,7 +179,7 @@ class Day(NamedTuple):
     """All runs of an experiment on one day."""
 
     begins: datetime
-    sums: Sums
+    came_to: ExactTotals
 
 
 async def select_visible(
@@ -224,17 +223,17 @@ async def select_large(
     return tuple(_measured(row, has_stats=False) for row in rows)
 
 
-async def select_stretches(connection: Connection, asked: Sequence[Stretch]) -> list[Sums]:
+async def select_stretches(connection: Connection, asked: Sequence[Stretch]) -> list[ExactTotals]:
     """For each of them what its runs came to."""
     rows = await connection.fetch(SELECT_STRETCHES, *map(list, zip(*asked, strict=True)))
-    return [Sums(*row) for row in rows]
+    return [ExactTotals(_totals_of(values), latencies) for latencies, *values in rows]
 
 
 async def select_days(connection: Connection, stretch: Stretch) -> tuple[Day, ...]:
     """The days of which it has all runs, the newest first."""
     days = [
-        Day(day, Sums(runs, failed, unpriced, cost_usd, array("q", sorted(latencies))))
-        for day, runs, failed, unpriced, cost_usd, latencies in await connection.fetch(SELECT_DAYS, *stretch)
+        Day(day, ExactTotals(_totals_of(values), array("q", sorted(latencies))))
+        for day, latencies, *values in await connection.fetch(SELECT_DAYS, *stretch)
     ]
     # Of the last one there may be more.
     return tuple(days[:-1])

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.experiments import queries
-from runtally.experiments.past import PastVerdicts
+from runtally.experiments import large, queries
 from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Verdict, verdict_of
+from runtally.usage.memo import DayMemo
 
 HISTORY_DAYS = 30
 MIN_HISTORY_DAYS = 7
@@ -73,25 +73,25 @@ async def verdicts(
     connection: Connection,
     now: datetime,
     project_ids: Collection[str] | None = None,
-    past: PastVerdicts | None = None,
+    memo: DayMemo | None = None,
 ) -> tuple[Judged, ...]:
     """All experiments of these projects, or of all projects, by project and id; for whoever may read the runs."""
     ids = None if project_ids is None else list(project_ids)
-    return tuple(_judged(one) for one in await (past or queries).select_experiments(connection, now, ids))
+    return tuple(_judged(one) for one in await _select(connection, now, ids, None, memo))
 
 
 async def verdict_on(
-    connection: Connection, now: datetime, project_id: str, experiment_id: str, past: PastVerdicts | None = None
+    connection: Connection, now: datetime, project_id: str, experiment_id: str, memo: DayMemo | None = None
 ) -> Judged:
     """One experiment, private or not; for whoever may read its runs. Raises `NotFound`."""
-    found = await (past or queries).select_experiments(connection, now, [project_id], experiment_id)
+    found = await _select(connection, now, [project_id], experiment_id, memo)
     if not found:
         raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
     return _judged(found[0])
 
 
 async def history(
-    connection: Connection, now: datetime, judged: Judged, past: PastVerdicts | None = None
+    connection: Connection, now: datetime, judged: Judged, memo: DayMemo | None = None
 ) -> tuple[Past, ...]:
     """What today's rule would have said at the end of each of the last days, oldest first; today's verdict is the last.
 
@@ -103,12 +103,24 @@ async def history(
     today = start_of_day(now)
     before = [today - timedelta(days=days - 1 - number) for number in range(days - 1)]
     ends = [day + timedelta(days=1) for day in before]
-    if past is None:
+    if memo is None:
         found = await queries.select_stats_at(connection, experiment, ends)
     else:
-        found = await past.select_stats_at(connection, now, experiment, ends)
+        found = await large.select_stats_at(connection, memo, now, experiment, ends)
     gone = [Past(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)]
     return (*gone, Past(today, judged.verdict))
+
+
+async def _select(
+    connection: Connection,
+    now: datetime,
+    project_ids: Sequence[str] | None,
+    experiment_id: str | None,
+    memo: DayMemo | None,
+) -> tuple[Measured, ...]:
+    if memo is None:
+        return await queries.select_experiments(connection, now, project_ids, experiment_id)
+    return await large.select_experiments(connection, memo, now, project_ids, experiment_id)
 
 
 def _judged(experiment: Measured) -> Judged:

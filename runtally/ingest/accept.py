@@ -1,4 +1,4 @@
-"""One ingest request, step by step: decode, normalise, price, store. Privacy comes first, the database last."""
+"""Ingest, step by step: decode, normalise, price, store. Privacy comes first, the database last."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from runtally.access.keys import key_id_of
 from runtally.audit import Actor
 from runtally.clock import Clock
 from runtally.errors import Detail, Forbidden, InvalidPayload, MissingProjectId
-from runtally.ingest.decode import BadRun, IngestRequest, SentRequest, decode
+from runtally.ingest.decode import BadRun, DecodedRun, SentRequest, decode
 from runtally.ingest.normalize import NormalRun, normalize
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
@@ -57,8 +58,25 @@ class Receipt(NamedTuple):
     is_batch: bool
 
 
+class Prepared(NamedTuple):
+    """The runs of one project that can be stored, normalised, and those that cannot."""
+
+    accepted: Sequence[NormalRun]
+    rejected: tuple[RejectedRun, ...]
+
+
+class Stored(NamedTuple):
+    """What was committed: the runs' identities in the order sent, and how many of them were stored before."""
+
+    ids: tuple[str, ...]
+    duplicates: int
+
+
 class Ingest:
-    """Takes requests in; one per process."""
+    """Takes runs in, whatever format they were sent in; one per process.
+
+    A format is a decoder: what it makes of a request goes through `prepare`, then through `store`.
+    """
 
     def __init__(
         self, writer: Writer, prices: LivePrices, retention: LiveRetention, settings: Settings, clock: Clock
@@ -72,43 +90,36 @@ class Ingest:
         self._max_runs = settings.max_batch_runs
 
     async def accept(self, sent: SentRequest, *, by: Actor, on_error: OnError = OnError.REFUSE) -> Receipt:
-        """Store the runs of a request; when this returns they are committed.
+        """Store the runs of a JSON request; when this returns they are committed.
 
         Raises `InvalidJson`, `MissingProjectId`, `Forbidden`, `BatchTooLarge`, `InvalidPayload`, `StoreUnavailable` and
         `StoreBusy`; nothing is stored then.
         """
         request = decode(sent, _project_of(sent, by), self._max_runs)
-        accepted, rejected = await self._normalized(request, takes_turns=len(sent.body) > LARGE_BYTES)
-        if rejected:
-            count_runs(rejected=len(rejected))
-            if on_error is OnError.REFUSE or not request.is_batch:
-                raise InvalidPayload(details=_located(rejected, is_batch=request.is_batch))
-        runs = [self._priced(normal) for normal in accepted]
-        stored = await self._writer.store(runs)
-        unpriced = sum(run.cost_usd is None for run in runs)
-        count_runs(stored=stored, duplicate=len(runs) - stored, unpriced=unpriced)
+        prepared = await self.prepare(request.project_id, request.runs, takes_turns=len(sent.body) > LARGE_BYTES)
+        if prepared.rejected and (on_error is OnError.REFUSE or not request.is_batch):
+            raise InvalidPayload(details=_located(prepared.rejected, is_batch=request.is_batch))
+        stored = await self.store(prepared.accepted, by=by)
         return Receipt(
-            ids=tuple(run.id for run in runs),
-            duplicates=len(runs) - stored,
-            warnings=tuple(dict.fromkeys(warning for normal in accepted for warning in normal.warnings)),
-            rejected=rejected if request.is_batch and on_error is OnError.SKIP else None,
+            ids=stored.ids,
+            duplicates=stored.duplicates,
+            warnings=tuple(dict.fromkeys(warning for normal in prepared.accepted for warning in normal.warnings)),
+            rejected=prepared.rejected if request.is_batch and on_error is OnError.SKIP else None,
             is_batch=request.is_batch,
         )
 
-    async def _normalized(
-        self, request: IngestRequest, *, takes_turns: bool
-    ) -> tuple[list[NormalRun], tuple[RejectedRun, ...]]:
-        """With turns, other requests are answered between two runs."""
+    async def prepare(self, project_id: str, runs: Sequence[DecodedRun], *, takes_turns: bool) -> Prepared:
+        """Normalise the decoded runs of a project. With turns, other requests are answered between two runs."""
         now = self._clock()
-        since = self._retention.taken_since(request.project_id, now)
+        since = self._retention.taken_since(project_id, now)
         accepted: list[NormalRun] = []
         rejected: list[RejectedRun] = []
-        for index, sent in enumerate(request.runs):
+        for index, sent in enumerate(runs):
             if takes_turns:
                 await asyncio.sleep(0)
             wrong, whole = (sent.details, sent.rest) if isinstance(sent, BadRun) else ((), sent)
             try:
-                normal = normalize(whole, request.project_id, now, self._rule) if whole else None
+                normal = normalize(whole, project_id, now, self._rule) if whole else None
                 if normal and since and normal.run.occurred_at < since:
                     wrong += (
                         Detail("timestamp", f"must not be before {since:%Y-%m-%d}: the project keeps no older runs"),
@@ -119,15 +130,30 @@ class Ingest:
                 rejected.append(RejectedRun(index, wrong))
             elif normal:
                 accepted.append(normal)
-        return accepted, tuple(rejected)
+        if rejected:
+            count_runs(rejected=len(rejected))
+        return Prepared(accepted, tuple(rejected))
+
+    async def store(self, accepted: Sequence[NormalRun], *, by: Actor) -> Stored:
+        """Price the runs of one project and store them, all or none; when this returns they are committed.
+
+        Each keeps the id of the key that sent it.
+
+        Raises `StoreUnavailable` and `StoreBusy`.
+        """
+        runs = [self._priced(normal) for normal in accepted]
+        key_id = key_id_of(by)
+        for run in runs:
+            run.key_id = key_id
+        new = await self._writer.store(runs)
+        count_runs(stored=new, duplicate=len(runs) - new, unpriced=sum(run.cost_usd is None for run in runs))
+        return Stored(tuple(run.id for run in runs), len(runs) - new)
 
     def _priced(self, normal: NormalRun) -> StoredRun:
         run = normal.run
         cost = settle(
             run,
-            price=self._prices.book.price_for(
-                run.provider, run.model, run.occurred_at, run.input_tokens or 0, run.project_id
-            ),
+            price=self._prices.book.price_of(run, run.project_id),
             reported=run.reported_cost_usd,
             upstream_reported=normal.upstream_usd,
             direct=run.provider.casefold() in self._direct_providers,

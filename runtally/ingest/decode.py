@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UnsetType
 
 from runtally.errors import BatchTooLarge, BodyTooLarge, Detail, InvalidJson, InvalidPayload
-from runtally.fields import WRONG, exact, parse_project_id, with_whole_counts, wrong_fields
+from runtally.fields import WRONG, exact, parse_project_id, trimmed, with_whole_counts, wrong_fields
 from runtally.ingest.wire import Envelope, WireRun
 
 _envelope = msgspec.json.Decoder(Envelope)
@@ -154,7 +154,7 @@ def _read_project_id(raw: bytes) -> str | None:
         raise InvalidPayload(details=(Detail("projectId", "must be a string"),)) from None
     except msgspec.DecodeError:
         raise InvalidJson from None
-    return parse_project_id(project_id) if project_id and project_id.strip() else None
+    return parse_project_id(project_id) if project_id and trimmed(project_id) else None
 
 
 # Few projects send many requests; what is refused is not remembered.

@@ -21,8 +21,10 @@ from runtally.fields import (
     metadata_faults,
     nests_too_deep,
     read_number,
+    trimmed,
 )
 from runtally.ids import uuid7_text
+from runtally.ingest.labels import distinct_tags, fill_from_labels
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
 from runtally.ingest.usage import parts_of
@@ -30,8 +32,10 @@ from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
 from runtally.privacy import ContentRule
+from runtally.tokens import TOKEN_KINDS, WHOLES
 
 _T = TypeVar("_T")
+_PART_COLUMNS = tuple(kind.count_column for kind in TOKEN_KINDS if kind not in WHOLES)
 
 
 class NormalRun(msgspec.Struct, frozen=True):
@@ -51,7 +55,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     run = StoredRun(
         project_id=project_id,
         # An SDK that sends an empty runId has none; two such runs are not the same.
-        id=sent.run_id or uuid7_text(),
+        id=(sent.run_id and trimmed(sent.run_id)) or uuid7_text(),
         occurred_at=now,
         provider=sent.provider.strip(),
         model=sent.model.strip(),
@@ -60,19 +64,24 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         input_tokens=sent.input_tokens,
         output_tokens=sent.output_tokens,
         latency_ms=sent.latency_ms,
-        trace_id=sent.trace_id or None,
+        trace_id=(sent.trace_id and trimmed(sent.trace_id)) or None,
         created_at=now,
         version=1,
     )
-    run.cached_input_tokens = sent.cached_input_tokens
-    run.cache_write_tokens = sent.cache_write_tokens
-    run.reasoning_tokens = sent.reasoning_tokens
-    run.audio_input_tokens = sent.audio_input_tokens
-    run.audio_output_tokens = sent.audio_output_tokens
-    run.experiment_id = sent.experiment_id or None
+    for name in _PART_COLUMNS:
+        setattr(run, name, getattr(sent, name))
+    run.experiment_id = (sent.experiment_id and trimmed(sent.experiment_id)) or None
     run.client_id = sent.id or None
     run.idempotency_key = sent.idempotency_key or None
     run.prompt_hash = sent.prompt_hash or None
+    run.time_to_first_token_ms = sent.time_to_first_token_ms
+    run.finish_reason = sent.finish_reason or None
+    if sent.session_id is not None:
+        run.session_id = trimmed(sent.session_id) or None
+    if sent.user_id is not None:
+        run.user_id = trimmed(sent.user_id) or None
+    if sent.tags:
+        run.tags = distinct_tags(sent.tags)
     if sent.prompt is not UNSET or sent.completion is not UNSET or sent.prompt_preview is not None:
         warnings += _dropped_content(sent, rule, wrong)
         run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
@@ -81,6 +90,8 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         run.metadata = _kept(sent.metadata, rule, wrong, warnings)
         if run.metadata is not None:
             upstream_usd = _read_metadata(sent.metadata, run, wrong)
+            # Without content: what an operator has dropped from metadata does not come back as a column.
+            fill_from_labels(run, run.metadata)
     _read_legacy(sent, run, wrong)
     if sent.timestamp:
         run.occurred_at = _moment(sent.timestamp, now, wrong)
@@ -123,18 +134,16 @@ def _kept(
 def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]) -> Decimal | None:
     """Fill in what the run's fields leave open: the trace id and the parts of its tokens. Answers what an aggregator reports."""
     trace_id = metadata.get("traceId")
-    if run.trace_id is None and isinstance(trace_id, str) and trace_id:
+    if run.trace_id is None and isinstance(trace_id, str) and (trace_id := trimmed(trace_id)):
         if len(trace_id) > MAX_NAME:
             wrong.append(Detail("metadata.traceId", f"must be a string of at most {MAX_NAME} characters"))
         run.trace_id = trace_id
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
         return None
-    parts = parts_of(usage)
-    run.cached_input_tokens = _first(run.cached_input_tokens, parts.cached_input)
-    run.reasoning_tokens = _first(run.reasoning_tokens, parts.reasoning)
-    run.audio_input_tokens = _first(run.audio_input_tokens, parts.audio_input)
-    run.audio_output_tokens = _first(run.audio_output_tokens, parts.audio_output)
+    for name, count in parts_of(usage).items():
+        if getattr(run, name) is None:
+            setattr(run, name, count)
     return _upstream_usd(usage)
 
 

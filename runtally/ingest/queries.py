@@ -5,14 +5,17 @@ from collections.abc import Sequence
 
 from runtally.db.bulk import document, insert, sent
 from runtally.db.database import Connection
-from runtally.db.outbox import arriving
+from runtally.db.outbox import enqueue_batch
 from runtally.models.run import Run, StoredRun
-from runtally.rollups.rolling import READ, rolling
+from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
 
 # Shorter than clients wait. What was cut off may be stored all the same, as when a connection breaks.
 STATEMENT_SECONDS = 10.0
 _STORED = insert(
-    Run, "sent", on_conflict="(project_id, id) DO NOTHING", returning=", ".join((*READ, "id", "version", "created_at"))
+    Run,
+    "sent",
+    on_conflict="(project_id, id) DO NOTHING",
+    returning=", ".join((*ROLLUP_INPUT_COLUMNS, "id", "version", "created_at")),
 )
 
 # A project and an experiment are made by their first run, in the same transaction: no run is ever without them.
@@ -40,9 +43,9 @@ new_experiments AS (
 stored AS (
 {_STORED}
 ),
-queued AS ({arriving("stored", when="$2::boolean")}
+queued AS ({enqueue_batch("stored", when="$2::boolean")}
 ),
-{rolling("stored", now="$3::timestamptz")}
+{rollup_ctes("stored", now="$3::timestamptz")}
 SELECT project_id, id FROM sent
 EXCEPT ALL
 SELECT project_id, id FROM stored

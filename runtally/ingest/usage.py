@@ -6,7 +6,7 @@ tokens, and to take them out of these would lose what was paid for.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from runtally.fields import MAX_COUNT
 
@@ -14,28 +14,20 @@ _INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details"
 _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
 
 
-class Parts(NamedTuple):
-    """What the tokens of a run were, as far as it is reported."""
-
-    cached_input: int | None = None
-    reasoning: int | None = None
-    audio_input: int | None = None
-    audio_output: int | None = None
-
-
-def parts_of(usage: Mapping[str, Any]) -> Parts:
-    """The parts in a usage object; what is no count there is as if it were not."""
+def parts_of(usage: Mapping[str, Any]) -> dict[str, int]:
+    """The parts in a usage object, by the columns of their counts; what is no count there is as if it were not."""
     of_input, of_output = _details(usage, _INPUT), _details(usage, _OUTPUT)
     heard = _count(of_input, "audio_tokens")
     # Cached audio is counted as both, and charged as cached.
     cached = of_input.get("cached_tokens_details")
     heard_before = _count(cached, "audio_tokens") if isinstance(cached, dict) else None
-    return Parts(
-        _count(of_input, "cached_tokens"),
-        _count(of_output, "reasoning_tokens"),
-        None if heard is None else max(heard - (heard_before or 0), 0),
-        _count(of_output, "audio_tokens"),
-    )
+    found = {
+        "cached_input_tokens": _count(of_input, "cached_tokens"),
+        "reasoning_tokens": _count(of_output, "reasoning_tokens"),
+        "audio_input_tokens": None if heard is None else max(heard - (heard_before or 0), 0),
+        "audio_output_tokens": _count(of_output, "audio_tokens"),
+    }
+    return {name: count for name, count in found.items() if count is not None}
 
 
 def _details(usage: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:

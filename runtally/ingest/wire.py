@@ -9,8 +9,23 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from runtally.fields import Amount, Count, Metadata, Moment, Name, Preview, ProjectId, Quantity, Text, camel
+from runtally.fields import (
+    Amount,
+    Count,
+    Id,
+    Label,
+    Metadata,
+    Moment,
+    Name,
+    Preview,
+    ProjectId,
+    Quantity,
+    Tags,
+    Text,
+    camel,
+)
 from runtally.models.run import CostSource, Status
+from runtally.tokens import TOKEN_KINDS
 
 
 class WireTokens(msgspec.Struct, frozen=True):
@@ -42,14 +57,19 @@ class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     audio_output_tokens: Count | None = None
     cost_usd: Amount | UnsetType = UNSET
     latency_ms: Count | None = None
+    time_to_first_token_ms: Count | None = None
     status: Status | None = None
     error_code: Text | None = None
+    finish_reason: Label | None = None
     prompt_hash: Text | None = None
     prompt_preview: Preview | None = None
-    experiment_id: Text | None = None
-    trace_id: Text | None = None
+    experiment_id: Id | None = None
+    trace_id: Id | None = None
+    session_id: Id | None = None
+    user_id: Id | None = None
+    tags: Tags | None = None
     idempotency_key: Text | None = None
-    run_id: Text | None = None
+    run_id: Id | None = None
     cost_source: CostSource | None = None
     cost_estimated: bool | None = None
 
@@ -86,21 +106,20 @@ MEANING = {
     "timestamp": "When the call was made: ISO 8601 (UTC if it has no offset), or Unix seconds or milliseconds in a string. "
     "Not before 2020, at most 24 hours in the future; when missing, the time of receipt.",
     "metadata": "Free-form, at most 16 KiB and 5 levels deep, without NUL. Keys that name content, such as `messages`, are dropped.",
-    "inputTokens": "Input tokens, cached ones included.",
-    "outputTokens": "Output tokens, reasoning included.",
-    "cachedInputTokens": "Those of the input tokens that were read from a cache.",
-    "cacheWriteTokens": "Those of the input tokens that were written to a cache.",
-    "reasoningTokens": "Those of the output tokens that were spent on reasoning.",
-    "audioInputTokens": "Those of the input tokens that were audio.",
-    "audioOutputTokens": "Those of the output tokens that were audio.",
+    **{camel(kind.count_column): kind.sent for kind in TOKEN_KINDS},
     "costUSD": "Cost in US dollars, as the client knows it; the server computes its own wherever it has a price.",
     "latencyMs": "Latency in milliseconds.",
+    "timeToFirstTokenMs": "Milliseconds until the first token of a streamed answer; when missing, metadata.timeToFirstTokenMs.",
     "status": "How the run ended; when missing, error if there is an errorCode, else success.",
     "errorCode": "Error code.",
+    "finishReason": "Why the model stopped, such as stop or length; when missing, metadata.finishReason.",
     "promptHash": "Hash of the prompt, made by the client; better than a preview.",
     "promptPreview": "Start of the prompt. Leave it out wherever privacy comes first.",
     "experimentId": "Experiment that the run belongs to.",
     "traceId": "Trace that the run belongs to; wins over metadata.traceId.",
+    "sessionId": "Session or conversation that the run belongs to; when missing, metadata.session, sessionId or session_id.",
+    "userId": "User that the call was made for, as your own system names them; when missing, metadata.user, userId or user_id.",
+    "tags": "Labels of the run, each counted once; when missing, metadata.tags.",
     "idempotencyKey": "Kept, and not enforced; runId is what makes a run unique.",
     "runId": "Identity of the run within its project, for ever: a second run of that id changes nothing.",
     "costSource": "Accepted and not believed: the server says where a cost comes from.",

@@ -5,8 +5,10 @@ from sqlmodel import SQLModel
 import runtally.models.alert
 import runtally.models.audit
 import runtally.models.budget
+import runtally.models.dimension
 import runtally.models.experiment
 import runtally.models.limit
+import runtally.models.otlp
 import runtally.models.price
 import runtally.models.project
 import runtally.models.reporting

@@ -1,10 +1,10 @@
-"""Alerts: who is told, what there was to tell, and how telling it went."""
+"""Alerts: where they go, what they say, and how sending them went."""
 
 import uuid
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import Boolean, CheckConstraint, Index, SmallInteger, UniqueConstraint, Uuid, text
+from sqlalchemy import Boolean, Index, SmallInteger, UniqueConstraint, Uuid, text
 from sqlmodel import SQLModel
 
 from runtally.models.base import Timestamp, column
@@ -13,6 +13,10 @@ from runtally.models.base import Timestamp, column
 class TargetKind(StrEnum):
     WEBHOOK = "webhook"
     EMAIL = "email"
+    SLACK = "slack"
+    DISCORD = "discord"
+    TEAMS = "teams"
+    PAGERDUTY = "pagerduty"
 
 
 class AlertKind(StrEnum):
@@ -20,40 +24,37 @@ class AlertKind(StrEnum):
     """A share of the budget is used."""
     ANOMALY = "anomaly"
     """An hour costs far more than it used to."""
+    REPORT = "report"
+    """What a week cost, and what changed in it."""
     TEST = "test"
 
 
 class AlertTarget(SQLModel, table=True):
-    """Who is told of a project's alerts."""
+    """Where a project's alerts go."""
 
     __tablename__ = "alert_targets"
-    __table_args__ = (
-        UniqueConstraint("project_id", "kind", "address"),
-        CheckConstraint("kind IN ('webhook', 'email')", name="kind"),
-    )
+    __table_args__ = (UniqueConstraint("project_id", "kind", "address"),)
 
     project_id: str = column("Project whose alerts they are.", key=True)
     id: uuid.UUID = column("Identity; safe to show.", Uuid, key=True)
-    kind: str = column("webhook or email.")
+    kind: str = column("Channel, such as slack or email.")
     address: str = column("URL or address.")
-    secret: str | None = column("What signs webhooks, as whsec_ and base64; empty for mail.", default=None)
+    secret: str | None = column("Key that signs generic webhooks, as whsec_ and base64.", default=None)
     of_unusual_cost: bool = column("Whether it is told of unusual cost as well as of the budget.", Boolean)
+    weekly_report: bool = column("Whether it gets the weekly report.", Boolean, default=False, server_default="false")
     created_at: datetime = column("When it was added (UTC).", Timestamp)
 
 
 class Alert(SQLModel, table=True):
-    """Something to tell, decided once. What is sent of it never changes, however often it is tried."""
+    """An alert, decided once. What is sent of it never changes, however often it is tried."""
 
     __tablename__ = "alerts"
-    # What there is one alert of, whoever looks at the same moment.
-    __table_args__ = (
-        UniqueConstraint("project_id", "kind", "subject", "level"),
-        CheckConstraint("kind IN ('budget', 'anomaly', 'test')", name="kind"),
-    )
+    # However many processes evaluate at the same moment, there is one alert of these.
+    __table_args__ = (UniqueConstraint("project_id", "kind", "subject", "level"),)
 
     project_id: str = column("Project it is about.", key=True)
-    id: uuid.UUID = column("Identity, the same for all who are told and all tries.", Uuid, key=True)
-    kind: str = column("budget, anomaly or test.")
+    id: uuid.UUID = column("Identity, the same for all targets and all tries.", Uuid, key=True)
+    kind: str = column("What it is about, such as budget or anomaly.")
     subject: str = column("Month and amount of a budget, or an hour.")
     level: int = column("Percent of the budget that is reached; 0 where it is about none.", SmallInteger)
     title: str = column("It in a line.")
@@ -77,7 +78,7 @@ class AlertDelivery(SQLModel, table=True):
 
     project_id: str = column("Project of the alert.", key=True)
     alert_id: uuid.UUID = column("The alert.", Uuid, key=True)
-    target_id: uuid.UUID = column("Who is told.", Uuid, key=True)
+    target_id: uuid.UUID = column("Where it goes.", Uuid, key=True)
     attempts: int = column("How often it was tried.", SmallInteger, default=0)
     due_at: datetime = column("When it is tried next (UTC).", Timestamp)
     delivered_at: datetime | None = column("When it was taken (UTC).", Timestamp, default=None)

@@ -10,6 +10,10 @@ from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
 
 from runtally.models.base import PricePerMillion, TextArray, Timestamp, column, identity
+from runtally.tokens import PRICE_COLUMNS
+
+AMOUNT_COLUMNS = (*PRICE_COLUMNS, "per_thousand_requests")
+"""The amounts of a price, in the order in which they are shown."""
 
 
 class Match(StrEnum):

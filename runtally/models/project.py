@@ -44,6 +44,7 @@ class ApiKey(SQLModel, table=True):
     __table_args__ = (Index("uq_api_keys_key_hash", "key_hash", unique=True),)
 
     id: uuid.UUID = column("Identity; safe to show.", Uuid, key=True)
+    name: str | None = column("Name that people know it by; empty: its prefix.", default=None)
     prefix: str = column("First characters of the key, by which people recognise it.")
     key_hash: bytes = column("SHA-256 of the whole key.", LargeBinary)
     project_id: str | None = column("Project it opens; empty: all.", default=None)

@@ -14,11 +14,11 @@ REPORTING = "reporting"
 
 
 class OutboxArrival(SQLModel, table=True):
-    """Runs that were stored and that no relay has looked at yet: one row of a statement and project, however many they are."""
+    """Batches of runs that were stored and that no relay has looked at yet: one row of a statement and project."""
 
     __tablename__ = "outbox_arrivals"
     __table_args__ = (
-        # A relay takes in first what has waited longest.
+        # A relay takes first what has waited longest.
         Index("ix_outbox_arrivals_queued_at", "queued_at"),
     )
 
@@ -30,7 +30,7 @@ class OutboxArrival(SQLModel, table=True):
 
 
 class Outbox(SQLModel, table=True):
-    """Runs that a relay has taken in or that were changed, until they are pushed. A run is in it once at most."""
+    """Runs that were changed, or whose batch was expanded, until they are pushed. A run is in it once at most."""
 
     __tablename__ = "outbox"
     __table_args__ = (

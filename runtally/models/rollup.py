@@ -1,16 +1,18 @@
 """Sums of runs by project and time, kept in the same transaction as the runs, so that they are exact at every moment."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import BigInteger, Index, Integer, Numeric, SmallInteger, text
+from sqlalchemy import Column, Index, Integer, SmallInteger, Table, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import SQLModel
 
 from runtally.models.base import Timestamp, column, identity
+from runtally.models.measures import MEASURES, TOTAL_MEASURES, Measure
 
-EVERYTHING = ""
+ALL_PROJECTS_KEY = ""
 """In the tables, in place of a project: all of them together. No project has this id. Elsewhere: `RollupScope`."""
 
 LATENCY_BASE = 1.02
@@ -28,7 +30,7 @@ class RollupScope:
     project_id: str | None
 
     def __post_init__(self) -> None:
-        if self.project_id == EVERYTHING:
+        if self.project_id == ALL_PROJECTS_KEY:
             raise ValueError("None stands for all projects together, not a blank id")
 
     def __str__(self) -> str:
@@ -37,7 +39,7 @@ class RollupScope:
     @property
     def key(self) -> str:
         """What stands for it in the tables."""
-        return EVERYTHING if self.project_id is None else self.project_id
+        return ALL_PROJECTS_KEY if self.project_id is None else self.project_id
 
 
 ALL_PROJECTS = RollupScope(None)
@@ -56,8 +58,8 @@ class Grain:
         return timedelta(minutes=self.minutes)
 
 
-# Each default interval of the metrics is one of these, so that a window is read as it is stored. What goes is pruned only
-# where many projects have few runs each would it be many rows: there a row of a short bucket holds a single run.
+# Each default interval of the metrics is one of these, so that a window is read as it is stored. Short ones
+# expire, because of many projects with few runs each they would be many rows: there each holds a single run.
 GRAINS = (
     Grain(15, timedelta(days=4)),
     Grain(60, timedelta(days=35)),
@@ -67,54 +69,42 @@ TOTAL_GRAINS = (*GRAINS, Grain(1_440, None))
 """Whole days as well, so that a month of a thousand projects is 30,000 rows; by models they would be too many to write."""
 
 
-class Rollup(SQLModel, table=True):
-    """The runs of one provider's model in one bucket. Every column that is no part of the key is a sum."""
-
-    __tablename__ = "rollups"
-
-    project_id: str = column("Project of the runs; empty for all projects together.", key=True)
-    grain: int = column("Length of the bucket in minutes.", SmallInteger, key=True)
-    bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
-    provider: str = column("Provider of the runs.", key=True)
-    model: str = column("Model of the runs.", key=True)
-    runs: int = column("Runs.", BigInteger)
-    errors: int = column("Runs that ended in an error.", BigInteger)
-    timeouts: int = column("Runs that ended in a timeout.", BigInteger)
-    unpriced: int = column("Runs whose cost is not known.", BigInteger)
-    estimated: int = column("Runs whose cost is an estimate.", BigInteger)
-    cost_usd: Decimal = column("Cost in US dollars.", Numeric)
-    # Sums of what a client may send have no upper end.
-    input_tokens: Decimal = column("Input tokens, cached ones included.", Numeric)
-    output_tokens: Decimal = column("Output tokens, reasoning included.", Numeric)
-    cached_input_tokens: Decimal = column("Input tokens read from a cache.", Numeric)
-    cache_write_tokens: Decimal = column("Input tokens written to a cache.", Numeric)
-    reasoning_tokens: Decimal = column("Output tokens spent on reasoning.", Numeric)
-    audio_input_tokens: Decimal = column("Input tokens of audio.", Numeric, server_default="0")
-    audio_output_tokens: Decimal = column("Output tokens of audio.", Numeric, server_default="0")
-    error_cost_usd: Decimal = column("Cost of runs that ended in an error.", Numeric, server_default="0")
-    timeout_cost_usd: Decimal = column("Cost of runs that ended in a timeout.", Numeric, server_default="0")
+def _bucket_columns() -> tuple[Column[Any], ...]:
+    """The key of a bucket; new columns for each table, because a column belongs to one."""
+    return (
+        Column("project_id", Text, primary_key=True, comment="Project of the runs; empty for all projects together."),
+        Column(
+            "grain", SmallInteger, primary_key=True, comment="Length of the bucket in minutes.", autoincrement=False
+        ),
+        Column("bucket", Timestamp, primary_key=True, comment="Start of the bucket (UTC)."),
+    )
 
 
-class RollupTotal(SQLModel, table=True):
-    """The runs of one bucket, of all models: one row where rollups have one per model, for what does not tell these apart."""
+def _sum_columns(measures: Sequence[Measure]) -> Iterator[Column[Any]]:
+    for measure in measures:
+        default = text(measure.server_default) if measure.server_default else None
+        yield Column(measure.name, measure.column_type, nullable=False, server_default=default, comment=measure.comment)
 
-    __tablename__ = "rollup_totals"
-    # A day of all projects is a row of each: without this, each of them is looked up by itself (240 KB for 30,000 days).
-    __table_args__ = (Index("ix_rollup_totals_days", "bucket", postgresql_where=text("grain = 1440")),)
 
-    project_id: str = column("Project of the runs; empty for all projects together.", key=True)
-    grain: int = column("Length of the bucket in minutes.", SmallInteger, key=True)
-    bucket: datetime = column("Start of the bucket (UTC).", Timestamp, key=True)
-    runs: int = column("Runs.", BigInteger)
-    errors: int = column("Runs that ended in an error.", BigInteger)
-    timeouts: int = column("Runs that ended in a timeout.", BigInteger)
-    unpriced: int = column("Runs whose cost is not known.", BigInteger)
-    estimated: int = column("Runs whose cost is an estimate.", BigInteger)
-    cost_usd: Decimal = column("Cost in US dollars.", Numeric)
-    input_tokens: Decimal = column("Input tokens, cached ones included.", Numeric)
-    output_tokens: Decimal = column("Output tokens, reasoning included.", Numeric)
-    error_cost_usd: Decimal = column("Cost of runs that ended in an error.", Numeric, server_default="0")
-    timeout_cost_usd: Decimal = column("Cost of runs that ended in a timeout.", Numeric, server_default="0")
+ROLLUPS = Table(
+    "rollups",
+    SQLModel.metadata,
+    *_bucket_columns(),
+    Column("provider", Text, primary_key=True, comment="Provider of the runs."),
+    Column("model", Text, primary_key=True, comment="Model of the runs."),
+    *_sum_columns(MEASURES),
+)
+"""The runs of one provider's model in one bucket. Every column that is no part of the key is a measure."""
+
+ROLLUP_TOTALS = Table(
+    "rollup_totals",
+    SQLModel.metadata,
+    *_bucket_columns(),
+    *_sum_columns(TOTAL_MEASURES),
+)
+"""The runs of one bucket, of all models: one row where rollups have one per model, for what does not tell these apart."""
+# A day of all projects is a row of each: without this, each of them is looked up by itself (240 KB for 30,000 days).
+Index("ix_rollup_totals_days", ROLLUP_TOTALS.c.bucket, postgresql_where=text("grain = 1440"))
 
 
 class LatencySketch(SQLModel, table=True):

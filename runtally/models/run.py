@@ -4,13 +4,15 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 import msgspec
-from sqlalchemy import BigInteger, CheckConstraint, Index, Integer, text
+from sqlalchemy import BigInteger, CheckConstraint, Index, Integer, Uuid, text
 from sqlalchemy.types import Boolean
 from sqlmodel import SQLModel
 
-from runtally.models.base import Json, Timestamp, Usd, column
+from runtally.models.base import Json, TextArray, Timestamp, Usd, column
+from runtally.tokens import kind_named
 
 
 class Status(StrEnum):
@@ -29,6 +31,11 @@ class CostSource(StrEnum):
     ESTIMATED = "estimated"
 
 
+def count_of(kind: str) -> Any:  # noqa: ANN401  # Typed like `column`.
+    """A column with the counts of a kind of tokens."""
+    return column(kind_named(kind).meaning, BigInteger, default=None)
+
+
 class RunColumns(SQLModel):
     """The columns of a run, in their order; the tables that hold runs add keys and indexes."""
 
@@ -39,14 +46,18 @@ class RunColumns(SQLModel):
     model: str = column("Model, as sent.")
     status: str = column("success, error or timeout.")
     error_code: str | None = column("Error code, as sent.", default=None)
-    input_tokens: int | None = column("Input tokens, cached ones included.", BigInteger, default=None)
-    output_tokens: int | None = column("Output tokens, reasoning included.", BigInteger, default=None)
-    cached_input_tokens: int | None = column("Input tokens read from a cache.", BigInteger, default=None)
-    cache_write_tokens: int | None = column("Input tokens written to a cache.", BigInteger, default=None)
-    reasoning_tokens: int | None = column("Output tokens spent on reasoning.", BigInteger, default=None)
-    audio_input_tokens: int | None = column("Input tokens of audio.", BigInteger, default=None)
-    audio_output_tokens: int | None = column("Output tokens of audio.", BigInteger, default=None)
+    finish_reason: str | None = column("Why the model stopped, as sent.", default=None)
+    input_tokens: int | None = count_of("input")
+    output_tokens: int | None = count_of("output")
+    cached_input_tokens: int | None = count_of("cached_input")
+    cache_write_tokens: int | None = count_of("cache_write")
+    reasoning_tokens: int | None = count_of("reasoning")
+    audio_input_tokens: int | None = count_of("audio_input")
+    audio_output_tokens: int | None = count_of("audio_output")
     latency_ms: int | None = column("Latency in milliseconds.", BigInteger, default=None)
+    time_to_first_token_ms: int | None = column(
+        "Milliseconds until the first token of a streamed answer.", BigInteger, default=None
+    )
     cost_usd: Decimal | None = column("Cost in US dollars; empty while no price is known.", Usd, default=None)
     cost_source: str | None = column("provider, catalog or estimated; empty without a cost.", default=None)
     cost_estimated: bool | None = column("Whether the cost is an estimate.", Boolean, default=None)
@@ -54,6 +65,12 @@ class RunColumns(SQLModel):
     price_entry_id: int | None = column("Price entry that priced the run.", BigInteger, default=None)
     experiment_id: str | None = column("Experiment the run belongs to.", default=None)
     trace_id: str | None = column("Trace the run belongs to.", default=None)
+    session_id: str | None = column("Session the run belongs to.", default=None)
+    user_id: str | None = column("User the call was made for.", default=None)
+    tags: list[str] | None = column("Tags, each of them once.", TextArray, default=None)
+    key_id: UUID | None = column(
+        "Key that sent the run, the id of an entry of api_keys; all zeros: the shared ingest key.", Uuid, default=None
+    )
     client_id: str | None = column("The client's own id; no key.", default=None)
     idempotency_key: str | None = column("Idempotency key, as sent; not enforced.", default=None)
     prompt_hash: str | None = column("Hash of the prompt, made by the client.", default=None)
@@ -104,6 +121,7 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     model: str
     status: Status
     error_code: str | None = None
+    finish_reason: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int | None = None
@@ -112,6 +130,7 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
     latency_ms: int | None = None
+    time_to_first_token_ms: int | None = None
     cost_usd: Decimal | None = None
     cost_source: CostSource | None = None
     cost_estimated: bool | None = None
@@ -119,6 +138,10 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     price_entry_id: int | None = None
     experiment_id: str | None = None
     trace_id: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    tags: list[str] | None = None
+    key_id: UUID | None = None
     client_id: str | None = None
     idempotency_key: str | None = None
     prompt_hash: str | None = None
@@ -126,3 +149,9 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] | None = None
     created_at: datetime
     version: int
+
+    @property
+    def answered_by(self) -> str | None:
+        """The model that answered, if its client says so: `model` is what was asked for, which may be a router."""
+        model = (self.metadata or {}).get("responseModel")
+        return model if isinstance(model, str) else None

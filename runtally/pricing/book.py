@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
+from typing import Protocol
 
 import structlog
 
@@ -18,6 +19,21 @@ from runtally.pricing.match import LookUp, Offer, PriceIndex, in_force
 REMEMBERED_NAMES = 4096
 
 log = structlog.get_logger()
+
+
+class RunToPrice(Protocol):
+    """What the price of a run depends on."""
+
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def answered_by(self) -> str | None: ...
+    @property
+    def occurred_at(self) -> datetime: ...
+    @property
+    def input_tokens(self) -> int | None: ...
 
 
 class PriceBook:
@@ -52,6 +68,15 @@ class PriceBook:
         if price is not None and project_id in self._discounts:
             return less_discount(price, self._discounts[project_id], provider, at)
         return price
+
+    def price_of(self, run: RunToPrice, project_id: str) -> Price | None:
+        """The price of the run's model, else of the one that answered: what a router calls its choice has none."""
+        for model in (run.model, run.answered_by):
+            if model:
+                price = self.price_for(run.provider, model, run.occurred_at, run.input_tokens or 0, project_id)
+                if price is not None:
+                    return price
+        return None
 
     def look_up(
         self, provider: str, model: str, at: datetime, input_tokens: int, project_id: str | None = None
@@ -104,11 +129,15 @@ class LivePrices:
 
     async def refresh(self) -> None:
         """Load the book if the registry differs from it. Raises `StoreUnavailable` and then keeps the book it has."""
-        seen_at = time.monotonic()
         async with self._database.connection() as connection:
-            is_current = await queries.select_version(connection) == self.book.version
-            if not is_current:
-                self.book = await load_book(connection)
+            await self.refresh_over(connection)
+
+    async def refresh_over(self, connection: Connection) -> None:
+        """Do the same over a connection that its caller has: one who waits for another meanwhile could wait for ever."""
+        seen_at = time.monotonic()
+        is_current = await queries.select_version(connection) == self.book.version
+        if not is_current:
+            self.book = await load_book(connection)
         self._current_at = seen_at
         if self.book.invalid and not is_current:
             log.warning("price_patterns_invalid", entry_ids=self.book.invalid)

@@ -2,8 +2,11 @@
 
 from datetime import date, datetime
 from decimal import Decimal
+from operator import attrgetter
 
 import msgspec
+
+from runtally.models.price import AMOUNT_COLUMNS
 
 
 class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
@@ -37,16 +40,11 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
     @property
     def amounts(self) -> tuple[Decimal | None, ...]:
         """What a run is charged; a change of these is another price, any other change is not."""
-        return (
-            self.input_per_million,
-            self.output_per_million,
-            self.cache_read_per_million,
-            self.cache_write_per_million,
-            self.reasoning_per_million,
-            self.audio_input_per_million,
-            self.audio_output_per_million,
-            self.per_thousand_requests,
-        )
+        found: tuple[Decimal | None, ...] = _amounts_of(self)
+        return found
+
+
+_amounts_of = attrgetter(*AMOUNT_COLUMNS)
 
 
 class ExportedEntry(CatalogueEntry, kw_only=True, frozen=True):

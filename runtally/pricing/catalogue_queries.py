@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from runtally.db.database import Connection
-from runtally.models.price import PriceSource
+from runtally.models.price import AMOUNT_COLUMNS, PriceSource
 from runtally.pricing.catalogue_entry import CatalogueEntry
 
 # The transaction that writes the catalogue is the only one at a time; another waits, and then finds nothing to do.
@@ -21,7 +21,7 @@ SELECT EXISTS (SELECT
                 WHERE catalogue_key IS NOT NULL)
 """
 
-SELECT_KNOWN = """
+SELECT_KNOWN = f"""
 SELECT id,
        provider,
        model,
@@ -29,14 +29,7 @@ SELECT id,
        match,
        pattern,
        above_input_tokens,
-       input_per_million,
-       output_per_million,
-       cache_read_per_million,
-       cache_write_per_million,
-       reasoning_per_million,
-       audio_input_per_million,
-       audio_output_per_million,
-       per_thousand_requests,
+       {", ".join(AMOUNT_COLUMNS)},
        effective_from,
        effective_to,
        estimated,
@@ -49,13 +42,16 @@ SELECT id,
    AND (withdrawn_at IS NULL OR catalogue_key IS NOT NULL)
 """
 
-INSERT_ENTRY = """
+# In the order of the parameters.
+_INSERTED = (
+    "provider", "model", "aliases", "match", "pattern", "above_input_tokens", *AMOUNT_COLUMNS,
+    "effective_from", "effective_to", "estimated", "catalogue_key", "note",
+)  # fmt: skip
+_NOW = f"${len(_INSERTED) + 1}"
+INSERT_ENTRY = f"""
 INSERT INTO price_entries
-            (provider, model, aliases, match, pattern, above_input_tokens,
-             input_per_million, output_per_million, cache_read_per_million, cache_write_per_million,
-             reasoning_per_million, audio_input_per_million, audio_output_per_million, per_thousand_requests,
-             effective_from, effective_to, estimated, catalogue_key, note, source, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, 'catalogue', $20, $20)
+            ({", ".join(_INSERTED)}, source, created_at, updated_at)
+     VALUES ({", ".join(f"${place}" for place in range(1, len(_INSERTED) + 1))}, 'catalogue', {_NOW}, {_NOW})
 """
 
 # An amount is never overwritten: the runs that it priced point here.
@@ -91,12 +87,7 @@ UPDATE price_entries
 
 DEFER_OVERLAPS = "SET CONSTRAINTS ex_price_entries_overlap DEFERRED"
 
-# In the order of the parameters.
-_INSERTED = attrgetter(
-    "provider", "model", "aliases", "match", "pattern", "above_input_tokens", "input_per_million",
-    "output_per_million", "cache_read_per_million", "cache_write_per_million", "reasoning_per_million",
-    "audio_input_per_million", "audio_output_per_million", "per_thousand_requests", "effective_from", "effective_to", "estimated", "catalogue_key", "note",
-)  # fmt: skip
+_inserted_of = attrgetter(*_INSERTED)
 _UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "estimated", "note")
 
 
@@ -131,7 +122,7 @@ async def select_known(connection: Connection) -> tuple[KnownEntry, ...]:
 
 
 async def insert_entries(connection: Connection, entries: Iterable[CatalogueEntry], now: datetime) -> None:
-    rows = [(*_INSERTED(entry), now) for entry in entries]
+    rows = [(*_inserted_of(entry), now) for entry in entries]
     await connection.executemany(INSERT_ENTRY, rows)
 
 

@@ -38,16 +38,5 @@ def changes_of(
     return tuple(sorted(found, key=lambda change: change.at))
 
 
-def _amounts(price: Price | None) -> tuple[int | None, ...] | None:
-    if price is None:
-        return None
-    return (
-        price.input_pico,
-        price.output_pico,
-        price.cache_read_pico,
-        price.cache_write_pico,
-        price.reasoning_pico,
-        price.audio_input_pico,
-        price.audio_output_pico,
-        price.request_pico,
-    )
+def _amounts(price: Price | None) -> tuple[tuple[int | None, ...], int] | None:
+    return None if price is None else (price.rates.picos, price.request_pico)

@@ -1,105 +1,103 @@
 """What a run costs: the price rules of the contract, in whole pico-dollars. Pure; which price is in force is `match`'s.
 
-Cached, cache-write and audio input tokens are part of the input tokens, reasoning and audio output tokens of the output
-tokens. Each is taken out and priced apart where the price has an amount for it; else it stays where it is and costs what the
-others cost. A client that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee
+Some kinds of tokens are part of others, as `runtally.tokens` says. Each is taken out and priced apart where the price has an
+amount for it; else it stays where it is and costs what the others cost. A client that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee
 for each request comes on top, however many tokens there are.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from fractions import Fraction
-from typing import Protocol
+from operator import attrgetter
+from typing import Protocol, Self
 
 import msgspec
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
+from runtally.tokens import INPUT, OUTPUT, TOKEN_KINDS, TokenKind, by_whole
 
 MILLION = 1_000_000
 THOUSAND = 1_000
 # Pico-dollars per token and dollars per million tokens have the same digits; only the point moves.
 _RATE_STEPS = {MILLION: Decimal(1).scaleb(-PRICE_DECIMALS), THOUSAND: Decimal(1).scaleb(3 - USD_DECIMALS)}
 # A percentage has two decimals.
-_WHOLE = 10_000
+_HUNDRED_PERCENT = 10_000
 
 
 class TokenCounts(Protocol):
-    """What a cost is computed from; a stored run is one, so that pricing it copies nothing. None is unknown."""
+    """Counts of tokens, with an attribute for each kind; a stored run has them, so that pricing it copies nothing."""
 
     @property
     def input_tokens(self) -> int | None: ...
     @property
     def output_tokens(self) -> int | None: ...
-    @property
-    def cached_input_tokens(self) -> int | None: ...
-    @property
-    def cache_write_tokens(self) -> int | None: ...
-    @property
-    def reasoning_tokens(self) -> int | None: ...
-    @property
-    def audio_input_tokens(self) -> int | None: ...
-    @property
-    def audio_output_tokens(self) -> int | None: ...
+
+
+_COUNT_OF = {kind: attrgetter(kind.count_column) for kind in TOKEN_KINDS}
+_PLACES = {kind: place for place, kind in enumerate(TOKEN_KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Token counts on their own."""
+class Rates:
+    """Pico-dollars per token of each kind, in the order of `TOKEN_KINDS`; None where a price has no amount for it."""
 
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_input_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    audio_input_tokens: int | None = None
-    audio_output_tokens: int | None = None
+    picos: tuple[int | None, ...]
+    charged: tuple[tuple[Callable[[TokenCounts], int | None], bool, int], ...] = field(
+        init=False, repr=False, compare=False
+    )
+    """Of each part that has an amount: how to read the count, whether it is part of the input, and the amount."""
+    input: int = field(init=False, repr=False, compare=False)
+    output: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        charged = tuple(
+            (_COUNT_OF[kind], kind.part_of is INPUT, pico)
+            for kind, pico in zip(TOKEN_KINDS, self.picos, strict=True)
+            if kind.part_of is not None and pico is not None
+        )
+        ready = {"charged": charged, "input": self[INPUT] or 0, "output": self[OUTPUT] or 0}
+        for name, value in ready.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, **picos: int | None) -> Self:
+        """Rates by the start of the names of their columns, such as `cache_read`; the others have no amount."""
+        unknown = picos.keys() - {kind.rate for kind in TOKEN_KINDS}
+        if unknown:
+            raise TypeError(f"No kind of tokens is priced as {', '.join(sorted(unknown))}")
+        return cls(tuple(picos.get(kind.rate) for kind in TOKEN_KINDS))
+
+    def __getitem__(self, kind: TokenKind) -> int | None:
+        return self.picos[_PLACES[kind]]
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A price entry, ready to compute with: pico-dollars per token, None where the entry has no such price."""
+    """A price entry, ready to compute with."""
 
     id: int
     provider: str
     model: str
     above_input_tokens: int
-    input_pico: int | None
-    output_pico: int | None
-    cache_read_pico: int | None
-    cache_write_pico: int | None
-    reasoning_pico: int | None
+    rates: Rates
     estimated: bool
     effective_from: datetime | None = None
     effective_to: datetime | None = None
     request_pico: int = 0
     """Pico-dollars for each request, beside its tokens."""
-    audio_input_pico: int | None = None
-    audio_output_pico: int | None = None
     percent_off: Decimal | None = None
     """What the project pays less than the entry says; the amounts here are what it pays."""
-
-
-class Kind(StrEnum):
-    """What the tokens of a line were used for, or that it is no line of tokens."""
-
-    INPUT = "input"
-    CACHED_INPUT = "cached_input"
-    CACHE_WRITE = "cache_write"
-    OUTPUT = "output"
-    REASONING = "reasoning"
-    AUDIO_INPUT = "audio_input"
-    AUDIO_OUTPUT = "audio_output"
-    REQUEST = "request"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of a cost: so many tokens at `rate_usd` for each `per` of them are `amount_usd`, exactly."""
 
-    kind: Kind
+    kind: TokenKind | None
+    """None for the fee of the request."""
     quantity: int
     rate_usd: Decimal
     per: int
@@ -119,60 +117,55 @@ UNPRICED = Cost(None, None, None, None)
 
 
 def lines_of(usage: TokenCounts, price: Price) -> tuple[Line, ...]:
-    """How the cost comes about, kinds without tokens left out. Their amounts add up to `total_usd`."""
+    """List how the cost comes about, kinds without tokens left out. Their amounts add up to `total_usd`."""
+    tokens = {kind: _COUNT_OF[kind](usage) or 0 for kind in TOKEN_KINDS}
+    for kind in TOKEN_KINDS:
+        if kind.part_of is None:
+            continue
+        if price.rates[kind] is None:
+            tokens[kind] = 0
+        tokens[kind.part_of] -= tokens[kind]
     lines = tuple(
-        _line(kind, tokens, pico, MILLION)
-        for kind, tokens, pico in zip(Kind, _split(usage, price), _amounts(price), strict=False)
-        if tokens
+        # A kind without a price is free: an embedding has no output.
+        _line(kind, tokens[kind], price.rates[kind] or 0, MILLION)
+        for kind in by_whole()
+        if tokens[kind] > 0
     )
-    return (*lines, _line(Kind.REQUEST, 1, price.request_pico, THOUSAND)) if price.request_pico else lines
+    return (*lines, _line(None, 1, price.request_pico, THOUSAND)) if price.request_pico else lines
 
 
-def _line(kind: Kind, quantity: int, pico: int, per: int) -> Line:
+def _line(kind: TokenKind | None, quantity: int, pico: int, per: int) -> Line:
     return Line(kind, quantity, _RATE_STEPS[per] * pico, per, from_pico(quantity * pico))
 
 
 def total_usd(usage: TokenCounts, price: Price) -> Decimal:
-    """The sum of `lines_of`, without making the lines: this runs once for every run that is ingested."""
-    tokens_in, tokens_out, pico = usage.input_tokens or 0, usage.output_tokens or 0, price.request_pico
-    if usage.cached_input_tokens and price.cache_read_pico is not None:
-        tokens_in -= usage.cached_input_tokens
-        pico += usage.cached_input_tokens * price.cache_read_pico
-    if usage.cache_write_tokens and price.cache_write_pico is not None:
-        tokens_in -= usage.cache_write_tokens
-        pico += usage.cache_write_tokens * price.cache_write_pico
-    if usage.reasoning_tokens and price.reasoning_pico is not None:
-        tokens_out -= usage.reasoning_tokens
-        pico += usage.reasoning_tokens * price.reasoning_pico
-    if usage.audio_input_tokens and price.audio_input_pico is not None:
-        tokens_in -= usage.audio_input_tokens
-        pico += usage.audio_input_tokens * price.audio_input_pico
-    if usage.audio_output_tokens and price.audio_output_pico is not None:
-        tokens_out -= usage.audio_output_tokens
-        pico += usage.audio_output_tokens * price.audio_output_pico
-    if tokens_in > 0 and price.input_pico:
-        pico += tokens_in * price.input_pico
-    if tokens_out > 0 and price.output_pico:
-        pico += tokens_out * price.output_pico
+    """Return the sum of `lines_of` without making the lines: this runs once for every run that is ingested."""
+    rates, pico = price.rates, price.request_pico
+    tokens_in, tokens_out = usage.input_tokens or 0, usage.output_tokens or 0
+    for count_of, is_of_input, part_pico in rates.charged:
+        if count := count_of(usage):
+            pico += count * part_pico
+            if is_of_input:
+                tokens_in -= count
+            else:
+                tokens_out -= count
+    if tokens_in > 0:
+        pico += tokens_in * rates.input
+    if tokens_out > 0:
+        pico += tokens_out * rates.output
     return from_pico(pico)
 
 
 def discounted(price: Price, percent: Decimal) -> Price:
     """The price less so many percent, each amount rounded half-even to a whole pico-dollar, so that costs stay exact sums."""
-    left = _WHOLE - int(percent * (_WHOLE // 100))
+    left = _HUNDRED_PERCENT - int(percent * (_HUNDRED_PERCENT // 100))
 
     def less(pico: int | None) -> int | None:
-        return None if pico is None else round(Fraction(pico * left, _WHOLE))
+        return None if pico is None else round(Fraction(pico * left, _HUNDRED_PERCENT))
 
     return replace(
         price,
-        input_pico=less(price.input_pico),
-        output_pico=less(price.output_pico),
-        cache_read_pico=less(price.cache_read_pico),
-        cache_write_pico=less(price.cache_write_pico),
-        reasoning_pico=less(price.reasoning_pico),
-        audio_input_pico=less(price.audio_input_pico),
-        audio_output_pico=less(price.audio_output_pico),
+        rates=Rates(tuple(map(less, price.rates.picos))),
         request_pico=less(price.request_pico) or 0,
         percent_off=percent,
     )
@@ -201,28 +194,3 @@ def settle(
     if reported:
         return Cost(reported, CostSource.ESTIMATED, estimated=True, entry_id=None)
     return UNPRICED
-
-
-def _split(usage: TokenCounts, price: Price) -> tuple[int, ...]:
-    """Tokens of each kind of tokens, in the order of `Kind`; each token is in one of them."""
-    cached = (usage.cached_input_tokens or 0) if price.cache_read_pico is not None else 0
-    written = (usage.cache_write_tokens or 0) if price.cache_write_pico is not None else 0
-    reasoning = (usage.reasoning_tokens or 0) if price.reasoning_pico is not None else 0
-    heard = (usage.audio_input_tokens or 0) if price.audio_input_pico is not None else 0
-    spoken = (usage.audio_output_tokens or 0) if price.audio_output_pico is not None else 0
-    tokens_in = max((usage.input_tokens or 0) - cached - written - heard, 0)
-    tokens_out = max((usage.output_tokens or 0) - reasoning - spoken, 0)
-    return tokens_in, cached, written, tokens_out, reasoning, heard, spoken
-
-
-def _amounts(price: Price) -> tuple[int, ...]:
-    """Pico-dollars per token, in the same order. A kind without a price is free: an embedding has no output."""
-    return (
-        price.input_pico or 0,
-        price.cache_read_pico or 0,
-        price.cache_write_pico or 0,
-        price.output_pico or 0,
-        price.reasoning_pico or 0,
-        price.audio_input_pico or 0,
-        price.audio_output_pico or 0,
-    )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtally.models.price import Match
-from runtally.pricing.cost import Price
+from runtally.pricing.cost import Price, Rates
 from runtally.pricing.expressions import demand_expression
 from runtally.pricing.match import Offer, PriceIndex
 from runtally.pricing.providers import canonical
@@ -34,7 +34,7 @@ def covered_by(names: Names, used: Iterable[UsedModel]) -> Covered:
     """As runs find prices. Raises `InvalidExpression`."""
     if names.match is Match.REGEX and names.pattern is not None:
         demand_expression(names.pattern)
-    price = Price(0, names.provider, names.model, 0, None, None, None, None, None, estimated=False)
+    price = Price(0, names.provider, names.model, 0, Rates.of(), estimated=False)
     index = PriceIndex([Offer(price, names.aliases, names.match, names.pattern)])
     seen = [one for one in used if canonical(one.provider) == canonical(names.provider)]
     return Covered(tuple(one for one in seen if index.find(one.provider, one.model)), len(seen))

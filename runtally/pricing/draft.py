@@ -7,22 +7,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from runtally.errors import Detail, InvalidPrice
-from runtally.fields import MAX_COUNT, MAX_NAME, is_project_id
-from runtally.models.price import Match, PriceEntry
+from runtally.fields import MAX_NAME, is_project_id, parse_whole, trimmed
+from runtally.models.price import AMOUNT_COLUMNS, Match, PriceEntry
 from runtally.money import PRICE_DECIMALS, plain
 from runtally.pricing.expressions import InvalidExpression, demand_expression
 from runtally.pricing.providers import provider_key
 
-AMOUNTS = (
-    "input_per_million",
-    "output_per_million",
-    "cache_read_per_million",
-    "cache_write_per_million",
-    "reasoning_per_million",
-    "audio_input_per_million",
-    "audio_output_per_million",
-    "per_thousand_requests",
-)
 # Outside of these a time may be written to the database as infinity, and cannot be computed with.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 MAX_AMOUNT = Decimal(10) ** 8
@@ -89,13 +79,13 @@ def read_draft(sent: Mapping[str, str]) -> Draft:
         pattern=pattern,
         project_id=check.project(),
         above_input_tokens=check.tokens(),
-        **{name: check.amount(name) for name in AMOUNTS},
+        **{name: check.amount(name) for name in AMOUNT_COLUMNS},
         effective_from=check.time("effective_from"),
         effective_to=check.time("effective_to"),
         estimated=check.flag("estimated"),
         note=check.note(),
     )
-    if not any(check.text(name) for name in AMOUNTS):
+    if not any(check.text(name) for name in AMOUNT_COLUMNS):
         check.fail("input_per_million", "Give at least one amount; 0 for what is free.")
     if draft.effective_from and draft.effective_to and draft.effective_from >= draft.effective_to:
         check.fail("effective_to", "The end must come after the start.")
@@ -166,17 +156,17 @@ class _Check:
         return text
 
     def project(self) -> str | None:
-        text = self.text("project_id")
+        text = trimmed(self.text("project_id"))
         if text and not is_project_id(text):
             self.fail("project_id", "This can be no project's id.")
         return text or None
 
     def tokens(self) -> int:
         text = self.text("above_input_tokens").replace(",", "").replace("_", "") or "0"
-        if not text.isdecimal() or int(text) > MAX_COUNT:
+        number = parse_whole(text)
+        if number is None:
             self.fail("above_input_tokens", "Give a whole number, 0 for all runs.")
-            return 0
-        return int(text)
+        return number or 0
 
     def amount(self, name: str) -> Decimal | None:
         text = self.text(name).removeprefix("$").replace(",", "")

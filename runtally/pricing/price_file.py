@@ -15,6 +15,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor
 from runtally.errors import Detail, InvalidPrice, NotFound
+from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.price import PriceEntry
 from runtally.pricing import entries
 from runtally.pricing.draft import FIELDS, Draft, read_draft
@@ -139,7 +140,8 @@ def _named(row: Mapping[str, str], known: Mapping[int | None, PriceEntry]) -> Pr
     text = row.get("id", "").strip()
     if not text:
         return None
-    entry = known.get(int(text)) if text.isdecimal() else None
+    number = parse_whole(text, MAX_ROW)
+    entry = None if number is None else known.get(number)
     if entry is None or entry.withdrawn_at is not None:
         raise NotFound("There is no such entry; leave the id empty to add a price.")
     return entry

@@ -6,6 +6,7 @@ Google's.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 # What SDKs, tracers and proxies call the providers of the catalogue, as `provider_key` writes it.
@@ -59,6 +60,7 @@ _RESELLS = {
 }
 # Vercel's AI SDK adds which of a provider's interfaces was called.
 _INTERFACE = re.compile(r"-(?:chat|completion|embedding|generative-ai|image|messages|responses)$")
+_DOTTED_INTERFACE = re.compile(r"(?<=.)\.(?:chat|completion|embedding|generative-ai|image|messages|responses)$")
 _SEPARATORS = re.compile(r"[\s_./]+")
 
 
@@ -86,6 +88,16 @@ def canonical(name: str) -> str:
         return _BY_ALIAS[key]
     shorter = _INTERFACE.sub("", key)
     return _BY_ALIAS.get(shorter, shorter if shorter in _ALIASES else key)
+
+
+@lru_cache(1024)
+def stored_name(name: str) -> str:
+    """The catalogue's name of the provider; that of another one in lower case, without the interface that was called."""
+    for written in (name, name.strip().partition(".")[0]):
+        known = canonical(written)
+        if known in _ALIASES:
+            return known
+    return _DOTTED_INTERFACE.sub("", name.strip().lower())
 
 
 def targets_of(provider: str, model: str) -> Iterator[Target]:

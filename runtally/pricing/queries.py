@@ -8,14 +8,15 @@ from decimal import Decimal
 import asyncpg
 
 from runtally.db.database import Connection
-from runtally.models.price import Match, PriceSource
-from runtally.models.rollup import EVERYTHING, GRAINS
+from runtally.models.price import AMOUNT_COLUMNS, Match, PriceSource
+from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.money import pico_per_token
-from runtally.pricing.cost import THOUSAND, Price
+from runtally.pricing.cost import THOUSAND, Price, Rates
 from runtally.pricing.discount import Discount
 from runtally.pricing.match import Offer
+from runtally.tokens import PRICE_COLUMNS
 
-_OFFER = """
+_OFFER = f"""
   SELECT id,
          project_id,
          provider,
@@ -24,14 +25,7 @@ _OFFER = """
          match,
          pattern,
          above_input_tokens,
-         input_per_million,
-         output_per_million,
-         cache_read_per_million,
-         cache_write_per_million,
-         reasoning_per_million,
-         audio_input_per_million,
-         audio_output_per_million,
-         per_thousand_requests,
+         {", ".join(AMOUNT_COLUMNS)},
          nullif(effective_from, '-infinity') AS effective_from,
          nullif(effective_to, 'infinity') AS effective_to,
          estimated,
@@ -97,13 +91,7 @@ def _offer(row: asyncpg.Record) -> Offer:
             provider=row["provider"],
             model=row["model"],
             above_input_tokens=row["above_input_tokens"],
-            input_pico=_pico(row["input_per_million"]),
-            output_pico=_pico(row["output_per_million"]),
-            cache_read_pico=_pico(row["cache_read_per_million"]),
-            cache_write_pico=_pico(row["cache_write_per_million"]),
-            reasoning_pico=_pico(row["reasoning_per_million"]),
-            audio_input_pico=_pico(row["audio_input_per_million"]),
-            audio_output_pico=_pico(row["audio_output_per_million"]),
+            rates=Rates(tuple(_pico(row[name]) for name in PRICE_COLUMNS)),
             estimated=row["estimated"],
             effective_from=row["effective_from"],
             effective_to=row["effective_to"],
@@ -201,7 +189,7 @@ class UsedModel:
 
 async def select_used_models(connection: Connection, since: datetime) -> tuple[UsedModel, ...]:
     """The models used since then, in all projects together, the most used first."""
-    return tuple(used for _, used in await select_used_models_of(connection, since, (EVERYTHING,)))
+    return tuple(used for _, used in await select_used_models_of(connection, since, (ALL_PROJECTS_KEY,)))
 
 
 async def select_used_models_of(

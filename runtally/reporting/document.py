@@ -1,4 +1,7 @@
-"""The live run document: a stored run on the wire to the reporting table, its signature, and what makes it valid. Pure."""
+"""The live run document: a stored run on the wire to the reporting table, its signature, and what makes it valid. Pure.
+
+Documents travel one by one or in batches.
+"""
 
 import hashlib
 import hmac
@@ -6,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -16,19 +20,24 @@ from runtally.fields import (
     MAX_AHEAD,
     MAX_METADATA_LEVELS,
     MAX_NAME,
+    NOT_BLANK,
     WRONG,
     Amount,
     Count,
+    Id,
+    Label,
     Metadata,
     Name,
     Preview,
     ProjectId,
+    Tags,
     Text,
     camel,
     exact,
     metadata_faults,
     nests_too_deep,
     read_number,
+    trimmed,
     with_whole_counts,
     wrong_fields,
 )
@@ -38,6 +47,8 @@ from runtally.privacy import ContentRule
 
 SIGNATURE_HEADER = "x-svc-signature"
 SIGNATURE_PREFIX = "sha256="
+MAX_DOCUMENTS = 500
+"""In a batch."""
 # The largest numbers of their columns.
 _MAX_VERSION = 2**31 - 1
 _MAX_ENTRY_ID = 2**63 - 1
@@ -45,16 +56,16 @@ _MAX_ENTRY_ID = 2**63 - 1
 RunId = Annotated[
     str,
     Meta(
-        min_length=1,
         max_length=MAX_NAME,
-        pattern=r"^[^\x00]*$",
-        description="a string of 1 to 256 characters, without NUL",
+        pattern=NOT_BLANK,
+        description="a string of 1 to 256 characters, not blank; blanks at its ends are dropped",
     ),
 ]
 Instant = Annotated[
     datetime, Meta(tz=True, description="ISO 8601 with an offset, not before 2020 and at most 24 hours in the future")
 ]
 Version = Annotated[int, Meta(ge=1, le=_MAX_VERSION, description="a whole number from 1 to 2^31 - 1")]
+KeyId = Annotated[UUID, Meta(description="a UUID")]
 EntryId = Annotated[int, Meta(ge=0, le=_MAX_ENTRY_ID, description="a whole number from 0 to 2^63 - 1")]
 
 
@@ -69,6 +80,7 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     model: Name
     status: Status
     error_code: Text | None = None
+    finish_reason: Label | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cached_input_tokens: Count | None = None
@@ -77,13 +89,18 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     audio_input_tokens: Count | None = None
     audio_output_tokens: Count | None = None
     latency_ms: Count | None = None
+    time_to_first_token_ms: Count | None = None
     cost_usd: Amount | UnsetType = UNSET
     cost_source: CostSource | None = None
     cost_estimated: bool | None = None
     reported_cost_usd: Amount | UnsetType = UNSET
     price_entry_id: EntryId | None = None
-    experiment_id: Text | None = None
-    trace_id: Text | None = None
+    experiment_id: Id | None = None
+    trace_id: Id | None = None
+    session_id: Id | None = None
+    user_id: Id | None = None
+    tags: Tags | None = None
+    key_id: KeyId | None = None
     client_id: Text | None = None
     idempotency_key: Text | None = None
     prompt_hash: Text | None = None
@@ -93,9 +110,29 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     version: Version
 
 
+class RunBatch(msgspec.Struct, frozen=True):
+    """Several live runs. Each is taken or refused by itself."""
+
+    documents: Annotated[list[LiveRun], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+
+
+class _Envelope(msgspec.Struct):
+    """What tells a batch from a single document; its documents stay bytes."""
+
+    documents: msgspec.Raw | UnsetType = UNSET
+
+
+class _Named(msgspec.Struct):
+    id: RunId | None = None
+
+
 _decoder = msgspec.json.Decoder(LiveRun, float_hook=exact)
+_envelope = msgspec.json.Decoder(_Envelope)
+_items = msgspec.json.Decoder(list[msgspec.Raw])
+_named = msgspec.json.Decoder(_Named)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder()
+_IDS = ("project_id", "id", "experiment_id", "trace_id", "session_id", "user_id")
 _WIRE_NAMES = tuple((name, camel(name)) for name in StoredRun.__struct_fields__)
 
 
@@ -110,6 +147,40 @@ def _on_wire(value: object) -> object:
     if isinstance(value, Decimal):
         return as_json(value)
     return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def batch_of(documents: Sequence[bytes]) -> bytes:
+    """The batch of encoded documents."""
+    return b'{"documents":[%b]}' % b",".join(documents)
+
+
+def read_documents(body: bytes) -> list[bytes] | None:
+    """The documents of a batch, unread; None for a body that is a single document or nothing at all.
+
+    Raises `InvalidPayload` for what is no list of as many documents as a batch may have.
+    """
+    try:
+        documents = _envelope.decode(body).documents
+    except (*WRONG, msgspec.DecodeError):
+        return None
+    if isinstance(documents, UnsetType):
+        return None
+    try:
+        items = _items.decode(documents)
+    except (*WRONG, msgspec.DecodeError):
+        items = []
+    if not 0 < len(items) <= MAX_DOCUMENTS:
+        raise InvalidPayload(details=(Detail("documents", f"must be a list of 1 to {MAX_DOCUMENTS} documents"),))
+    return [bytes(item) for item in items]
+
+
+def id_of(document: bytes) -> str | None:
+    """The id of a document that may be invalid otherwise; None if it has none."""
+    try:
+        sent = _named.decode(document).id
+    except (*WRONG, msgspec.DecodeError):
+        return None
+    return sent and trimmed(sent)
 
 
 def decode(body: bytes, now: datetime, rule: ContentRule) -> StoredRun:
@@ -146,6 +217,8 @@ def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:
     values: dict[str, Any] = {name: getattr(document, name) for name in StoredRun.__struct_fields__}
     # `timestamp` is what the time of a run is called where runs come in.
     values["occurred_at"] = document.occurred_at or document.timestamp
+    for name in _IDS:
+        values[name] = (values[name] and trimmed(values[name])) or None
     details = [*_time_faults(values, now)]
     for name in ("cost_usd", "reported_cost_usd"):
         number = read_number(values[name])

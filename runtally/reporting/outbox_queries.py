@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.db.database import Connection
-from runtally.db.outbox import taking_in
+from runtally.db.outbox import taken_batches
 from runtally.models.run import StoredRun
 
-# Whoever is quicker gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what a
-# relay had when it was killed is taken by another.
+# The quicker of two relays gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what
+# a relay had when it was killed is taken by another.
 CLAIM = """
 WITH due AS MATERIALIZED (
        SELECT project_id, run_id
@@ -29,8 +29,28 @@ WITH due AS MATERIALIZED (
 RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
 """
 
-# What comes while a relay looks is for the next time, or it would never end.
-TAKE_IN = taking_in("queued_at <= $2")
+# What comes while a relay looks is for the next time, or it would never end. As many runs as are wanted are queued as claimed
+# ones, which spares an update of each. There is always a row, which tells of how many batches; without a claim it has no run.
+EXPAND_AND_CLAIM = f"""{taken_batches("queued_at <= $2")},
+numbered AS (
+  SELECT project_id, run_id, queued_at,
+         row_number() OVER (ORDER BY queued_at, project_id, run_id) AS number
+    FROM taken
+         CROSS JOIN unnest(run_ids) AS run_id
+),
+queued AS (
+  INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
+       SELECT project_id, run_id, 1, queued_at, CASE WHEN number <= $1 THEN $3 ELSE queued_at END
+         FROM numbered
+     ORDER BY project_id, run_id
+  ON CONFLICT (project_id, run_id) DO NOTHING
+    RETURNING project_id, run_id, version, attempts, due_at
+)
+   SELECT queued.project_id, queued.run_id, queued.version, queued.attempts, batches
+     FROM (SELECT count(*) AS batches FROM taken) AS whole
+LEFT JOIN queued
+       ON queued.due_at = $3
+"""
 
 _COLUMNS = ", ".join(f"runs.{name}" for name in StoredRun.__struct_fields__ if name != "metadata")
 
@@ -45,10 +65,10 @@ SELECT {_COLUMNS}, runs.metadata::text AS metadata
 
 
 def _settled(**told: str) -> str:
-    """A CTE of the queued rows that a relay tells something of: arrays of project, run and version, and of what `told` is.
+    """A CTE of the queued rows that a relay settles: arrays of project, run and version, and of the columns of `told`.
 
-    Rows are locked in the order of the key, as whoever queues runs does, so that nobody waits in a circle. A run that
-    changed meanwhile has another version, and is left as it is.
+    Rows are locked in the order of the key, as everything that queues runs does, so that nothing waits in a circle. A run
+    that changed meanwhile has another version, and is left as it is.
     """
     types = {"for_project_id": "text", "for_run_id": "text", "for_version": "integer", **told}
     arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(types.values(), start=1))
@@ -205,13 +225,18 @@ class ParkedRun:
 async def claim(connection: Connection, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
     """Runs that have been due longest, which are now nobody else's until the lease ends."""
     claims = await _claimed(connection, now, lease_until, limit)
-    while len(claims) < limit and await connection.fetchval(TAKE_IN, limit, now):
+    while len(claims) < limit:
+        rows = await connection.fetch(EXPAND_AND_CLAIM, limit - len(claims), now, lease_until)
+        if not rows[0]["batches"]:
+            break
+        claims += [Claim(*row[:4]) for row in rows if row["run_id"] is not None]
+        # A run of a batch that was queued by itself already is claimed as such, if it is due.
         claims += await _claimed(connection, now, lease_until, limit - len(claims))
     return claims
 
 
 async def _claimed(connection: Connection, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
-    return [Claim(*row) for row in await connection.fetch(CLAIM, now, lease_until, limit)]
+    return [Claim(*row) for row in await connection.fetch(CLAIM, now, lease_until, limit)] if limit else []
 
 
 async def select_claimed(

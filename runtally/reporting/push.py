@@ -1,23 +1,31 @@
-"""One signed call that takes one run to the reporting table; what a failure is called."""
+"""Signed calls that take runs to a reporting table elsewhere, one by one or in batches; what a failure is called."""
 
+import asyncio
+from collections.abc import Sequence
 from enum import Enum
 from http import HTTPStatus
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-import aiohttp
 import msgspec
 
+from runtally import RELAY_AGENT
 from runtally.errors import NotConfigured, SettingsError
-from runtally.reporting.document import SIGNATURE_HEADER, sign
+from runtally.reporting.document import SIGNATURE_HEADER, batch_of, sign
 from runtally.settings import Settings
+
+if TYPE_CHECKING:
+    # Only a relay to a service elsewhere needs it, and a twentieth of a start is its import.
+    import aiohttp
 
 PATH = "/api/internal/pg-sync"
 ANSWER_SECONDS = 10.0
-# What takes documents answers with a line.
-_ANSWER_BYTES: Final = 64 * 1024
+# Of a document the answer is a line, of a batch a line for each.
+_ANSWER_BYTES: Final = 2 * 1024 * 1024
 _OF_THE_DOCUMENT = frozenset({400, 413, 422})
+# A receiver that knew no batches is asked again, as it may have been updated.
+_ASK_AGAIN_SECONDS: Final = 300.0
 
 
 class Fault(Enum):
@@ -39,25 +47,44 @@ class _Answer(msgspec.Struct):
     ok: bool
 
 
+class _Result(msgspec.Struct):
+    id: str | None
+    applied: bool | None = None
+
+
+class _BatchAnswer(msgspec.Struct):
+    ok: bool
+    results: list[_Result]
+
+
+_Decoded = TypeVar("_Decoded", _Answer, _BatchAnswer)
+_NO_RECEIVER: Final = Refusal(Fault.RECEIVER, "HTTP 200 from something that is no receiver")
+_REFUSED_IN_BATCH: Final = Refusal(Fault.DOCUMENT, "refused as a document of a batch")
+
+
 class Pusher:
     """Connections to the server that takes documents; use it as an async context manager."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises `NotConfigured` without SERVICE_SYNC_SIGN."""
+        """Raises `NotConfigured` without SERVICE_SYNC_URL or SERVICE_SYNC_SIGN."""
+        if not settings.service_sync_url:
+            raise NotConfigured("Set SERVICE_SYNC_URL, the server that takes the runs.")
         if not settings.service_sync_sign:
             raise NotConfigured("Set SERVICE_SYNC_SIGN, the secret that signs what the relay pushes.")
         self._secret = settings.service_sync_sign[0].get_secret_value()
-        self._url = sync_url(settings)
+        self._url = sync_url(settings.service_sync_url)
         self._concurrency = settings.relay_concurrency
-        # A proxy of the environment is for other machines.
-        self._trusts_environment = settings.service_sync_url is not None
+        self._singly_until = 0.0
 
     async def __aenter__(self) -> Self:
+        import aiohttp  # noqa: PLC0415  # As above.
+
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._concurrency),
             timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=self._trusts_environment,
+            headers={"User-Agent": RELAY_AGENT},
+            trust_env=True,
         )
         return self
 
@@ -72,35 +99,65 @@ class Pusher:
         url = urlsplit(self._url)
         return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the receiver is thought to take batches: until it refused one, and again some minutes later."""
+        return asyncio.get_running_loop().time() >= self._singly_until
+
     async def push(self, document: bytes) -> Refusal | None:
         """None when the document was taken."""
-        headers = {"Content-Type": "application/json", SIGNATURE_HEADER: sign(document, self._secret)}
+        answer = await self._post(document)
+        if isinstance(answer, Refusal):
+            return answer
+        decoded = _decoded(answer, _Answer)
+        return None if decoded and decoded.ok else _NO_RECEIVER
+
+    async def push_batch(self, documents: Sequence[bytes]) -> list[Refusal | None] | None:
+        """What became of each document, as `push` says it; None when the batch as a whole was not taken.
+
+        A receiver that knows no batches is sent none for some minutes.
+        """
+        answer = await self._post(batch_of(documents))
+        if isinstance(answer, Refusal):
+            if answer.fault is Fault.DOCUMENT:
+                self._push_singly()
+            return None
+        decoded = _decoded(answer, _BatchAnswer)
+        if not decoded or not decoded.ok or len(decoded.results) != len(documents):
+            # It may take anything for a document, and say so.
+            self._push_singly()
+            return None
+        return [None if result.applied is not None else _REFUSED_IN_BATCH for result in decoded.results]
+
+    def _push_singly(self) -> None:
+        self._singly_until = asyncio.get_running_loop().time() + _ASK_AGAIN_SECONDS
+
+    async def _post(self, body: bytes) -> bytes | Refusal:
+        """The answer of a 200."""
+        import aiohttp  # noqa: PLC0415  # As above.
+
+        headers = {"Content-Type": "application/json", SIGNATURE_HEADER: sign(body, self._secret)}
         try:
-            async with self._session.post(self._url, data=document, headers=headers, allow_redirects=False) as response:
+            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
                 if response.status != HTTPStatus.OK:
                     fault = Fault.DOCUMENT if response.status in _OF_THE_DOCUMENT else Fault.RECEIVER
                     return Refusal(fault, f"HTTP {response.status}")
-                answer = await _start_of(response.content)
+                return await _start_of(response.content)
         except TimeoutError:
             return Refusal(Fault.UNREACHED, f"no answer within {ANSWER_SECONDS:g} s")
         except aiohttp.ClientConnectorError:
             return Refusal(Fault.UNREACHED, "cannot connect")
         except aiohttp.ClientError:
             return Refusal(Fault.UNREACHED, "the connection broke")
-        if not _says_ok(answer):
-            return Refusal(Fault.RECEIVER, "HTTP 200 from something that is no receiver")
-        return None
 
 
-def sync_url(settings: Settings) -> str:
-    """Where documents go: SERVICE_SYNC_URL, to which the path is added if it has none, else this service itself.
+def sync_url(text: str) -> str:
+    """Where documents go: SERVICE_SYNC_URL, to which the path is added if it has none.
 
     Raises `SettingsError` for a URL that is none, without repeating it.
     """
-    if settings.service_sync_url:
-        url = _http_url(settings.service_sync_url)
-        return url._replace(path=PATH).geturl() if url.path in {"", "/"} else url.geturl()
-    return f"{settings.own_url()}{PATH}"
+    url = _http_url(text)
+    return url._replace(path=PATH).geturl() if url.path in {"", "/"} else url.geturl()
 
 
 def _http_url(text: str) -> SplitResult:
@@ -114,15 +171,15 @@ def _http_url(text: str) -> SplitResult:
     raise SettingsError("SERVICE_SYNC_URL is not a URL; write https://receiver.example.")
 
 
-async def _start_of(content: aiohttp.StreamReader) -> bytes:
+async def _start_of(content: "aiohttp.StreamReader") -> bytes:
     answer = b""
     while len(answer) < _ANSWER_BYTES and (part := await content.read(_ANSWER_BYTES)):
         answer += part
     return answer
 
 
-def _says_ok(content: bytes) -> bool:
+def _decoded(content: bytes, kind: type[_Decoded]) -> _Decoded | None:
     try:
-        return msgspec.json.decode(content, type=_Answer).ok
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
+        return None

@@ -1,9 +1,12 @@
-"""The relay: takes runs off the queue and pushes them, each at least once. One pass is here; `jobs` repeats it."""
+"""What relays have in common: they take runs off the queue, each until it is in the reporting table, and settle failures.
+
+One pass is done here; `jobs` repeats it.
+"""
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -13,110 +16,66 @@ import structlog
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import ReceiverUnavailable
-from runtally.models.run import StoredRun
 from runtally.reporting import outbox_queries as queries
-from runtally.reporting.document import encode
 from runtally.reporting.outbox_queries import Claim, Failure
-from runtally.reporting.push import ANSWER_SECONDS, Fault, Pusher
 
-BATCH: Final = 100
 MAX_ATTEMPTS: Final = 10
 FIRST_PAUSE: Final = timedelta(seconds=5)
 MAX_PAUSE: Final = timedelta(minutes=15)
-# No push begins later than this after its claim, so that every answer is in before the lease ends.
-START_SECONDS: Final = 40.0
-LEASE: Final = timedelta(seconds=START_SECONDS + 2 * ANSWER_SECONDS)
-
-# A service that ends is first out of its own relay's reach, and tells the relay so a moment later.
-END_SECONDS: Final = 0.5
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Pass:
-    """What one pass did with the runs that it claimed."""
+    """What one pass did with the runs that it took."""
 
-    delivered: list[Claim] = field(default_factory=list)
+    delivered: int = 0
     failed: list[Failure] = field(default_factory=list)
-    released: list[Claim] = field(default_factory=list)
-    """Not tried: for want of time, because nobody takes runs, or because the relay is to stop."""
+    released: int = 0
+    """Not tried: for want of time, because the receiver is down, or because the relay is to stop."""
 
-    unwelcome: int = 0
-    """How many of the failures say nothing of the run, because nobody takes any."""
+    receiver_failures: int = 0
+    """How many of the failures say nothing of the run, because the receiver takes none."""
 
-    @property
-    def is_futile(self) -> bool:
-        return self.unwelcome > 0 and not self.delivered
-
-    @property
-    def claimed(self) -> int:
-        return len(self.delivered) + len(self.failed) + len(self.released)
+    more: bool = False
+    """Whether the queue may hold more that is due."""
 
     @property
-    def parked(self) -> int:
-        return sum(failure.parked_at is not None for failure in self.failed)
+    def receiver_down(self) -> bool:
+        return self.receiver_failures > 0 and not self.delivered
+
+    @property
+    def taken(self) -> int:
+        return self.delivered + len(self.failed) + self.released
 
 
-class Relay:
-    """Pushes queued runs. Any number of relays, here and elsewhere, share the queue."""
+class Relay(ABC):
+    """Brings queued runs into the reporting table. Any number of relays, here and elsewhere, share the queue."""
 
-    def __init__(self, database: Database, pusher: Pusher, clock: Clock, concurrency: int) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
-        self._pusher = pusher
         self._clock = clock
-        self._concurrency = concurrency
+
+    @property
+    @abstractmethod
+    def receiver(self) -> str:
+        """Where runs are brought, in words for the log."""
+
+    @abstractmethod
+    async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
+        """Take some runs, bring them there, settle what became of them."""
 
     async def work(self, stop: asyncio.Event) -> bool:
         """One pass, and whether there is more to do at once.
 
-        Raises `ReceiverUnavailable` when nobody takes runs, so that whoever repeats this waits longer and longer; and
+        Raises `ReceiverUnavailable` when the receiver takes no runs, so that the pauses before the next pass grow; and
         `StoreUnavailable`.
         """
         done = await self.run_pass(stop)
-        if done.is_futile:
-            raise ReceiverUnavailable(f"{self._pusher.receiver} did not take runs: {done.failed[-1].error}.")
-        return done.claimed >= BATCH or bool(done.released)
-
-    async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
-        """Claim runs, push them, settle them. No transaction is open while a push is under way."""
-        now = self._clock()
-        async with self._database.connection() as connection:
-            claims = await queries.claim(connection, now, now + LEASE, BATCH)
-            runs = await queries.select_claimed(connection, claims) if claims else {}
-        done = await self._push_all(claims, runs, stop or asyncio.Event())
-        if claims:
-            await self._settle(done)
-        return done
-
-    async def _push_all(
-        self, claims: Sequence[Claim], runs: dict[tuple[str, str], tuple[StoredRun, str | None]], stop: asyncio.Event
-    ) -> Pass:
-        done = Pass()
-        waiting = iter(claims)
-        latest_start = asyncio.get_running_loop().time() + START_SECONDS
-
-        async def push_some(claims: Iterator[Claim]) -> None:
-            for claim in claims:
-                # While nobody takes runs, few are tried: failures count against the run, not against the receiver.
-                hopeless = done.is_futile and done.unwelcome >= self._concurrency
-                if hopeless or stop.is_set() or asyncio.get_running_loop().time() > latest_start:
-                    done.released.append(claim)
-                    continue
-                found = runs.get((claim.project_id, claim.run_id))
-                # A run that was deleted has nothing to be pushed any more.
-                refusal = await self._pusher.push(encode(*found)) if found else None
-                if refusal is None:
-                    done.delivered.append(claim)
-                elif refusal.fault is Fault.UNREACHED and await _ends(stop):
-                    done.released.append(claim)
-                else:
-                    done.failed.append(self._failure(claim, refusal.reason))
-                    done.unwelcome += refusal.fault is not Fault.DOCUMENT
-
-        # The workers draw from one iterator, so that a slow answer holds up nobody but itself.
-        await asyncio.gather(*(push_some(waiting) for _ in range(min(self._concurrency, len(claims)))))
-        return done
+        if done.receiver_down:
+            raise ReceiverUnavailable(f"{self.receiver} did not take runs: {done.failed[-1].error}.")
+        return done.more
 
     def _failure(self, claim: Claim, error: str) -> Failure:
         now = self._clock()
@@ -126,19 +85,17 @@ class Relay:
         is_last = claim.attempts + 1 >= MAX_ATTEMPTS
         return Failure(claim, due_at, now if is_last else None, error)
 
-    async def _settle(self, done: Pass) -> None:
+    async def _settle(
+        self, *, delivered: Sequence[Claim], failed: Sequence[Failure], released: Sequence[Claim]
+    ) -> None:
+        """Tell the queue what became of runs that were claimed."""
         async with self._database.connection() as connection:
-            if done.delivered:
-                await queries.delete_delivered(connection, done.delivered)
-            if done.failed:
-                await queries.update_failed(connection, done.failed)
-            if done.released:
-                await queries.update_released(connection, done.released, self._clock())
-        if done.parked:
-            log.warning("runs_parked", runs=done.parked, last_error=done.failed[-1].error)
-
-
-async def _ends(stop: asyncio.Event) -> bool:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), END_SECONDS)
-    return stop.is_set()
+            if delivered:
+                await queries.delete_delivered(connection, delivered)
+            if failed:
+                await queries.update_failed(connection, failed)
+            if released:
+                await queries.update_released(connection, released, self._clock())
+        parked = sum(failure.parked_at is not None for failure in failed)
+        if parked:
+            log.warning("runs_parked", runs=parked, last_error=failed[-1].error)

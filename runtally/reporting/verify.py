@@ -10,7 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from runtally.db.database import Database
-from runtally.db.outbox import take_in_arrivals
+from runtally.db.outbox import expand_project
 from runtally.reporting import verify_queries as queries
 from runtally.reporting.verify_queries import DaySums, Fingerprint
 
@@ -103,7 +103,7 @@ class Verifier:
                 difference = DayDifference(project_id, day, sums, reported, ())
                 async with self.live.connection() as live:
                     # Or all of a long queue would be read for each chunk of runs.
-                    await take_in_arrivals(live, project_id, now)
+                    await expand_project(live, project_id, now)
                 await self._verify_day(difference, found, now if repair else None)
 
     async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> None:

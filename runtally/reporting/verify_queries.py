@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runtally.db.cursor import in_chunks
 from runtally.db.database import Connection
-from runtally.db.outbox import queueing
+from runtally.db.outbox import enqueue
 from runtally.models.run import StoredRun
 
 # Comparing reads whole tables, and nobody waits for it.
@@ -99,7 +99,7 @@ again AS (
         AND runs.id = ANY($2::text[])
    ORDER BY runs.id
 )
-{queueing("again", now="$4::timestamptz", when="true")}
+{enqueue("again", now="$4::timestamptz", when="true")}
 """
 
 

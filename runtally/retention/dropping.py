@@ -15,7 +15,7 @@ import structlog
 
 from runtally.clock import Clock, start_of_day
 from runtally.db.database import Database
-from runtally.db.outbox import take_in_arrivals
+from runtally.db.outbox import expand_project
 from runtally.retention import queries
 from runtally.retention.queries import Due, OldRun
 
@@ -89,7 +89,7 @@ class Dropper:
         """How many runs went, and whether nobody else was at it."""
         dropped, last = 0, _BEFORE_ALL
         async with self._database.connection() as connection:
-            await take_in_arrivals(connection, due.project_id, self._clock())
+            await expand_project(connection, due.project_id, self._clock())
         while not stop.is_set():
             began = monotonic()
             async with self._database.transaction() as connection:

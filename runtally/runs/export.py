@@ -1,11 +1,13 @@
 """Runs as a stream of bytes, CSV, JSON lines or Parquet: every column of a run, newest first.
 
-The runs of a chunk are in memory, never those of a whole export.
+The runs of a chunk are in memory, never those of a whole export. No run is in a file twice, and each that is there from its
+beginning to its end is in it, as it was when its chunk was read: a file is no snapshot, for which Postgres would have to keep
+all old rows while a reader takes their time.
 """
 
 import csv
 import io
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -13,17 +15,15 @@ from typing import get_args
 
 import msgspec
 
-from runtally.db.database import Connection
+from runtally.db.replica import Reader
 from runtally.errors import InvalidExport
 from runtally.models.run import StoredRun
 from runtally.money import as_json, plain
-from runtally.runs import queries
-from runtally.runs.conditions import conditions_of
-from runtally.runs.filters import RunFilter
 from runtally.runs.parquet import parquet
+from runtally.runs.read import read_chunk
 from runtally.spreadsheets import guarded
+from runtally.usage.filter import RunFilter
 
-CHUNK_RUNS = 2_000
 COLUMNS = StoredRun.__struct_fields__
 _json = msgspec.json.Encoder()
 _AMOUNTS = tuple(field.name for field in msgspec.structs.fields(StoredRun) if Decimal in get_args(field.type))
@@ -57,33 +57,54 @@ _CONTENT_TYPES = {
 
 
 async def export(
-    connection: Connection,
+    reading: Reader,
     sought: RunFilter,
     now: datetime,
     format_: Format,
     on_runs: Callable[[int], None] = lambda _: None,
-) -> AsyncIterator[bytes]:
-    """The runs that match, in chunks; inside a transaction. `on_runs` hears how many more are read."""
-    chunks = _told(queries.select_all(connection, conditions_of(sought, now), CHUNK_RUNS), on_runs)
+) -> AsyncGenerator[bytes, None]:
+    """Write the runs that match, in chunks; the first is empty, and comes once the first runs are read.
+
+    `on_runs` hears how many more are read. Raises `StoreBusy` and `StoreUnavailable`.
+    """
+    chunks = _read(reading, sought, now)
+    first = await anext(chunks)
+    yield b""
+    told = _told(first, chunks, on_runs)
     match format_:
         case Format.CSV:
             yield _csv([COLUMNS])
-            async for runs in chunks:
+            async for runs in told:
                 yield _csv_rows(runs)
         case Format.JSONL:
-            async for runs in chunks:
+            async for runs in told:
                 yield _json.encode_lines(list(map(_written, runs)))
         case Format.PARQUET:
-            async for part in parquet(chunks):
+            async for part in parquet(told):
                 yield part
 
 
+async def _read(reading: Reader, sought: RunFilter, now: datetime) -> AsyncIterator[Sequence[StoredRun]]:
+    """Read page after page, each of its own moment: between them no connection is held, however slow the reader is."""
+    place, has_more = None, True
+    while has_more:
+        async with reading.for_downloads() as connection:
+            chunk = await read_chunk(connection, sought, now, place)
+        place, has_more = chunk.reached, chunk.reached is not None
+        yield chunk.runs
+
+
 async def _told(
-    chunks: AsyncIterator[Sequence[StoredRun]], on_runs: Callable[[int], None]
+    first: Sequence[StoredRun], others: AsyncIterator[Sequence[StoredRun]], on_runs: Callable[[int], None]
 ) -> AsyncIterator[Sequence[StoredRun]]:
-    async for runs in chunks:
-        on_runs(len(runs))
-        yield runs
+    if first:
+        on_runs(len(first))
+        yield first
+    async for runs in others:
+        # A walk may stop before it has met a run that matches.
+        if runs:
+            on_runs(len(runs))
+            yield runs
 
 
 def _written(run: StoredRun) -> StoredRun:
@@ -108,7 +129,7 @@ def _cell(value: object) -> object:
             return plain(value)
         case datetime():
             return value.isoformat()
-        case dict():
+        case dict() | list():
             return msgspec.json.encode(value).decode()
         case bool():
             return str(value).lower()

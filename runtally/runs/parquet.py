@@ -1,4 +1,4 @@
-"""Runs as a Parquet file, as a stream: money is decimal128, times are UTC timestamps, metadata is JSON text.
+"""Runs as a Parquet file, as a stream: money is decimal128, times are UTC timestamps, tags and metadata are JSON text.
 
 The file is written by a thread that asks the event loop for runs and hands bytes back; a row group is in memory, never a
 whole export.
@@ -153,7 +153,7 @@ def _type(annotation: Any) -> "DataType":  # noqa: ANN401  # Any annotation.
         datetime: lambda: DataType.timestamp("us", tz="UTC"),
         Decimal: lambda: DataType.decimal128(USD_DIGITS, USD_DECIMALS),
     }
-    # Names, states and metadata are text.
+    # Names, states, tags and metadata are text.
     return makers.get(kind, DataType.string)()
 
 
@@ -176,7 +176,7 @@ def _text(value: object) -> str | None:
     match value:
         case None:
             return None
-        case dict():
+        case dict() | list():
             return msgspec.json.encode(value).decode()
         case _:
             return str(value)

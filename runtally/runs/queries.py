@@ -1,22 +1,18 @@
 """SQL of looking runs up. What depends on a filter is put together by `conditions`."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import asyncpg
 import msgspec
 
-from runtally.db.cursor import in_chunks
 from runtally.db.database import Connection
-from runtally.metrics.sketch import sketch_of_counts
 from runtally.models.run import RunColumns, Status, StoredRun
-from runtally.rollups.sketches import LATENCY
-from runtally.runs.conditions import Conditions
-from runtally.runs.position import Direction
-from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk
+from runtally.runs.position import Direction, Place
+from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Totals, Walk
+from runtally.usage.filter import Conditions
+from runtally.usage.sketch import LATENCY, sketch_of_counts
 
-# Longer than any page takes: an export waits for whoever downloads it.
-EXPORT_SECONDS = 600.0
 COLUMNS = ", ".join({"meta": "metadata"}.get(name, name) for name in RunColumns.model_fields)
 LISTED = (
     "project_id, id, occurred_at, provider, model, status, error_code, input_tokens, output_tokens, "
@@ -117,13 +113,6 @@ _WALKED_OF_ALL = """SELECT found.*
                                      FROM runs
                                     WHERE project_id = projects.id AND {walk}) AS found"""
 
-_SELECT_ALL = """
-  SELECT {columns}
-    FROM runs
-   WHERE {walk} AND {keep}
-ORDER BY occurred_at DESC, id DESC, project_id DESC
-"""
-
 SELECT_PROJECTS = """
   SELECT id,
          name
@@ -171,9 +160,9 @@ ORDER BY occurred_at, id
 """
 
 
-def page_sql(conditions: Conditions, direction: Direction, *, steps: int, limit: int) -> str:
+def page_sql(conditions: Conditions, direction: Direction, *, steps: int, limit: int, columns: str = LISTED) -> str:
     return (_SELECT_PAGE if conditions.is_of_project else _SELECT_PAGE_OF_ALL).format(
-        listed=LISTED,
+        listed=columns,
         keep=conditions.keep,
         walk=conditions.walk,
         way="DESC" if direction is Direction.OLDER else "ASC",
@@ -195,10 +184,6 @@ def extremes_sql(conditions: Conditions, *, steps: int, limit: int) -> str:
 
 def latencies_sql(conditions: Conditions, *, steps: int) -> str:
     return _SELECT_LATENCIES.format(latency=LATENCY, keep=conditions.keep, walk=conditions.walk, steps=steps)
-
-
-def all_sql(conditions: Conditions) -> str:
-    return _SELECT_ALL.format(columns=COLUMNS, keep=conditions.keep, walk=conditions.walk)
 
 
 async def select_page(
@@ -264,18 +249,21 @@ async def select_trace(connection: Connection, project_id: str, trace_id: str, l
     return tuple(_stored(row) for row in await connection.fetch(SELECT_TRACE, project_id, trace_id, limit))
 
 
-async def select_all(connection: Connection, conditions: Conditions, chunk: int) -> AsyncIterator[Sequence[StoredRun]]:
-    """All runs that match, newest first, in chunks; inside a transaction."""
-    # The first rows are wanted soon, so an index is walked rather than everything sorted first.
-    await connection.execute("SET LOCAL cursor_tuple_fraction = 0.000001")
-    async for rows in in_chunks(
-        connection, all_sql(conditions), *conditions.values, chunk=chunk, seconds=EXPORT_SECONDS
-    ):
-        yield [_stored(row) for row in rows]
+async def select_chunk(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Chunk:
+    """Return up to `limit` older runs of a project that match out of the next `steps`; of all projects, out of what was walked."""
+    sql = page_sql(conditions, Direction.OLDER, steps=steps, limit=limit, columns=COLUMNS)
+    rows = await connection.fetch(sql, *conditions.values)
+    runs = tuple(_stored(row) for row in rows if row["is_match"])
+    has_more = len(rows) == limit or (rows and rows[-1]["step"] == steps)
+    return Chunk(runs, _place(rows[-1]) if has_more else None)
 
 
 def _listed(row: asyncpg.Record) -> ListedRun:
     return ListedRun(**{name: row[name] for name in _LISTED} | {"status": Status(row["status"])})
+
+
+def _place(row: asyncpg.Record) -> Place:
+    return Place(row["occurred_at"], row["id"], row["project_id"])
 
 
 def _stored(row: asyncpg.Record) -> StoredRun:

@@ -16,11 +16,11 @@ from runtally.pricing.queries import select_discounts, select_offer
 from runtally.runs import queries, rollup_queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.explain import Explanation, explain
-from runtally.runs.filters import RunFilter
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.stretch import find_stretch
 from runtally.runs.trace import Trace, trace_of
-from runtally.runs.values import Extremes, Latencies, ListedRun, Totals, Walk
+from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Totals, Walk
+from runtally.usage.filter import RunFilter
 
 PAGE_RUNS = 50
 # About as many as are read in 10 ms, and counted in as many; out of many projects in twice that.
@@ -31,6 +31,9 @@ LATENCY_STEPS = 10_000
 MATCHING_STEPS = 2_000
 # What is full after a few runs is tried with a shorter stretch of time first.
 FEW_STEPS = 100
+# Of a file: a statement takes some tens of milliseconds, however few runs match, and hardly longer than it takes to write them.
+CHUNK_RUNS = 2_000
+CHUNK_STEPS = 20_000
 MAX_TRACE_RUNS = 500
 MAX_EXPERIMENTS = 200
 # Read in about 10 ms, on a page that has other things to do.
@@ -102,6 +105,20 @@ async def read_newest(connection: Connection, sought: RunFilter, now: datetime, 
         if len(found) == limit:
             break
     return found
+
+
+async def read_chunk(connection: Connection, sought: RunFilter, now: datetime, place: Place | None) -> Chunk:
+    """Read whole runs behind a place, as many as one walk finds: perhaps none, with more behind them."""
+    position = Position(Direction.OLDER, place)
+    steps = CHUNK_STEPS if sought.narrowed else CHUNK_RUNS
+    stretch = await find_stretch(connection, sought, now, position, steps=steps)
+    if stretch.is_empty:
+        return Chunk((), None)
+    conditions = conditions_of(sought, now, position, stretch)
+    chunk = await queries.select_chunk(connection, conditions, steps=CHUNK_STEPS, limit=CHUNK_RUNS)
+    if chunk.reached is None and stretch.end is not None and _lies_within(sought, now, stretch.end):
+        return Chunk(chunk.runs, Place(stretch.end, "", ""))
+    return chunk
 
 
 async def read_extremes(connection: Connection, sought: RunFilter, now: datetime, limit: int) -> Extremes:

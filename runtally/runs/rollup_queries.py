@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from runtally.db.database import Connection
-from runtally.metrics.window import Range
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
-from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction
 from runtally.runs.values import Presence, Totals
+from runtally.usage.filter import Period, RunFilter
+from runtally.usage.window import Range
 
 MAX_BUCKETS = 1_000
 

@@ -7,13 +7,13 @@ projects goes through each of them, so it must know beforehand how far back it m
 from datetime import datetime, timedelta
 
 from runtally.db.database import Connection
-from runtally.metrics.window import MARGIN
 from runtally.models.rollup import GRAINS, Grain
 from runtally.runs import rollup_queries
-from runtally.runs.filters import Outcome, RunFilter
 from runtally.runs.position import Direction, Position, Stretch
 from runtally.runs.rollup_queries import MAX_BUCKETS
 from runtally.runs.values import Presence
+from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.window import MARGIN
 
 # So many runs of a model are read and sorted as fast as a walk.
 FEW_RUNS = 2_000

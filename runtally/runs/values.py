@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.metrics.sketch import Sketch
-from runtally.models.run import Status
+from runtally.models.run import Status, StoredRun
 from runtally.runs.position import Place
+from runtally.usage.sketch import Sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,14 @@ class Walk:
 
     runs: tuple[ListedRun, ...]
     stopped_at: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole runs of a file, newest first, and behind which place the next ones are; None where these are the last."""
+
+    runs: tuple[StoredRun, ...]
+    reached: Place | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from runtally.money import from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import total_usd
-from runtally.runs.cost_queries import ModelUsage
+from runtally.runs.model_usage import ModelUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -64,15 +65,15 @@ def story(dev_server: Server) -> Server:
     for project, amount in ((PROJECT, "2"), (LONG, "0.05")):
         url = f"{dev_server.url}{path_of(project)}/settings/budget"
         assert httpx.post(url, data={"amount": amount, "alerts": "50, 80"}).is_redirect
-    url = f"{dev_server.url}{path_of(LONG)}/settings/alerts/webhook"
-    assert httpx.post(url, data={"address": f"https://nowhere.invalid/{'long-' * 20}"}).is_success
+    url = f"{dev_server.url}{path_of(LONG)}/settings/alerts/new"
+    assert httpx.post(url, data={"address": f"https://nowhere.{'long-' * 10}invalid/", "untested": "1"}).is_success
     return dev_server
 
 
 @pytest.fixture
 def empty_server(postgres: Postgres) -> Iterator[Server]:
-    """A server that never got a run; the test may send the first."""
-    with running_server(postgres.create_seeded("empty"), SERVICE_DEV_MODE="1") as server:
+    """A server that never got a run; the test may send the first, so each test has one of its own."""
+    with running_server(postgres.create_seeded(f"empty_{uuid4().hex}"), SERVICE_DEV_MODE="1") as server:
         yield server
 
 

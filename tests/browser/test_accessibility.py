@@ -37,6 +37,8 @@ PAGES = {
     "trace": f"{path_of(LONG)}/traces/trace-17",
     "sign in": "/sign-in",
     "settings": f"{path_of(LONG)}/settings",
+    "send runs": f"{path_of(LONG)}/send",
+    "send runs of a new project": "/projects/never-sent-to/send#agents",
     "prices": "/admin/prices?past=1&q=gpt-4o-mini",
     "price": "/admin/prices/1",
     "price form": "/admin/prices/1/follow",

@@ -1,6 +1,7 @@
 """From an empty install to the first chart."""
 
 import subprocess
+import sys
 
 from playwright.sync_api import Page, expect
 
@@ -22,4 +23,21 @@ def test_the_command_works_as_pasted_and_the_page_sees_the_run(page: Page, empty
     expect(page.get_by_role("link", name="my-project")).to_be_visible()
     expect(page.locator("#kpi-runs .kpi-value")).to_have_text("1")
     drawn(page)
+    assert page.locator("[hx-trigger]").count() == 0
+
+
+def test_a_key_that_is_made_on_the_way_is_in_the_program_that_was_open(page: Page, empty_server: Server) -> None:
+    page.goto(empty_server.url)
+    page.get_by_role("link", name="Create a key").click()
+    ways = page.get_by_role("navigation", name="Ways to send runs")
+    ways.get_by_role("link", name="Python").click()
+    page.get_by_role("button", name="Create a key").click()
+    expect(page.locator("#new-key")).to_be_focused()
+    expect(ways.get_by_role("link", name="Python")).to_have_attribute("aria-current", "true")
+    expect(page.get_by_text("Waiting for the first run.")).to_be_visible()
+    program = page.locator("#snippet-python").inner_text()
+
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)  # noqa: S603  # As a reader would.
+
+    expect(page.get_by_text("First run received")).to_be_visible()
     assert page.locator("[hx-trigger]").count() == 0

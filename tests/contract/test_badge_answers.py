@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.assertions import assert_error
-from tests.trials import SVG, Trial, stable_headers
+from tests.trials import SVG, Trial
 
 # As browsers send it for <img>, and for a page.
 IMAGE_ACCEPT = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"
@@ -111,32 +111,6 @@ async def test_a_strong_tag_is_of_one_sequence_of_bytes(reader: httpx.AsyncClien
 
         assert tags.setdefault(response.headers["etag"], body) == body
         assert "accept-encoding" in response.headers["vary"].lower()
-
-
-@pytest.mark.parametrize("encoding", ["gzip, br", "identity"])
-@pytest.mark.parametrize("accept", ["*/*", IMAGE_ACCEPT, "application/json"])
-@pytest.mark.parametrize(
-    "asked",
-    ["", ".svg", ".json", "?format=shields", "?format=x", ".svg?label=" + "W" * 64, "?style=for-the-badge&label="],
-)
-async def test_the_express_lane_and_the_route_answer_the_same(
-    trial: Trial, asked: str, accept: str, encoding: str
-) -> None:
-    await trial.send("success")
-    headers = {"Accept": accept, "Accept-Encoding": encoding}
-    # What comes twice goes to the route.
-    twice = [*headers.items(), ("X-Twice", "1"), ("X-Twice", "2")]
-
-    for path in (f"{trial.id}{asked}", f"none-such{asked}"):
-        direct, through_quart = [await trial.reader.get(path, headers=each) for each in (headers, twice)]
-        assert (direct.status_code, direct.content) == (through_quart.status_code, through_quart.content)
-        assert stable_headers(direct) == stable_headers(through_quart)
-        known = {"If-None-Match": direct.headers.get("ETag", "")}
-        direct, through_quart = [
-            await trial.reader.get(path, headers=[*each, *known.items()]) for each in (headers.items(), twice)
-        ]
-        assert direct.status_code == through_quart.status_code
-        assert stable_headers(direct) == stable_headers(through_quart)
 
 
 async def test_the_path_alone_is_no_experiment(stranger: httpx.AsyncClient) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtally.db.database import Database
-from runtally.settings import CHECKOUT
+from runtally.files import CHECKOUT
 from tests.commands import Finished, run_beside
 from tests.serving import Server
 

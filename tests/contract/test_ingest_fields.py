@@ -10,7 +10,9 @@ import pytest
 from runtally.db.database import Database
 from tests.assertions import assert_error
 from tests.factories import make_run
+from tests.serving import INGEST_KEY, settings_for
 from tests.stored import stored_runs
+from webapp.app import create_app
 
 
 async def test_legacy_fields_fill_the_new_ones_where_these_are_missing(
@@ -115,6 +117,64 @@ async def test_the_trace_id_of_the_field_wins_and_the_other_stays(
     [run] = await stored_runs(database, project_id)
     assert run["trace_id"] == kept
     assert run["metadata"] == sent.get("metadata")
+
+
+async def test_who_a_run_was_for_and_how_its_answer_came_are_kept(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    run = make_run(
+        userId=" ann ", sessionId="s-1", timeToFirstTokenMs=210, finishReason="stop", tags=["beta", " eu ", "beta", ""]
+    )
+
+    await client.post("/api/ingest", json={"projectId": project_id, "runs": [run]})
+
+    [kept] = await stored_runs(database, project_id)
+    assert (kept["user_id"], kept["session_id"]) == ("ann", "s-1")
+    assert (kept["time_to_first_token_ms"], kept["finish_reason"], kept["tags"]) == (210, "stop", ["beta", "eu"])
+
+
+async def test_they_are_taken_from_metadata_where_their_fields_are_missing(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    metadata = {
+        "user": 4711, "session_id": "s-2", "tags": ["beta"], "finishReason": "length", "timeToFirstTokenMs": 210.5,
+    }  # fmt: skip
+    runs = [make_run(runId="a", metadata=metadata), make_run(runId="b", metadata=metadata, userId="ann", tags=["eu"])]
+
+    await client.post("/api/ingest", json={"projectId": project_id, "runs": runs})
+
+    whole, partly = await stored_runs(database, project_id)
+    assert (whole["user_id"], whole["session_id"], whole["tags"]) == ("4711", "s-2", ["beta"])
+    assert (whole["finish_reason"], whole["time_to_first_token_ms"]) == ("length", 211)
+    assert (partly["user_id"], partly["session_id"], partly["tags"]) == ("ann", "s-2", ["eu"])
+    assert whole["metadata"]["user"] == 4711
+
+
+async def test_metadata_that_a_field_cannot_hold_leaves_it_empty_and_is_no_error(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
+    metadata = {"user": "x" * 257, "userId": {"id": 1}, "session": " ", "tags": ["x" * 65], "finishReason": 3}
+
+    response = await client.post("/api/ingest", json=make_run(projectId=project_id, metadata=metadata))
+
+    assert response.status_code == 200
+    [kept] = await stored_runs(database, project_id)
+    assert {kept[name] for name in ("user_id", "session_id", "tags", "finish_reason")} == {None}
+
+
+async def test_what_the_operator_drops_from_metadata_comes_back_as_no_column(
+    database_url: str, database: Database, project_id: str
+) -> None:
+    app = create_app(settings_for(database_url, content_keys="user"))
+    async with app.test_app():
+        await app.test_client().post(
+            "/api/ingest",
+            json=make_run(projectId=project_id, metadata={"user": "ann", "session": "s-1"}),
+            headers={"Authorization": f"Bearer {INGEST_KEY}"},
+        )
+
+    [kept] = await stored_runs(database, project_id)
+    assert (kept["user_id"], kept["session_id"], kept["metadata"]) == (None, "s-1", {"session": "s-1"})
 
 
 async def test_unknown_fields_are_ignored_and_nulls_are_missing_fields(

@@ -4,22 +4,22 @@ import hmac
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 from quart import Quart
 
+from runtally.access.keys import SHARED_KEY_ID, SHARED_KEY_NAME, name_of
 from runtally.access.scopes import Scope
 from runtally.db.database import Database
-from tests.assertions import assert_error
 from tests.factories import make_key, make_run
 from tests.serving import INGEST_KEY, settings_for
+from tests.stored import stored_runs
 from webapp.app import create_app
 
 
 @pytest.fixture(scope="module")
 async def key_app(database_url: str, database: Database) -> AsyncIterator[Quart]:
-    """The application where project keys may ingest."""
-    app = create_app(settings_for(database_url, ingest_project_keys=True))
+    """The application as it is by default: project keys ingest, and so does the shared key."""
+    app = create_app(settings_for(database_url))
     async with app.test_app():
         yield app
 
@@ -43,19 +43,51 @@ async def projects_of(database: Database, *run_ids: str) -> list[str]:
     return [row["project_id"] for row in rows]
 
 
-async def test_without_the_setting_a_project_key_does_not_ingest(
-    stranger: httpx.AsyncClient, database: Database, project_id: str
+@pytest.mark.parametrize(
+    ("settings", "kinds"),
+    [
+        ({"ingest_project_keys": False}, "the server's INGEST_API_KEY"),
+        ({"ingest_api_key": ""}, "a project key with the scope runs:write"),
+        ({}, "the server's INGEST_API_KEY or a project key with the scope runs:write"),
+    ],
+    ids=["shared key alone", "project keys alone", "both"],
+)
+async def test_a_401_says_which_kinds_of_key_the_server_takes(
+    database_url: str, database: Database, project_id: str, settings: dict[str, Any], kinds: str
 ) -> None:
-    key = await make_key(database, project_id, Scope.RUNS_WRITE)
+    project_key = await make_key(database, project_id, Scope.RUNS_WRITE)
+    refused = project_key if settings.get("ingest_project_keys") is False else "rt_wrong"
+    app = create_app(settings_for(database_url, **settings))
+    async with app.test_app():
+        client = app.test_client()
+        wrong = await client.post("/api/ingest", json=make_run(), headers={"Authorization": f"Bearer {refused}"})
+        missing = await client.post("/api/ingest", json=make_run())
 
-    response = await stranger.post(
-        "/api/ingest", json=make_run(projectId=project_id), headers={"Authorization": f"Bearer {key}"}
-    )
+        wrong_error, missing_error = (await wrong.get_json())["error"], (await missing.get_json())["error"]
 
-    assert_error(response, 401, "invalid_key", never=[key])
+    assert (wrong.status_code, wrong_error["code"]) == (401, "invalid_key")
+    assert wrong_error["message"] == f"This key is wrong, expired or revoked; send {kinds}."
+    assert (missing.status_code, missing_error["code"]) == (401, "missing_key")
+    assert missing_error["message"] == f"Send {kinds} in the header Authorization: Bearer <key>, or x-api-key."
 
 
-async def test_with_it_the_project_comes_from_the_key(key_app: Quart, database: Database, project_id: str) -> None:
+async def test_a_run_keeps_the_id_of_the_key_that_sent_it_and_never_the_key(
+    key_app: Quart, database: Database, project_id: str
+) -> None:
+    key = await make_key(database, project_id, Scope.RUNS_WRITE, name="search-service")
+
+    await ingest(key_app, key, make_run(runId="a"))
+    await ingest(key_app, INGEST_KEY, make_run(runId="b", projectId=project_id))
+
+    own, shared = await stored_runs(database, project_id)
+    async with database.connection() as connection:
+        names = [await name_of(connection, run["key_id"]) for run in (own, shared)]
+    assert shared["key_id"] == SHARED_KEY_ID
+    assert names == ["search-service", SHARED_KEY_NAME]
+    assert key not in str(own)
+
+
+async def test_the_project_comes_from_a_project_key(key_app: Quart, database: Database, project_id: str) -> None:
     key = await make_key(database, project_id, Scope.RUNS_WRITE)
     ids = [f"{project_id}-{number}" for number in range(5)]
 
@@ -118,7 +150,7 @@ async def test_project_keys_ingest_where_no_shared_key_is_configured(
     database_url: str, database: Database, project_id: str
 ) -> None:
     key = await make_key(database, project_id, Scope.RUNS_WRITE)
-    app = create_app(settings_for(database_url, ingest_project_keys=True, ingest_api_key=""))
+    app = create_app(settings_for(database_url, ingest_api_key=""))
     async with app.test_app():
         by_key, _ = await ingest(app, key, make_run())
         by_shared, _ = await ingest(app, INGEST_KEY, make_run(projectId=project_id))

@@ -18,8 +18,17 @@ JSON = {"Content-Type": "application/json"}
 
 TEXTS = (
     "provider", "model", "id", "runId", "errorCode", "promptHash", "experimentId", "traceId", "idempotencyKey",
+    "userId", "sessionId",
 )  # fmt: skip
-COUNTS = ("inputTokens", "outputTokens", "latencyMs", "cachedInputTokens", "cacheWriteTokens", "reasoningTokens")
+COUNTS = (
+    "inputTokens",
+    "outputTokens",
+    "latencyMs",
+    "cachedInputTokens",
+    "cacheWriteTokens",
+    "reasoningTokens",
+    "timeToFirstTokenMs",
+)
 LARGEST_METADATA = 16 * 1024 - len('{"blob":""}')
 
 LIMITS: dict[str, tuple[str, object, object]] = {
@@ -28,6 +37,9 @@ LIMITS: dict[str, tuple[str, object, object]] = {
     "legacy latency": ("latency", 2**53 - 1, 2**53),
     "cost": ("costUSD", 10**12, 10**12 + 1),
     "legacy cost": ("cost", 10**12, 10**12 + 1),
+    "finish reason": ("finishReason", "x" * 64, "x" * 65),
+    "tags": ("tags", [str(n) for n in range(20)], [str(n) for n in range(21)]),
+    "a tag": ("tags", ["x" * 64], ["x" * 65]),
     "preview": ("promptPreview", "é" * 160, "é" * 161),
     "levels of metadata": (
         "metadata",
@@ -136,6 +148,13 @@ BAD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
     ("runId", 7),
     ("traceId", {}),
     ("experimentId", 1),
+    ("userId", 7),
+    ("sessionId", "a\0b"),
+    ("finishReason", ["stop"]),
+    ("tags", "beta"),
+    ("tags", ["beta", 1]),
+    ("tags", ["a\0b"]),
+    ("timeToFirstTokenMs", -1),
     ("metadata", "text"),
     ("metadata", []),
     ("metadata", {"note": "a\0b"}),

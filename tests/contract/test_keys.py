@@ -63,6 +63,13 @@ def test_a_key_is_shown_once_and_listed_by_its_prefix(runtally: CommandLine, pro
     assert "never used" in line
 
 
+def test_a_key_is_listed_with_its_name(runtally: CommandLine, project_id: str) -> None:
+    created = runtally("keys", "create", "--project", project_id, "--scope", "runs:write", "--name", "search-service")
+
+    assert "Name     search-service" in created
+    assert "search-service" in runtally("keys", "list", "--project", project_id)
+
+
 async def test_a_rotated_key_works_until_its_overlap_is_over(
     runtally: CommandLine, stranger: httpx.AsyncClient, project_id: str
 ) -> None:

@@ -255,7 +255,7 @@ async def test_a_project_key_is_limited_as_its_project_is_whether_the_body_names
 ) -> None:
     async with database.session() as session:
         key = issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=[Scope.RUNS_WRITE]).secret
-    app = create_app(settings_for(database_url, ingest_project_keys=True, svc_rate_limit_per_minute=2))
+    app = create_app(settings_for(database_url, svc_rate_limit_per_minute=2))
     async with app.test_app():
         client = app.test_client()
         by_key = await client.post("/api/ingest", json=make_run(), headers={"Authorization": f"Bearer {key}"})

@@ -15,7 +15,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.settings import CHECKOUT
+from runtally.files import CHECKOUT
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, Server, client_of, settings_for

@@ -10,15 +10,16 @@ import pytest
 from runtally.db.database import Database
 from runtally.errors import ReceiverUnavailable
 from runtally.pricing.book import PriceBook
-from runtally.pricing.unpriced import price_unpriced
+from runtally.pricing.repricing.unpriced import price_unpriced
 from runtally.reporting import push as pushing
+from runtally.reporting import remote
 from runtally.reporting.document import SIGNATURE_HEADER, sign
 from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import RelayStatus
-from runtally.reporting.relay import BATCH, MAX_ATTEMPTS, MAX_PAUSE, Relay
+from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
 from tests.documents import SYNC_SECRET
 from tests.receiver import Receiver, Reply, refuse
-from tests.relays import CONCURRENCY, SECONDS, SteppedClock, drain, park, relay_to, status, store
+from tests.relays import BATCH, CONCURRENCY, SECONDS, SteppedClock, drain, park, relay_to, status, store
 from tests.serving import free_port
 from tests.unit.pricing.offers import make_offer
 
@@ -56,6 +57,77 @@ async def test_a_push_is_one_signed_document(own: Database, relay: Relay, receiv
     assert headers[SIGNATURE_HEADER] == sign(body, SYNC_SECRET)
 
 
+async def test_a_receiver_that_takes_batches_gets_them_whole_and_signed(
+    own: Database, relay: Relay, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "DOCUMENTS", 40)
+    receiver.takes_batches = True
+    ids = await store(own, 90)
+
+    await drain(relay)
+
+    assert receiver.runs == dict.fromkeys(ids, 1)
+    assert sorted(receiver.batches) == [10, 40, 40]
+    for headers, body in zip(receiver.headers, receiver.bodies, strict=True):
+        assert headers[SIGNATURE_HEADER] == sign(body, SYNC_SECRET)
+    assert await status(own) == RelayStatus(0, 0, None)
+
+
+async def test_a_batch_has_no_more_bytes_than_a_server_takes(
+    own: Database, relay: Relay, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "BATCH_BYTES", 3_000)
+    receiver.takes_batches = True
+    ids = await store(own, 20)
+
+    await drain(relay)
+
+    assert receiver.runs == dict.fromkeys(ids, 1)
+    assert len(receiver.batches) > 1
+    assert all(len(body) < 3_100 for body in receiver.bodies)
+
+
+async def test_a_document_that_is_refused_in_a_batch_fails_alone(
+    own: Database, relay: Relay, receiver: Receiver
+) -> None:
+    receiver.takes_batches = True
+    receiver.reply = lambda document: 422 if document["id"] == "run-0003" else 200
+    await store(own, 10)
+
+    done = await relay.run_pass()
+
+    assert (done.delivered, [failure.claim.run_id for failure in done.failed]) == (9, ["run-0003"])
+    assert done.failed[0].error == "refused as a document of a batch"
+    assert not done.receiver_down
+
+
+async def test_of_a_batch_that_breaks_the_receiver_each_document_is_tried_alone(
+    own: Database, relay: Relay, receiver: Receiver
+) -> None:
+    receiver.takes_batches = True
+    receiver.reply = lambda document: 500 if document["id"] == "run-0003" else 200
+    await store(own, 10)
+
+    done = await relay.run_pass()
+
+    assert (done.delivered, [failure.claim.run_id for failure in done.failed]) == (9, ["run-0003"])
+
+
+@pytest.mark.parametrize("answer", [422, b'{"ok": true}', b'{"ok": true, "results": []}', b"<html>Welcome</html>"])
+async def test_a_receiver_that_knows_no_batches_gets_documents_one_by_one(
+    own: Database, relay: Relay, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: Reply
+) -> None:
+    monkeypatch.setattr(receiver, "_reply_to_batch", lambda _documents: answer)
+    ids = await store(own, BATCH + 20)
+
+    await drain(relay)
+
+    assert receiver.runs == dict.fromkeys(ids, 1)
+    # Those that were under way when the first was refused; then none.
+    assert len(receiver.batches) <= CONCURRENCY
+    assert await status(own) == RelayStatus(0, 0, None)
+
+
 async def test_the_first_of_several_secrets_signs(own: Database, receiver: Receiver, clock: SteppedClock) -> None:
     await store(own)
 
@@ -91,7 +163,7 @@ async def test_a_failed_push_is_tried_again_later_and_later(
     for _ in range(MAX_ATTEMPTS - 1):
         [failure] = (await relay.run_pass()).failed
         pauses.append((failure.due_at - clock.now).total_seconds())
-        assert (await relay.run_pass()).claimed == 0
+        assert (await relay.run_pass()).taken == 0
         clock.now = failure.due_at
 
     for number, pause in enumerate(pauses):
@@ -147,7 +219,7 @@ async def test_one_bad_run_does_not_hold_up_the_others(own: Database, relay: Rel
 
     done = await relay.run_pass()
 
-    assert (len(done.delivered), len(done.failed)) == (BATCH - 1, 1)
+    assert (done.delivered, len(done.failed)) == (BATCH - 1, 1)
     assert (await status(own)).waiting == 1
 
 
@@ -195,7 +267,7 @@ async def test_a_receiver_that_is_not_there_costs_few_runs_an_attempt(own: Datab
         second = await relay.run_pass()
 
     assert CONCURRENCY <= len(second.failed) < 2 * CONCURRENCY
-    assert len(second.released) == BATCH - len(second.failed)
+    assert second.released == BATCH - len(second.failed)
 
 
 async def test_a_run_that_changes_while_it_is_pushed_is_pushed_again(
@@ -259,9 +331,9 @@ async def test_a_relay_that_is_told_to_stop_gives_back_what_it_has_not_tried(
 
     done = await relay.run_pass(stop)
 
-    assert len(done.delivered) <= CONCURRENCY
-    assert len(done.released) == BATCH - len(done.delivered)
-    assert (await relay.run_pass()).claimed == len(done.released)
+    assert done.delivered <= CONCURRENCY
+    assert done.released == BATCH - done.delivered
+    assert (await relay.run_pass()).taken == done.released
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -14,14 +14,14 @@ from runtally.db.database import Database
 from runtally.db.schema import REPORTING
 from runtally.ingest.queries import insert_runs
 from runtally.reporting.read import RelayStatus
-from runtally.reporting.relay import BATCH, LEASE
+from runtally.reporting.remote import LEASE
 from runtally.reporting.verify import Verifier
 from tests.assertions import assert_error
 from tests.commands import Finished
 from tests.documents import NOW, SYNC_SECRET, make_document, make_stored_run, push
 from tests.factories import make_run
 from tests.receiver import Receiver, Reply, refuse
-from tests.relays import SECONDS, SteppedClock, drain, park, process, relay_to, runtally, status, store
+from tests.relays import BATCH, SECONDS, SteppedClock, drain, park, process, relay_to, runtally, status, store
 from tests.serving import Postgres, client_of, free_port, running_server
 
 

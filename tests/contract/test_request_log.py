@@ -11,6 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
+from runtally import COMMAND_AGENT
 from tests.factories import make_run
 from tests.ops.processes import until
 from tests.serving import INGEST_KEY, Postgres, Server, running_server
@@ -112,6 +113,16 @@ def test_a_request_without_a_route_is_one_line_too(sdk: httpx.Client, log: Log) 
         ("/api/health", 200, False),
         ("none", 405, True),
     ]
+
+
+@pytest.mark.parametrize("path", ["/api/ingest", "/api/ingest?onError=skip"])
+def test_what_our_own_programs_send_is_no_news_unless_it_fails(sdk: httpx.Client, log: Log, path: str) -> None:
+    own = {"User-Agent": COMMAND_AGENT}
+    good = sdk.post(path, json=make_run(projectId="p"), headers=own)
+    bad = sdk.post("/api/ingest", json=make_run(projectId="p", inputTokens=-1), headers=own)
+    of_another = sdk.post(path, json=make_run(projectId="p"))
+
+    assert [log.of(answer)["level"] for answer in (good, bad, of_another)] == ["debug", "info", "info"]
 
 
 def test_a_server_error_is_logged_with_its_class_and_nothing_that_was_sent(

@@ -180,6 +180,16 @@ def test_runs_go_together(recording: Callable[..., Any], receiver: Receiver) -> 
             {"prompt_tokens": 90, "completion_tokens": 5, "model_dump": lambda: {"cost": 0.1}},
             {"inputTokens": 90, "outputTokens": 5, "metadata": {"usage": {"cost": 0.1}}},
         ),
+        (
+            "openai",
+            {"input_tokens": 90, "output_tokens": 5, "model_dump": dict},
+            {"inputTokens": 90, "outputTokens": 5, "metadata": {"usage": {}}},
+        ),
+        (
+            "openai",
+            {"prompt_tokens": 90, "total_tokens": 90, "model_dump": dict},
+            {"inputTokens": 90, "outputTokens": None, "metadata": {"usage": {}}},
+        ),
     ],
 )
 def test_tokens_are_counted_as_the_vendor_means_them(
@@ -188,3 +198,8 @@ def test_tokens_are_counted_as_the_vendor_means_them(
     count = pasted("tokens").__dict__[f"{vendor}_tokens"]
 
     assert count(SimpleNamespace(**usage)) == tokens
+
+
+@pytest.mark.parametrize("vendor", ["anthropic", "gemini", "openai"])
+def test_an_answer_without_usage_raises_nothing(vendor: str) -> None:
+    assert pasted("tokens").__dict__[f"{vendor}_tokens"](None) == {}

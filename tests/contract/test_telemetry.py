@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from runtally import __version__
 from runtally.db.database import Database
+from runtally.services import CONNECTIONS
 from tests.assertions import assert_error
 from tests.factories import insert_test_prices, make_run
 from tests.serving import Postgres, Server, client_of, free_port, running_server, settings_for
@@ -116,7 +117,7 @@ async def test_metrics_say_how_the_service_stands(watched: Server) -> None:
     async with asyncio.timeout(20):
         while (await scrape(watched))["runtally_database_connections_in_use"]:
             pass
-    assert samples["runtally_database_connections_limit"] >= 10
+    assert samples["runtally_database_connections_limit"] == CONNECTIONS
     assert samples["runtally_relay_queue_runs"] == samples["runtally_relay_parked_runs"] == 0
     assert samples["runtally_relay_lag_seconds"] == 0
     assert 0 <= samples["runtally_price_book_age_seconds"] < 60
@@ -148,7 +149,7 @@ async def test_several_workers_count_as_one(watched_url: str) -> None:
     with running_server(watched_url, workers=2, METRICS_TOKEN=TOKEN) as server:
         async with asyncio.timeout(20):
             # It answers as soon as the first of them does.
-            while (await scrape(server))["runtally_database_connections_limit"] < 20:
+            while (await scrape(server))["runtally_database_connections_limit"] < 2 * CONNECTIONS:
                 pass
         async with client_of(server.url, {"Connection": "close"}) as stranger:
             await asyncio.gather(*(stranger.get("/api/health/live") for _ in range(40)))
@@ -157,4 +158,5 @@ async def test_several_workers_count_as_one(watched_url: str) -> None:
         live = "runtally_http_request_seconds_count method=GET route=/api/health/live status=200"
         # One more or so asked whether the server was up.
         assert first[live] == second[live] >= 41
-        assert first["runtally_database_connections_limit"] == second["runtally_database_connections_limit"] == 20
+        assert first["runtally_database_connections_limit"] == 2 * CONNECTIONS
+        assert second["runtally_database_connections_limit"] == 2 * CONNECTIONS

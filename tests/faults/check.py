@@ -6,7 +6,8 @@ from datetime import datetime
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.reporting.relay import LEASE, MAX_PAUSE
+from runtally.reporting.relay import MAX_PAUSE
+from runtally.reporting.remote import LEASE
 from tests.faults.ledger import Content, Key, Ledger
 from tests.faults.service import Service
 from tests.ops.processes import RUNTALLY
@@ -44,7 +45,7 @@ async def _stored(database: Database) -> AsyncIterator[tuple[Key, Content]]:
 async def _drain(service: Service, database: Database) -> None:
     """Push what the service's own relays have not pushed yet."""
     async with relay_to(service.url, database, _later) as relay:
-        while (await relay.run_pass()).claimed:
+        while (await relay.run_pass()).taken:
             pass
 
 

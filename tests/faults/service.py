@@ -12,7 +12,7 @@ from typing import IO
 
 import httpx
 
-from runtally.db.server import Server
+from runtally.embedded.server import Server
 from tests.documents import SYNC_SECRET
 from tests.ops.processes import RUNTALLY, children_of, environment, is_running, server_pid, workers_of
 from tests.serving import INGEST_KEY, free_port

@@ -17,7 +17,7 @@ with atheris.instrument_imports(include=["runtally"]):
 
 CORPUS = Path(__file__).parent / "corpus"
 # Longer ones find nothing that shorter ones do not, and take longer.
-LONGEST = {"ingest": 2_000, "timestamps": 60}
+LONGEST = {"ingest": 2_000, "timestamps": 60, "otlp": 2_000}
 
 
 def main() -> None:

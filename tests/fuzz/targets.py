@@ -1,6 +1,6 @@
 """What is fed with bytes, and what must hold whatever they are. A finding is an exception."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -13,12 +13,21 @@ from runtally.ingest.normalize import normalize
 from runtally.ingest.timestamps import parse_timestamp
 from runtally.ingest.wire import WireRun
 from runtally.models.run import StoredRun
+from runtally.otlp import json, protobuf
+from runtally.otlp.attributes import wanted_of_resources, wanted_of_spans
+from runtally.otlp.nesting import Lineage, keep_innermost
+from runtally.otlp.receive import call_of
+from runtally.otlp.runs import wire_run
+from runtally.otlp.spans import is_call
+from runtally.otlp.twins import keep_one_of_each
+from runtally.otlp.values import Malformed, Rules, Span
 from runtally.privacy import ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 LIMIT = 64 * 1024
 MAX_RUNS = 50
+OF_SPANS = Rules(wanted_of_resources(frozenset()), wanted_of_spans(frozenset()))
 RULES = tuple(ContentRule.of(mode, tuple(CONTENT_KEYS.split(","))) for mode in PrivacyMode)
 
 
@@ -61,4 +70,26 @@ def timestamps(data: bytes) -> None:
         assert parse_timestamp(moment.isoformat(), NOW) == moment
 
 
-TARGETS: Mapping[str, Callable[[bytes], None]] = {"ingest": ingest, "timestamps": timestamps}
+def otlp(data: bytes) -> None:
+    """A request of OTLP, in protobuf or JSON: it is refused, or its calls can be stored. Also when it is sent twice."""
+    read = json.read_spans if data.lstrip()[:1] == b"{" else protobuf.read_spans
+    spans = [*_read(read(data, OF_SPANS)), *_read(read(data, OF_SPANS))]
+    lineage = Lineage()
+    calls = [
+        call_of(span, key, "project", {}, frozenset()) for span in spans if (key := lineage.add(span)) and is_call(span)
+    ]
+    inner = keep_innermost(calls, lineage, [])
+    for call in keep_one_of_each(inner):
+        run = wire_run(call)
+        if isinstance(run, BadRun):
+            assert run.details
+        else:
+            _check_stored(run)
+
+
+def _read(spans: Iterator[Span]) -> Iterator[Span]:
+    with suppress(Malformed):
+        yield from spans
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {"ingest": ingest, "timestamps": timestamps, "otlp": otlp}

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from runtally.db.database import Database
-from runtally.db.embedded import database_url
 from runtally.db.migrate import upgrade
 from runtally.db.schema import REPORTING
+from runtally.embedded.lifecycle import database_url
 from runtally.ingest.queries import insert_runs
 from runtally.settings import Settings
 from tests.documents import make_stored_run

@@ -14,13 +14,15 @@ from typing import Any
 import httpx
 
 from runtally.db.database import Database
-from runtally.db.embedded import database_url
-from runtally.reporting.document import SIGNATURE_HEADER, sign
+from runtally.embedded.lifecycle import database_url
+from runtally.otlp.values import Value
+from runtally.reporting.document import SIGNATURE_HEADER, batch_of, sign
 from runtally.settings import Settings
 from tests.documents import SYNC_PATH, SYNC_SECRET, make_document
 from tests.factories import make_run
 from tests.ops.processes import server_pid
 from tests.serving import INGEST_KEY, Server, running_server
+from tests.spans import Json, as_json, as_protobuf, chat, make_attributes, make_logs, make_request, make_span
 
 CANARY = "canary-5e0b91c7"
 # What may be stored, and so must be found: the search would find a canary as well.
@@ -62,6 +64,90 @@ def bodies() -> Iterator[tuple[str, bytes]]:
         yield query, json.dumps([CANARY]).encode()
 
 
+def span_with_content() -> Json:
+    """A canary in each text of a span that is not allowed to pass, below names of all generations."""
+    names = (
+        "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.prompt.0.content",
+        "gen_ai.completion.0.content", "gen_ai.tool.definitions", "gen_ai.tool.call.arguments", "gen_ai.prompt.variable.name",
+        "llm.input_messages.0.message.content", "llm.prompts", "input.value", "output.value", "embedding.embeddings.0.embedding.text",
+        "traceloop.entity.input", "traceloop.association.properties.prompt", "ai.prompt", "ai.prompt.messages", "ai.response.text",
+        "ai.telemetry.metadata.messages", "langfuse.observation.input", "langfuse.observation.output", "langfuse.trace.input",
+        "langfuse.observation.status_message", "langfuse.observation.metadata.prompt", "runtally.metadata.content",
+        "metadata.requester_metadata", "error.message", "http.request.header.authorization", "server.address", "db.query.text",
+    )  # fmt: skip
+    attributes: dict[str, Value | None] = {
+        **dict.fromkeys(names, CANARY),
+        **chat(runtally__metadata__note=KEPT),
+        "llm.invocation_parameters": json.dumps({"model": "m", "tools": [CANARY], CANARY: CANARY}),
+        "hidden_params": json.dumps({"response_cost": 1, "additional_headers": {"x": CANARY}}),
+        "metadata.usage_object": f"{{'cached_tokens': 5, 'x': '{CANARY}'}}",
+        "ai.response.providerMetadata": json.dumps({"anthropic": {"text": CANARY}}),
+        "error.type": f"{CANARY}.BadRequestError",
+        "gen_ai.tool.call.result": [CANARY, CANARY],
+    }
+    exception = {"exception.type": "Error", "exception.message": CANARY, "exception.stacktrace": CANARY}
+    return make_span(
+        attributes,
+        name=CANARY,
+        traceState=CANARY,
+        events=[
+            {"name": "exception", "attributes": make_attributes(exception)},
+            {"name": CANARY, "attributes": make_attributes({"gen_ai.prompt": CANARY})},
+        ],
+        links=[{"traceId": "a" * 32, "spanId": "b" * 16, "attributes": make_attributes({"x": CANARY})}],
+        status={"code": 2, "message": CANARY},
+    )
+
+
+def otlp_bodies() -> Iterator[tuple[dict[str, str], bytes]]:
+    """Headers and bodies: good, partly bad, broken, and too large."""
+    host = {"service.name": "p", "host.name": CANARY, "process.command_args": CANARY, "process.owner": CANARY}
+    good = make_request(span_with_content(), make_span(chat(gen_ai__request__model=CANARY * 30)), resource=host)
+    for media_type, body in (("application/json", as_json(good)), ("application/x-protobuf", as_protobuf(good))):
+        headers = {"Content-Type": media_type}
+        yield headers, body
+        yield headers | {"Content-Encoding": "gzip"}, gzip.compress(body)
+        yield headers, body[:-9]
+        yield headers | {"X-Runtally-Project": CANARY * 20}, body[:-9]
+        yield headers, CANARY.encode() * LIMIT
+    for service in ("claude-code", "codex_exec", "gemini-cli", "qwen-code", "cline", "github-copilot", "shop"):
+        yield {"Content-Type": "application/json"}, as_json(records_with_content(service))
+    yield {"Content-Type": CANARY}, b""
+
+
+def records_with_content(service: str) -> Json:
+    """Events of a coding agent, with a canary in each text that is not allowed to pass."""
+    names = (
+        "prompt", "error", "error.message", "error_message", "arguments", "output", "tool_input", "tool_parameters", "request_text",
+        "response_text", "function_args", "response_body", "gen_ai.system_instructions", "gen_ai.input.messages", "user.email",
+        "command", "mcp_servers", "auth.env_provider_key_name",
+    )  # fmt: skip
+    known: dict[str, Value] = {
+        "session.id": "s", "conversation.id": "c", "model": "m", "input_tokens": 5, "input_token_count": 5, "output_token_count": 5,
+        "event.kind": "response.completed", "status_code": 500, "endpoint": "/responses", "http.response.status_code": 500,
+    }  # fmt: skip
+    events = (
+        "api_request", "api_error", "user_prompt", "codex.sse_event", "codex.api_request", "codex.tool_result",
+        "gemini_cli.api_response", "gemini_cli.api_error", "qwen-code.api_response", "qwen-code.api_error",
+        "gen_ai.client.inference.operation.details",
+    )  # fmt: skip
+    records = [
+        {
+            "attributes": make_attributes({**dict.fromkeys(names, CANARY), **known, "event.name": event}),
+            "body": {"stringValue": CANARY},
+            "eventName": CANARY,
+        }
+        for event in events
+    ]
+    resource = {
+        "service.name": service,
+        "process.command_args": CANARY,
+        "process.owner": CANARY,
+        "runtally.project": "p",
+    }
+    return make_logs(*records, resource=resource, scope=CANARY)
+
+
 def send_everything(server: Server) -> str:
     """All that was answered, headers included."""
     headers = {"Authorization": f"Bearer {INGEST_KEY}", "Content-Type": "application/json"}
@@ -71,12 +157,17 @@ def send_everything(server: Server) -> str:
             answers.append(client.post(f"/api/ingest{query}", content=body))
             packed = {"Content-Encoding": "gzip"}
             answers.append(client.post(f"/api/ingest{query}", content=gzip.compress(body), headers=packed))
+        for kind, body in otlp_bodies():
+            answers += [
+                client.post(f"/v1/{signal}", content=body, headers=kind) for signal in ("traces", "logs", "metrics")
+            ]
         document = json.dumps(make_document("p", prompt=CANARY, completion=CANARY, metadata=metadata())).encode()
-        signed = {SIGNATURE_HEADER: sign(document, SYNC_SECRET)}
-        answers.append(client.post(SYNC_PATH, content=document, headers=signed))
+        for sent in (document, batch_of([document, document, json.dumps({"id": [CANARY], "prompt": CANARY}).encode()])):
+            signed = {SIGNATURE_HEADER: sign(sent, SYNC_SECRET)}
+            answers.append(client.post(SYNC_PATH, content=sent, headers=signed))
         hang_up_midway(server)
         answers += [client.get("/metrics", headers={"Authorization": "Bearer m"}), client.get("/api/health")]
-    assert {answer.status_code for answer in answers} == {200, 400, 413, 422}
+    assert {answer.status_code for answer in answers} == {200, 400, 413, 415, 422}
     return "".join(f"{answer.headers} {answer.text}" for answer in answers)
 
 
@@ -117,6 +208,7 @@ def test_no_canary_is_left_anywhere_by_any_request(data_dir: Path) -> None:
             METRICS_TOKEN="m",
             SERVICE_SYNC_SIGN=SYNC_SECRET,
             MAX_BODY_BYTES=str(LIMIT),
+            OTLP_MAX_BODY_BYTES=str(LIMIT),
             TMPDIR=str(temporary),
         ) as server:
             answered = send_everything(server)

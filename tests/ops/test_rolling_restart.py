@@ -6,7 +6,7 @@ import signal
 
 import httpx
 
-from runtally.db.server import Server
+from runtally.embedded.server import Server
 from runtally.settings import Settings
 from tests.factories import make_run
 from tests.ops.processes import answer_of, workers_of

@@ -16,14 +16,23 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.db.migrate import config
 from runtally.db.schema import MAIN, REPORTING, History, is_current
-from runtally.metrics.read import read_metrics
-from runtally.metrics.window import Between, Window
-from runtally.rollups import upkeep
+from runtally.usage.upkeep.rebuild import rebuild_if_missing
+from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.window import CustomRange, Window
 from tests.serving import Postgres
+from tests.summaries import read_summary
 
 HISTORIES = {"main": MAIN, "reporting": REPORTING}
 # Made by the new version itself from the runs, when it finds none.
-MADE_LATER = {"rollups", "rollup_totals", "latency_sketches", "latency_deltas"}
+MADE_LATER = {
+    "rollups",
+    "rollup_totals",
+    "latency_sketches",
+    "latency_deltas",
+    "dimension_sums",
+    "dimension_latencies",
+    "dimension_deltas",
+}
 BY_TYPE = {
     "text": "'{text}'",
     "character varying": "'{text}'",
@@ -36,6 +45,7 @@ BY_TYPE = {
     "bytea": "'\\x0{number}'",
     "jsonb": "'{{\"number\": {number}.50}}'",
     "ARRAY": "'{{}}'",
+    "date": "'2026-0{number}-02'",
     "timestamp with time zone": "'2026-0{number}-02T03:04:05.678901Z'",
 }
 # By column, or by table and column.
@@ -46,6 +56,7 @@ VALUES = {
     "role": "'member'",
     "project_id": "'p'",
     "projects.id": "'p'",
+    "tracked_keys.state": "'tracked'",
     "alert_targets.kind": "'email'",
     "alerts.kind": "'budget'",
     "effective_to": "NULL",
@@ -167,7 +178,7 @@ async def test_every_step_keeps_what_is_there_and_the_end_is_what_this_version_w
     counts = {table: int(found.split()[0]) for table, found in (await contents(connection, known)).items()}
     assert {table for table, rows in counts.items() if not rows} <= MADE_LATER
     async with Database(url) as database:
-        assert await upkeep.rebuild_if_missing(database, system_clock())
-        assert [found async for _, found in upkeep.verify(database, system_clock()) if found] == []
-    window = Window.of(Between(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)), system_clock())
-    assert (await read_metrics(connection, window, "p")).total.runs == 2
+        assert await rebuild_if_missing(database, system_clock())
+        assert [found async for _, found in verify_sums(database, system_clock()) if found] == []
+    window = Window.of(CustomRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)), system_clock())
+    assert (await read_summary(connection, window, "p")).total.runs == 2

@@ -210,7 +210,7 @@ async def test_health_shows_what_the_doctor_says_and_versions(invite: Invite) ->
 
     text = text_of(await html_of(admin, "/admin/health"))
 
-    assert re.search(r"Look at this SERVICE_SYNC_SIGN", text)
+    assert re.search(r"Warning SERVICE_SYNC_SIGN", text)
     assert re.search(r"OK database Postgres \d+", text)
     assert "Quart 0." in text
 

@@ -1,41 +1,120 @@
-"""Who is told of a project's alerts, and what was sent, on its settings page."""
+"""Where a project's alerts go, and what was sent, on its settings page."""
 
 import re
 import uuid
+from collections.abc import AsyncIterator, Iterator
 
+import pytest
+from quart import Response
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import Invite, Post
 from tests.pages.looking import Outline, html_of, text_of
+from tests.receiver import refuse, running_receiver
+from tests.serving import settings_for
+from tests.vendors import Vendors, running_vendors
+from webapp.app import create_app
 
 SECRET = re.compile(r"whsec_[\w+/]+=*")
+# An alert of its own, due later than the test ends, so that the sender at work does not touch it.
+FAILED_TWICE = """
+WITH alert AS (
+  INSERT INTO alerts
+  SELECT (jsonb_populate_record(alerts, jsonb_build_object('id', $2::uuid, 'subject', $2::text))).*
+    FROM alerts
+   WHERE project_id = $1
+  RETURNING project_id, id
+)
+INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at, answer)
+SELECT alert.project_id, alert.id, target.id, 2, now() + interval '1 hour', 'cannot connect'
+  FROM alert
+  JOIN alert_targets AS target USING (project_id)
+"""
 TARGET = re.compile(r"/settings/alerts/([\w-]{36})/test")
 
 
-async def test_a_webhook_is_added_shows_its_secret_once_and_is_removed(
-    invite: Invite, post: Post, project_id: str
+@pytest.fixture
+def vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendors]:
+    """Ask for them before a server, which reads their certificate when it starts."""
+    with running_vendors(monkeypatch) as running:
+        yield running
+
+
+@pytest.fixture
+async def neighbour(database_url: str) -> AsyncIterator[Browser]:
+    """An admin of a server that may post to this machine."""
+    app = create_app(settings_for(database_url, alerts_allow_private_addresses=True, service_dev_mode=True))
+    async with app.test_app() as running:
+        yield running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+
+
+async def add(browser: Browser, url: str, address: str, **fields: str) -> Response:
+    return await browser.post(f"{url}/alerts/new", form={"address": address, **fields})
+
+
+async def test_a_webhook_is_tested_added_shows_its_secret_once_and_is_removed(
+    neighbour: Browser, post: Post, project_id: str
 ) -> None:
     await post()
-    member, _ = await invite(Role.MEMBER, project_id)
     url = f"/projects/{project_id}/settings"
-
-    added = await member.post(
-        f"{url}/alerts/webhook", form={"address": "https://example.com/hook", "of_unusual_cost": "1"}
-    )
+    with running_receiver() as receiver:
+        address = f"{receiver.url}/hook-with-a-long-secret-1234"
+        added = await add(neighbour, url, address, of_unusual_cost="1", weekly_report="1")
 
     html = await added.get_data(as_text=True)
     assert added.headers["Cache-Control"] == "no-store"
+    assert "Webhook added: the test message arrived." in text_of(html)
     assert len(set(SECRET.findall(html))) == 1
-    after = await html_of(member, url)
+    assert [one["type"] for one in receiver.documents] == ["alert.test"]
+    after = await html_of(neighbour, url)
     assert not SECRET.search(after)
-    assert "https://example.com/hook" in text_of(after)
-    assert "budget and unusual cost" in text_of(after)
+    assert "hook-with-a-long-secret" not in after
+    assert f"{receiver.url}/…1234" in text_of(after)
+    assert "budget and unusual cost, weekly report" in text_of(after)
+    assert "HTTP 200" in text_of(after)
     [target_id] = TARGET.findall(after)
-    removed = await member.post(f"{url}/alerts/{target_id}/remove")
+    removed = await neighbour.post(f"{url}/alerts/{target_id}/remove")
     assert removed.headers["Location"] == f"{url}#alerts"
-    assert "No alerts are sent yet." in await html_of(member, url)
+    assert "No alert destinations yet." in await html_of(neighbour, url)
+
+
+async def test_a_channel_of_a_vendor_is_recognised_tested_and_masked(
+    vendors: Vendors, neighbour: Browser, post: Post, project_id: str
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings"
+
+    added = await add(neighbour, url, vendors.slack)
+
+    assert added.status_code == 303
+    [[message]] = vendors.taken.values()
+    assert message["text"] == f"Test of the alerts of {project_id}"
+    html = await html_of(neighbour, url)
+    assert "Slack added: the test message arrived." in text_of(html)
+    assert f"https://hooks.slack.com:{vendors.port}/…hars" in text_of(html)
+    assert "slack-secret" not in html
+
+
+async def test_a_test_that_does_not_arrive_comes_back_with_the_reason_and_a_way_around(
+    neighbour: Browser, post: Post, project_id: str
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings"
+    with running_receiver() as receiver:
+        receiver.reply = refuse(404)
+        refused = await add(neighbour, url, f"{receiver.url}/hook")
+        html = await refused.get_data(as_text=True)
+        field = Outline(html).by_id("channel-address")
+        assert (refused.status_code, field["value"], field["aria-invalid"]) == (422, f"{receiver.url}/hook", "true")
+        assert "The Webhook test failed: HTTP 404. Nothing was saved." in text_of(html)
+        assert "No alert destinations yet." in html
+        assert "Add without a test" in html
+        added = await add(neighbour, url, f"{receiver.url}/hook", untested="1")
+
+    assert len(receiver.documents) == 1
+    assert "Webhook added without a test." in text_of(await added.get_data(as_text=True))
 
 
 async def test_an_address_that_is_refused_comes_back_with_the_reason(
@@ -45,15 +124,16 @@ async def test_an_address_that_is_refused_comes_back_with_the_reason(
     member, _ = await invite(Role.MEMBER, project_id)
     url = f"/projects/{project_id}/settings"
 
-    refused = await member.post(f"{url}/alerts/webhook", form={"address": "http://127.0.0.1/"})
-    unset = await member.post(f"{url}/alerts/mail", form={"address": "ada@example.com"})
+    refused = await add(member, url, "http://127.0.0.1/")
+    unset = await add(member, url, "ada@example.com")
 
     html = await refused.get_data(as_text=True)
-    field = Outline(html).by_id("webhook-address")
+    field = Outline(html).by_id("channel-address")
     assert (refused.status_code, field["value"], field["aria-invalid"]) == (422, "http://127.0.0.1/", "true")
     assert "This address is of a private network" in html
+    assert "Add without a test" not in html
     assert unset.status_code == 422
-    assert "its operator has not set SMTP_HOST" in text_of(await html_of(member, url))
+    assert "until its operator sets SMTP_HOST" in text_of(await html_of(member, url))
 
 
 async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
@@ -61,7 +141,7 @@ async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
 ) -> None:
     await post()
     url = f"/projects/{project_id}/settings"
-    await reader.post(f"{url}/alerts/webhook", form={"address": "https://nowhere.invalid/"})
+    await add(reader, url, "https://nowhere.invalid/", untested="1")
     [target_id] = TARGET.findall(await html_of(reader, url))
 
     sent = await reader.post(f"{url}/alerts/{target_id}/test")
@@ -75,22 +155,20 @@ async def test_a_delivery_that_fails_stands_out_even_if_it_is_tried_again(
 ) -> None:
     await post()
     url = f"/projects/{project_id}/settings"
-    await reader.post(f"{url}/alerts/webhook", form={"address": "https://nowhere.invalid/"})
+    await add(reader, url, "https://nowhere.invalid/", untested="1")
     [target_id] = TARGET.findall(await html_of(reader, url))
     await reader.post(f"{url}/alerts/{target_id}/test")
     assert 'class="bad"' not in await html_of(reader, url)
 
     async with database.connection() as connection:
-        await connection.execute(
-            "UPDATE alert_deliveries SET attempts = 2, answer = 'cannot connect' WHERE project_id = $1", project_id
-        )
+        await connection.execute(FAILED_TWICE, project_id, uuid.uuid4())
 
     html = await html_of(reader, url)
     assert '<span class="bad">2 tries, the next at' in html
     assert '<span class="bad">cannot connect</span>' in html
 
 
-async def test_who_is_told_of_one_project_cannot_be_reached_through_another(
+async def test_channels_of_one_project_cannot_be_reached_through_another(
     invite: Invite, post: Post, reader: Browser, project_id: str
 ) -> None:
     other_id = f"{project_id}-of-others"
@@ -98,7 +176,7 @@ async def test_who_is_told_of_one_project_cannot_be_reached_through_another(
     await post(to=other_id)
     member, _ = await invite(Role.MEMBER, project_id)
     others = f"/projects/{other_id}/settings"
-    await reader.post(f"{others}/alerts/webhook", form={"address": "https://example.com/others"})
+    await add(reader, others, "https://others.example/", untested="1")
     [target_id] = TARGET.findall(await html_of(reader, others))
 
     for action in ("test", "remove", f"{uuid.uuid4()}/retry"):
@@ -108,4 +186,4 @@ async def test_who_is_told_of_one_project_cannot_be_reached_through_another(
         ]
         assert answers == [404, 404], action
 
-    assert "https://example.com/others" in text_of(await html_of(reader, others))
+    assert "https://others.example" in text_of(await html_of(reader, others))

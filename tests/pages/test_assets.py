@@ -3,6 +3,7 @@
 import gzip
 import re
 
+import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from tests.pages.looking import html_of
@@ -63,3 +64,8 @@ async def test_text_is_sent_compressed(reader: Browser) -> None:
 async def test_nothing_outside_the_folder_is_served(reader: Browser) -> None:
     for path in ("../pyproject.toml", "..%2fpyproject.toml", "css/../../pyproject.toml", "css", "css/missing.css"):
         assert (await reader.get(f"/static/{path}")).status_code == 404, path
+
+
+@pytest.mark.parametrize("path", ["a" * 256, "é" * 128, "a/" * 3_000, "a%00b"])
+async def test_a_path_that_no_file_can_have_is_404(reader: Browser, path: str) -> None:
+    assert (await reader.get(f"/static/{path}")).status_code == 404

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
+from quart import Quart
 from quart.datastructures import FileStorage
 from quart.typing import TestClientProtocol as Browser
 
@@ -24,7 +25,9 @@ NAMES = sorted(
 # The first is read in a process of its own, once for each look at it; after the second there is no project.
 APART = {"POST /admin/prices/catalogue", "POST /projects/<project_id:project_id>/settings/delete"}
 FORMS = [name for name, (method, _) in ROUTES.items() if method == "POST" and name not in APART]
-HOSTILE = ("a\0b", b"\xed\xa0\x80\xff", "0001-01-01", "9999-12-31T23:59:59.999999", "9" * 400)
+SHOWN = [name for name, (method, _) in ROUTES.items() if method == "GET"]
+NUMBERS = (str(2**31), str(2**63), "9" * 400, "9" * 5_000, "-1", "1e999999999")
+HOSTILE = ("a\0b", b"\xed\xa0\x80\xff", "0001-01-01", "9999-12-31T23:59:59.999999", *NUMBERS)
 
 
 async def test_no_form_breaks_a_page(empty_database_url: str) -> None:
@@ -44,6 +47,33 @@ async def test_no_form_breaks_a_page(empty_database_url: str) -> None:
 
         for path in ("/", "/runs", "/projects/p", "/projects/p/settings", "/admin/prices", "/admin/prices/repricing"):
             assert (await client.get(path)).status_code == 200, path
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+async def test_no_query_breaks_a_page(app: Quart, reader: Browser, text: str | bytes) -> None:
+    assert len(SHOWN) > 30
+    query = "&".join(f"{name}={quote_plus(text)}" for name in NAMES)
+
+    for name in SHOWN:
+        response = await reader.get(f"{path_to(app, name, 'p')}?{query}")
+        assert response.status_code < 500, name
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30, "9" * 5_000])
+async def test_there_is_nothing_under_a_number_that_no_row_has(app: Quart, reader: Browser, number: int | str) -> None:
+    rules = [rule for rule in app.url_map.iter_rules() if "<row:" in rule.rule]
+    assert len(rules) > 5
+
+    for rule in rules:
+        path = re.sub("<row:[^>]+>", str(number), re.sub(r"<any\((\w+)[^>]*>", r"\1", rule.rule))
+        for method in (rule.methods or set()) & {"GET", "POST"}:
+            # Something else may be there to read, under any text.
+            assert (await reader.open(path, method=method, json=None)).status_code in {404, 405}, path
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+async def test_the_audit_log_before_no_row_is_the_newest(reader: Browser, number: str) -> None:
+    assert (await reader.get(f"/admin/audit?before={number}")).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/join", "/theme"])

@@ -14,6 +14,7 @@ from tests.pages.looking import PARTIAL, Outline, html_of, part_of
         "/",
         "/projects/{}",
         "/projects/{}/settings",
+        "/projects/{}/send",
         "/admin/audit",
         "/sign-in",
         "/projects/{}?range=30d&metric=errors&by=provider",

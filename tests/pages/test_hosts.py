@@ -19,6 +19,8 @@ FOREIGN = [
     "localhost/evil.example",
     "localhost?evil.example",
     "10.0.0.7",
+    # Too long to be looked at.
+    "a." * 2_000,
 ]
 OWN = ["localhost", "LOCALHOST:8000", "127.0.0.1:9", "[::1]:8000", "runtally.test:80"]
 

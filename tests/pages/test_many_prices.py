@@ -7,7 +7,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.price import PriceSource
-from runtally.pricing.repricing import Repricer
+from runtally.pricing.repricing.repricer import Repricer
 from tests.factories import make_price, make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of, part_of, text_of

@@ -5,7 +5,7 @@ import re
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
-from runtally.metrics.values import Tally
+from runtally.usage.totals import Totals
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
 from tests.pages.looking import Outline, html_of, text_of
@@ -13,18 +13,18 @@ from webapp.pages.kpis import coverage_of
 
 
 @pytest.mark.parametrize(
-    ("tally", "words"),
+    ("totals", "words"),
     [
-        (Tally(runs=4), "Cost covers all runs; none of it is an estimate."),
-        (Tally(runs=4, unpriced=1), "Cost covers 75.0% of the runs; none of it is an estimate."),
-        (Tally(runs=4, estimated=1), "Cost covers all runs; 25.0% are estimates."),
-        (Tally(runs=4, unpriced=2, estimated=2), "Cost covers 50.0% of the runs; all of it is an estimate."),
-        (Tally(runs=10**6, unpriced=1), "Cost covers >99.9% of the runs; none of it is an estimate."),
-        (Tally(runs=1, unpriced=1), "No run has a price."),
+        (Totals(runs=4), "Cost covers all runs; none of it is an estimate."),
+        (Totals(runs=4, unpriced=1), "Cost covers 75.0% of the runs; none of it is an estimate."),
+        (Totals(runs=4, estimated=1), "Cost covers all runs; 25.0% are estimates."),
+        (Totals(runs=4, unpriced=2, estimated=2), "Cost covers 50.0% of the runs; all of it is an estimate."),
+        (Totals(runs=10**6, unpriced=1), "Cost covers >99.9% of the runs; none of it is an estimate."),
+        (Totals(runs=1, unpriced=1), "No run has a price."),
     ],
 )
-def test_a_total_says_what_it_covers(tally: Tally, words: str) -> None:
-    assert coverage_of(tally) == words
+def test_a_total_says_what_it_covers(totals: Totals, words: str) -> None:
+    assert coverage_of(totals) == words
 
 
 async def test_the_project_page_says_what_its_cost_covers(reader: Browser, post: Post, project_id: str) -> None:

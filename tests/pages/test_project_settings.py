@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from quart import Quart
 
 from runtally.access.keys import issue, listed, verify
 from runtally.access.scopes import Scope
@@ -15,8 +16,11 @@ from runtally.models.project import ApiKey
 from runtally.models.user import Role
 from tests.pages.conftest import Invite, Post
 from tests.pages.looking import Outline, html_of, text_of
+from tests.serving import settings_for
+from webapp.app import create_app
 
 SECRET = re.compile(r"rt_[\w-]{43}")
+KEY_ID = re.compile(r"keys/([0-9a-f-]{36})/rotate")
 
 
 @pytest.fixture
@@ -52,6 +56,90 @@ async def test_a_member_makes_a_key_that_is_shown_once_with_snippets(
     assert entry
     assert (entry["actor_label"], entry["action"]) == (email, "key.created")
     assert secret not in str(dict(entry))
+
+
+async def test_a_key_that_is_made_as_the_form_stands_sends_a_run_by_the_command_beside_it(
+    invite: Invite, closed_app: Quart, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+    outline = Outline(await html_of(member, url))
+    ticked = [box["value"] for box in outline.all("input") if box.get("name") == "scopes" and "checked" in box]
+    assert ticked == ["runs:write"]
+
+    made = await member.post(f"{url}/keys", form={"scopes": "runs:write", "name": "production"})
+    text = text_of(await made.get_data(as_text=True))
+    found = re.search(r"curl http://localhost(\S+) .*?'Authorization: (.*?)'.*?-d '(.*?)'", text)
+    assert found
+    path, authorization, body = found.groups()
+    headers = {"Authorization": authorization, "Content-Type": "application/json"}
+    sent = await closed_app.test_client().post(path, data=body, headers=headers)
+
+    assert sent.status_code == 200
+    assert "Send runs · expires" in text
+    assert "production rt_" in text
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        ("metrics:read", ["Read metrics · expires", "curl 'http://localhost/api/metrics"]),
+        ("runs:read", ["Read runs · expires", "Sign in with this key to see the project's runs."]),
+    ],
+)
+async def test_a_new_key_says_in_words_what_it_may_do_and_how(
+    invite: Invite, post: Post, project_id: str, scope: str, said: list[str]
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+
+    made = await member.post(f"/projects/{project_id}/settings/keys", form={"scopes": scope})
+
+    text = text_of(await made.get_data(as_text=True))
+    assert [one for one in said if one not in text] == []
+
+
+async def test_commands_name_the_public_address_of_the_server(database_url: str, project_id: str, post: Post) -> None:
+    await post()
+    settings = settings_for(database_url, service_dev_mode=True, public_url="https://runtally.example/")
+    async with create_app(settings).test_app() as running:
+        made = await running.test_client().post(f"/projects/{project_id}/settings/keys", form={"scopes": "runs:write"})
+
+    assert "curl https://runtally.example/api/ingest" in text_of(await made.get_data(as_text=True))
+
+
+async def test_a_server_that_takes_only_its_shared_key_offers_no_other_to_send_with(
+    database_url: str, project_id: str, post: Post
+) -> None:
+    await post()
+    url = f"/projects/{project_id}/settings"
+    settings = settings_for(database_url, service_dev_mode=True, ingest_project_keys=False)
+    async with create_app(settings).test_app() as running:
+        shown = await html_of(running.test_client(), url)
+        refused = await running.test_client().post(f"{url}/keys", form={"scopes": "runs:write"})
+
+    boxes = [box for box in Outline(shown).all("input") if box.get("name") == "scopes"]
+    assert [(box["value"], "checked" in box) for box in boxes] == [("metrics:read", True), ("runs:read", False)]
+    assert "This server takes runs only with its shared key" in text_of(shown)
+    assert refused.status_code == 422
+
+
+async def test_a_key_has_a_name_that_its_successor_keeps_and_one_that_is_too_long_is_refused(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    refused = await member.post(f"{url}/keys", form={"scopes": "runs:write", "name": "x" * 81})
+    await member.post(f"{url}/keys", form={"scopes": "runs:write", "name": " search-service "})
+    [key_id] = KEY_ID.findall(await html_of(member, url))
+    await member.post(f"{url}/keys/{key_id}/rotate", form={"overlap": "0"})
+
+    assert refused.status_code == 422
+    assert Outline(await refused.get_data(as_text=True)).by_id("key-name")["aria-describedby"] == "key-name-error"
+    assert text_of(await html_of(member, url)).count("search-service rt_") == 2
 
 
 @pytest.mark.parametrize("scopes", [[], ["admin"], ["everything"]], ids=str)
@@ -201,7 +289,7 @@ async def test_only_an_admin_deletes_a_project_and_only_by_its_name(
         assert await session.get(ApiKey, key.id) is None
 
 
-@pytest.mark.parametrize("name", ["a/settings", "settings", "~settings", "settings/keys"])
+@pytest.mark.parametrize("name", ["a/settings", "a/send", "settings", "~settings", "settings/keys"])
 async def test_a_project_that_is_called_like_a_page_has_its_own(
     invite: Invite, post: Post, project_id: str, name: str
 ) -> None:

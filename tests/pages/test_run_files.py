@@ -1,21 +1,27 @@
 """The files of the run explorer: the runs of its filter, whole or not at all."""
 
+import asyncio
 import csv
 import json
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from io import BytesIO
 from typing import Any
 
 import pytest
 from arro3.io import read_parquet
+from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
+from api.current import EXTENSION
+from runtally.access.keys import SHARED_KEY_ID
 from runtally.db.database import Connection
 from runtally.db.replica import Reader
 from runtally.errors import StoreBusy
+from runtally.limits.downloads import MOST_OF_ONE
 from tests.factories import make_run
+from tests.lines import Line
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of
 from webapp.pages.run_export import FRAMES
@@ -42,6 +48,23 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert set(packed["id"].to_pylist()) == {"a", "=1+1"}
     [run] = [json.loads(line) for line in (await lines.get_data(as_text=True)).splitlines()]
     assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
+
+
+async def test_files_say_who_a_run_was_for_and_which_key_sent_it(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(userId="ann", sessionId="s-1", tags=["a,b", "c"]))
+    query = f"project={project_id}"
+
+    table = await reader.get(f"/runs/export.csv?{query}")
+    lines = await reader.get(f"/runs/export.jsonl?{query}")
+    columns = await reader.get(f"/runs/export.parquet?{query}")
+
+    [row] = csv.DictReader((await table.get_data(as_text=True)).splitlines())
+    line = json.loads(await lines.get_data(as_text=True))
+    packed = read_parquet(BytesIO(await columns.get_data(as_text=False))).read_all()
+    assert (row["user_id"], row["session_id"], row["tags"]) == ("ann", "s-1", '["a,b","c"]')
+    assert (line["user_id"], line["session_id"], line["tags"]) == ("ann", "s-1", ["a,b", "c"])
+    assert packed["tags"].to_pylist() == ['["a,b","c"]']
+    assert row["key_id"] == line["key_id"] == packed["key_id"].to_pylist()[0] == str(SHARED_KEY_ID)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +129,47 @@ async def test_a_file_for_which_there_is_no_connection_is_an_error_and_not_half_
         raise StoreBusy
         yield  # Never: what makes it a generator.
 
-    monkeypatch.setattr(Reader, "snapshot", busy)
+    monkeypatch.setattr(Reader, "for_downloads", busy)
 
     assert (await reader.get("/runs/export.csv")).status_code == 503
+
+
+@pytest.fixture
+async def stopped_reader(app: Quart) -> AsyncIterator[Callable[[str], Line]]:
+    """Begins a download and reads nothing of it."""
+    async with AsyncExitStack() as stack:
+
+        def begin(path: str) -> Line:
+            line = Line(app, app)
+            stack.push_async_callback(line.end)
+            line.protocol.pause_writing()
+            line.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            return line
+
+        yield begin
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110  # Nothing of the service tells when.
+            await asyncio.sleep(0.01)
+
+
+async def test_a_reader_has_two_downloads_at_once(
+    app: Quart, reader: Browser, post: Post, project_id: str, stopped_reader: Callable[[str], Line]
+) -> None:
+    await post()
+    path = f"/runs/export.csv?project={project_id}"
+    under_way = app.extensions[EXTENSION].downloads.under_way
+    begun = [stopped_reader(path) for _ in range(MOST_OF_ONE)]
+    await until(lambda: under_way.total() == MOST_OF_ONE)
+
+    refused = await reader.get(path)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 0
+    assert "2 of your downloads are under way already" in await html_of(reader, path, status=429)
+
+    # Its reader goes away.
+    begun[0].protocol.connection_lost(None)
+    await until(lambda: under_way.total() < MOST_OF_ONE)
+    assert (await reader.get(path)).status_code == 200

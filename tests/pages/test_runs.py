@@ -5,6 +5,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.access.keys import SHARED_KEY_NAME
 from runtally.access.scopes import Scope
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
@@ -121,7 +122,7 @@ async def test_a_cost_is_explained_line_by_line(reader: Browser, post: Post, pro
 
     assert "$0.00342" in text
     assert "Input 600 \u00d7 $3.00 = $0.0018" in text
-    assert "Input read from a cache 400 \u00d7 $0.30 = $0.00012" in text
+    assert "Cache read 400 \u00d7 $0.30 = $0.00012" in text
     assert "Output 100 \u00d7 $15.00 = $0.0015" in text
     assert "Price of acme acme-cached, always in force, set by an admin: entry" in text
     assert "The client reported $0.004; computed is $0.00058 less than reported." in text
@@ -159,6 +160,19 @@ async def test_an_id_may_be_any_text(reader: Browser, post: Post, project_id: st
     assert "acme-large" in text_of(one)
     assert "Steps 1" in text_of(await html_of(reader, trace))
     assert project in text_of(await html_of(reader, f"/projects/{project_id}/~runs/x"))
+
+
+async def test_a_run_says_who_it_was_for_and_which_key_sent_it(reader: Browser, post: Post, project_id: str) -> None:
+    run = make_run(
+        runId="one", userId="ann", sessionId="s-1", tags=["a", "b"], finishReason="stop", timeToFirstTokenMs=210
+    )
+    await post(run)
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/runs/one"))
+
+    for fact in ("User ann", "Session s-1", "Tags a, b", "Finish reason stop", "Time to first token 210 ms"):
+        assert fact in text
+    assert f"Ingest key {SHARED_KEY_NAME}" in text
 
 
 async def test_a_trace_shows_its_steps_in_time(reader: Browser, post: Post, project_id: str) -> None:

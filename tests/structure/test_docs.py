@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from runtally.errors import RuntallyError
-from runtally.settings import CHECKOUT, Settings
+from runtally.files import CHECKOUT
+from runtally.settings import Settings
 
 docs = runpy.run_path(str(CHECKOUT / "scripts" / "docs.py"))
 

@@ -10,7 +10,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 import pytest
 
-from runtally.settings import CHECKOUT
+from runtally.files import CHECKOUT
 
 LIST = CHECKOUT / "docs" / "licences.md"
 PERMISSIVE = (

@@ -1,5 +1,6 @@
 """What a value of a run may be."""
 
+import sys
 from decimal import Decimal
 
 import msgspec
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidPayload
-from runtally.fields import MAX_PROJECT_ID, WRONG, exact, is_project_id, parse_project_id
+from runtally.fields import MAX_PROJECT_ID, WRONG, exact, is_project_id, parse_project_id, trimmed
 
 # No more than this many digits can stand before or after the point in Postgres.
 POSTGRES_DIGITS = 16_383
@@ -18,6 +19,22 @@ literals = st.builds(
     "{}{}.{}e{}".format, st.sampled_from(["", "-"]), st.integers(0, 9), st.sampled_from(["0", "000", "5", "25"]),
     st.integers(-30_000, 30_000) | st.integers(-310, 310),
 )  # fmt: skip
+
+
+@given(st.text())
+def test_an_id_has_no_blanks_at_its_ends_however_often_it_is_trimmed(text: str) -> None:
+    id_ = trimmed(text)
+
+    assert trimmed(id_) == id_ == id_.strip().strip("\ufeff")
+    assert id_ in text
+    assert trimmed(f"\ufeff {id_}\t") == id_
+
+
+def test_every_blank_of_python_and_of_javascript_is_one() -> None:
+    blanks = [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
+
+    assert all(trimmed(f"{blank}a{blank}") == "a" for blank in [*blanks, "\ufeff"])
+    assert trimmed(" a b ") == "a b"
 
 
 @given(literals)

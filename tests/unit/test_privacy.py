@@ -1,6 +1,7 @@
 """The content rule over any metadata."""
 
 import json
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from itertools import cycle
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.fields import MAX_METADATA_KEYS
-from runtally.privacy import ContentRule
+from runtally.privacy import _QUALIFIERS, ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 
 CANARY = "canary-7f3a"
@@ -42,6 +43,12 @@ inputs outputs inputs.messages outputs.generations.0.0.text inputs/question outp
 
 input:value input_text prompt_text output_text completion_text responseText PROMPT_TEXT prompt_0 message2 user_prompt
 system_message lastUserMessage raw_response llm_output chat_history chatMessages
+
+reasoning reasoning_content reasoningContent message.reasoning_content delta.reasoning_content reasoning_details thinking
+thinking_blocks assistant_thinking thought chain_of_thought chainOfThought scratchpad history conversation_history
+message_history history.0 dialogue tool_call toolCall tool_use gen_ai.tool.call llm.tool_call.function ai_tool_call
+tool_arguments function_arguments tool_results gen_ai.tool.result gen_ai_tool_result x.chat.history a.function.call
+llm.tool.calls generated_text final_answer previous_messages request_body agent_reply openai_response refusal
 """)
 KEPT = names("""
 gen_ai.system gen_ai.provider.name gen_ai.operation.name gen_ai.request.model gen_ai.request.max_tokens gen_ai.response.id
@@ -50,7 +57,7 @@ gen_ai.usage.cache_read.input_tokens gen_ai.token.type gen_ai.output.type gen_ai
 gen_ai.prompt.0.role gen_ai.completion.0.finish_reason http.response.status_code http.request.body.size db.system
 
 llm.system llm.provider llm.model_name llm.token_count.total
-llm.token_count.prompt_details.cache_read llm.token_count.completion_details.reasoning session.id user.id input.mime_type output.mime_type
+llm.token_count.prompt_details.cache_read session.id user.id input.mime_type output.mime_type
 llm.prompt_template.version
 
 traceloop.workflow.name traceloop.prompt.key traceloop.prompt.version llm.usage.total_tokens llm.request.type
@@ -59,10 +66,14 @@ langsmith.trace.name langsmith.span.kind ls_model_name ls_provider revision_id
 
 input_tokens prompt_tokens completion_tokens total_tokens inputTokens promptTokenCount cached_input_tokens input.tokens
 prompt_id promptId contents_hash text_embedding_model query_model env region
+
+llm_system ai.chat_system reasoning_effort reasoning_tokens thinking_budget thinking_enabled thinking.type history_length
+history.length tool_call_id toolCallId tool_calls_count gen_ai.tool.call.id gen_ai.tool.call.name tool_name function_name
+conversation conversation_id tool_choice agent_name request_id session_id
 """)
 COUNTS = names("""
 llm.token_count.prompt llm.token_count.completion llm.cost.prompt llm.cost.completion_details.output usage.prompt
-usage.completion usage_details.input tokens.output
+usage.completion usage_details.input tokens.output llm.token_count.completion_details.reasoning
 """)
 
 
@@ -88,6 +99,69 @@ def test_a_number_is_kept_although_it_is_named_after_what_is_counted(key: str) -
 def test_under_the_name_of_a_count_nothing_but_a_number_is_kept(key: str) -> None:
     for content in (CANARY, {"text": CANARY}, {"tokens": CANARY}, [CANARY], [15339, 1917], ""):
         assert RULE.scrub({key: content}).metadata == {}
+
+
+@pytest.mark.parametrize("qualifier", sorted(_QUALIFIERS))
+def test_content_is_content_whosever_it_is(qualifier: str) -> None:
+    for key in (f"{qualifier}_prompt", f"{qualifier}Response", f"x.{qualifier}-tool-call"):
+        assert RULE.scrub({key: CANARY}).metadata == {}, key
+
+
+DISGUISES = {
+    "full-width letters": "\uff50\uff52\uff4f\uff4d\uff50\uff54",
+    "letters of mathematics": "\U0001d429\U0001d42b\U0001d428\U0001d426\U0001d429\U0001d42d",
+    "a zero-width space": "pro\u200bmpt",
+    "a zero-width joiner in a path": "gen_ai.pro\u200dmpt.0.content_\u2060id.prompt",
+    "a soft hyphen": "\xadprompt",
+    "a byte order mark": "\ufeffprompt",
+    "a variation selector": "prompt\ufe0f",
+    "tags": "pro\U000e0070mpt",
+    "a filler": "\u3164prompt",
+    "accents": "p\u0301ro\u0308mpt",
+    "letters with accents": "pr\xf6m\u1e57t",
+    "blanks of other widths": "\u3000system\u2003prompt\xa0",
+    "other hyphens": "system\u2011prompt",
+    "other signs": "(prompt)",
+    "between arrows": "llm\u2192prompt",
+    "a quotation": "'prompt'",
+    "upper case": "PROMPT",
+}
+
+
+@pytest.mark.parametrize("key", DISGUISES.values(), ids=DISGUISES)
+def test_content_is_known_in_disguise(key: str) -> None:
+    assert RULE.scrub({key: CANARY}).metadata == {}
+    assert RULE.scrub({"a": {key: CANARY}}).metadata == {"a": {}}
+    assert not RULE.is_plain({key: CANARY})
+
+
+FLOODS = {
+    "accents": "\u0301\u0316",
+    "accents in disorder": "\u0316" + "\u0301",
+    "ligatures": "\ufdfa",
+    "words": "aB",
+    "segments": "a.",
+    "words of content": "prompt_",
+    "separators": "_",
+    "nothing visible": "\u200b",
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_no_key_takes_a_time_that_grows_with_its_square(flood: str) -> None:
+    def seconds(times: int) -> float:
+        before = time.process_time()
+        RULE.scrub({f"x{flood * times}": CANARY})
+        return time.process_time() - before
+
+    # Four times as long takes four times as long; of what is quadratic, sixteen. Other work only ever adds to a measurement, so
+    # the shortest of several counts, and both lengths are measured until they agree or have had their tries.
+    shorts: list[float] = []
+    longs: list[float] = []
+    while len(longs) < 5 or (min(longs) > 8 * min(shorts) and len(longs) < 30):
+        shorts.append(seconds(8_000))
+        longs.append(seconds(32_000))
+    assert min(longs) <= 8 * min(shorts)
 
 
 def test_counts_in_objects_are_kept_and_content_among_them_is_not() -> None:

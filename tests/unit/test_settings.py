@@ -4,8 +4,9 @@ import pytest
 
 from runtally.db.dsn import Dsn
 from runtally.errors import SettingsError
+from runtally.files import default_data_dir
 from runtally.log import described
-from runtally.settings import LogLevel, RelayMode, default_data_dir, load_settings
+from runtally.settings import LogLevel, RelayMode, load_settings
 
 
 @pytest.mark.parametrize(("value", "is_on"), [("1", True), ("0", False), ("", False), ("true", False), ("yes", False)])

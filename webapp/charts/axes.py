@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from runtally.metrics.window import Window
+from runtally.usage.window import Window
 from webapp import formats
 from webapp.zone import local
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 
-from runtally.metrics.window import Window
+from runtally.usage.window import Window
 from webapp import formats, zone
 from webapp.charts.axes import Ticks
 from webapp.charts.specs import Rows

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from runtally.metrics.report import Ranking
-from runtally.metrics.values import CellCost, Metrics, Point, Tally
-from runtally.metrics.window import Between, Range, Reach
 from runtally.models.run import Status
+from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.report import Ranking
+from runtally.usage.summary import Point, Summary
+from runtally.usage.totals import Totals
+from runtally.usage.window import CustomRange, Range, TimeRange
 from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
@@ -29,13 +31,17 @@ PREVIOUS = "Previous period"
 PREVIOUS_NAMES = {Range.DAY: PREVIOUS, Range.WEEK: PREVIOUS, Range.MONTH: "28 days earlier"}
 
 
-def range_name(reach: Reach) -> str:
+def range_name(reach: TimeRange) -> str:
     """What a range is called, or from when to when it is."""
-    return formats.between(local(reach.since), local(reach.until)) if isinstance(reach, Between) else RANGE_NAMES[reach]
+    return (
+        formats.between(local(reach.since), local(reach.until))
+        if isinstance(reach, CustomRange)
+        else RANGE_NAMES[reach]
+    )
 
 
-def previous_name(reach: Reach) -> str:
-    return PREVIOUS if isinstance(reach, Between) else PREVIOUS_NAMES[reach]
+def previous_name(reach: TimeRange) -> str:
+    return PREVIOUS if isinstance(reach, CustomRange) else PREVIOUS_NAMES[reach]
 
 
 class Split(StrEnum):
@@ -58,7 +64,7 @@ def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str
 
 
 def cost(
-    metrics: Metrics, previous: Metrics | None, by: Split, slots: Mapping[str, str], marks: Sequence[Mark] = ()
+    summary: Summary, previous: Summary | None, by: Split, slots: Mapping[str, str], marks: Sequence[Mark] = ()
 ) -> Chart:
     """Cost per bucket, stacked by model or provider: the costliest at the bottom, names without a colour as "Other".
 
@@ -66,41 +72,43 @@ def cost(
 
     The marks say when a price changed.
     """
-    measure = _Measure(f"Cost by {by}", formats.money, axes.money, lambda tally: tally.cost_usd)
-    stack = _statuses(metrics) if by is Split.STATUS else _stack(metrics, by, slots)
-    return _bars(metrics, previous, stack, measure, marks)
+    measure = _Measure(f"Cost by {by}", formats.money, axes.money, lambda totals: totals.cost_usd)
+    stack = _statuses(summary) if by is Split.STATUS else _stack(summary, by, slots)
+    return _bars(summary, previous, stack, measure, marks)
 
 
-def runs(metrics: Metrics, previous: Metrics | None) -> Chart:
+def runs(summary: Summary, previous: Summary | None) -> Chart:
     """Runs per bucket."""
-    stack = [_added(metrics, "Runs", "c1", lambda tally: tally.runs)]
-    return _bars(metrics, previous, stack, _Measure("Runs", _whole, axes.count, lambda tally: Decimal(tally.runs)))
+    stack = [_added(summary, "Runs", "c1", lambda totals: totals.runs)]
+    return _bars(summary, previous, stack, _Measure("Runs", _whole, axes.count, lambda totals: Decimal(totals.runs)))
 
 
-def tokens(metrics: Metrics, previous: Metrics | None) -> Chart:
+def tokens(summary: Summary, previous: Summary | None) -> Chart:
     """Input and output tokens per bucket."""
     stack = [
-        _added(metrics, "Input tokens", "c1", lambda tally: tally.tokens_in),
-        _added(metrics, "Output tokens", "c2", lambda tally: tally.tokens_out),
+        _added(summary, "Input tokens", "c1", lambda totals: totals.input_tokens),
+        _added(summary, "Output tokens", "c2", lambda totals: totals.output_tokens),
     ]
-    return _bars(metrics, previous, stack, _Measure("Tokens", _short, axes.count, lambda tally: Decimal(tally.tokens)))
+    return _bars(
+        summary, previous, stack, _Measure("Tokens", _short, axes.count, lambda totals: Decimal(totals.tokens))
+    )
 
 
-def errors(metrics: Metrics) -> Chart:
+def errors(summary: Summary) -> Chart:
     """Share of failed runs in each bucket that has runs."""
     rate = _Rate(
         name="Error rate",
         slot="bad",
-        of=lambda point: point.tally.error_rate if point.tally.runs else None,
+        of=lambda point: point.totals.error_rate if point.totals.runs else None,
         text=formats.percent,
         ticks=axes.percent,
-        whole=formats.percent(metrics.total.error_rate) if metrics.total.runs else formats.NOTHING,
-        details={"Failed runs": lambda point: formats.count(point.tally.failed)},
+        whole=formats.percent(summary.total.error_rate) if summary.total.runs else formats.NOTHING,
+        details={"Failed runs": lambda point: formats.count(point.totals.failed)},
     )
-    return _line(metrics, rate)
+    return _line(summary, rate)
 
 
-def latency(metrics: Metrics) -> Chart:
+def latency(summary: Summary) -> Chart:
     """95th percentile of latency in each bucket that has any."""
     rate = _Rate(
         name="p95 latency",
@@ -108,10 +116,10 @@ def latency(metrics: Metrics) -> Chart:
         of=lambda point: float(point.latency.p95_ms) if point.latency.p95_ms else None,
         text=_milliseconds,
         ticks=axes.duration,
-        whole=formats.duration(metrics.latency.p95_ms) if metrics.latency.p95_ms else formats.NOTHING,
+        whole=formats.duration(summary.latency.p95_ms) if summary.latency.p95_ms else formats.NOTHING,
         details={"p50": lambda point: formats.duration(point.latency.p50_ms)},
     )
-    return _line(metrics, rate)
+    return _line(summary, rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ class _Measure:
     name: str
     text: Callable[[Decimal], str]
     ticks: Callable[[Decimal], Ticks]
-    of: Callable[[Tally], Decimal]
+    of: Callable[[Totals], Decimal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +145,21 @@ class _Rate:
     details: Mapping[str, Callable[[Point], str]]
 
 
-def _added(metrics: Metrics, name: str, slot: str, of: Callable[[Tally], int]) -> Series:
-    return Series(name, slot, tuple(Decimal(of(point.tally)) for point in metrics.points))
+def _added(summary: Summary, name: str, slot: str, of: Callable[[Totals], int]) -> Series:
+    return Series(name, slot, tuple(Decimal(of(point.totals)) for point in summary.points))
 
 
-def _stack(metrics: Metrics, by: Split, slots: Mapping[str, str]) -> list[Series]:
+def _stack(summary: Summary, by: Split, slots: Mapping[str, str]) -> list[Series]:
     """From the bottom up: names with a colour by what they cost in the window, then all others as one."""
-
-    def name_of(cell: CellCost) -> str:
-        return cell.model if by is Split.MODEL else cell.provider
-
-    ranked = metrics.by_model if by is Split.MODEL else metrics.by_provider
-    costing = [name for name, tally in ranked.items() if tally.cost_usd]
+    dimension = MODEL if by is Split.MODEL else PROVIDER
+    place = summary.by.index(dimension)
+    costing = [name for name, totals in summary.list_by(dimension).items() if totals.cost_usd]
     shown = [name for name in costing if slots.get(name, OTHER) != OTHER][:MAX_SERIES]
     others = [name for name in costing if name not in shown]
-    sums: dict[str | None, list[Decimal]] = {name: [Decimal(0)] * metrics.window.length for name in (*shown, None)}
-    for cell in metrics.costs:
-        name = name_of(cell)
-        sums[name if name in sums else None][cell.number] += cell.cost_usd
+    sums: dict[str | None, list[Decimal]] = {name: [Decimal(0)] * summary.window.length for name in (*shown, None)}
+    for (number, group), totals in summary.cells.items():
+        name = group[place]
+        sums[name if name in sums else None][number] += totals.cost_usd
 
     def series(key: str | None, name: str, slot: str) -> Series:
         return Series(name, slot, tuple(sums[key]))
@@ -166,24 +171,24 @@ def _stack(metrics: Metrics, by: Split, slots: Mapping[str, str]) -> list[Series
     return stack
 
 
-def _statuses(metrics: Metrics) -> list[Series]:
-    costs = {status: tuple(point.tally.costs_usd[status] for point in metrics.points) for status in STATUS_SLOTS}
+def _statuses(summary: Summary) -> list[Series]:
+    costs = {status: tuple(point.totals.costs_usd[status] for point in summary.points) for status in STATUS_SLOTS}
     return [Series(status.capitalize(), STATUS_SLOTS[status], usd) for status, usd in costs.items() if any(usd)]
 
 
 def _bars(
-    metrics: Metrics,
-    previous: Metrics | None,
+    summary: Summary,
+    previous: Summary | None,
     stack: Sequence[Series],
     measure: _Measure,
     marks: Sequence[Mark] = (),
 ) -> Chart:
-    window = metrics.window
-    before = tuple(measure.of(point.tally) for point in previous.points) if previous else ()
+    window = summary.window
+    before = tuple(measure.of(point.totals) for point in previous.points) if previous else ()
     sums = Sums(
         titles=titles(window),
         stack=tuple(stack),
-        totals=tuple(measure.of(point.tally) for point in metrics.points),
+        totals=tuple(measure.of(point.totals) for point in summary.points),
         before=before if any(before) else (),
         before_name=previous_name(window.range),
         text=measure.text,
@@ -208,22 +213,22 @@ def _bars(
     )
 
 
-def _line(metrics: Metrics, rate: _Rate) -> Chart:
-    window, points = metrics.window, metrics.points
+def _line(summary: Summary, rate: _Rate) -> Chart:
+    window, points = summary.window, summary.points
     names = titles(window)
     series = Series(rate.name, rate.slot, tuple(rate.of(point) for point in points))
     known = [value for value in series.values if value is not None]
     columns = {rate.name: [formats.NOTHING if value is None else rate.text(float(value)) for value in series.values]}
     columns |= {name: [text(point) for point in points] for name, text in rate.details.items()}
-    columns["Runs"] = [formats.count(point.tally.runs) for point in points]
+    columns["Runs"] = [formats.count(point.totals.runs) for point in points]
     heading = f"{rate.name}, per {formats.interval(window.interval)}"
     time, times = time_column(names)
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
     highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
-    summary = f"{range_name(window.range)}: {rate.whole} over all runs"
+    in_short = f"{range_name(window.range)}: {rate.whole} over all runs"
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {summary}.{highest}",
+        sentence=f"{heading}. {in_short}.{highest}",
         key=(),
         has_previous=False,
         previous_name=previous_name(window.range),
@@ -235,7 +240,7 @@ def _line(metrics: Metrics, rate: _Rate) -> Chart:
             tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
         ),
         tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
-        summary=summary,
+        summary=in_short,
     )
 
 
@@ -243,11 +248,11 @@ def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
     return tuple(KeyEntry(series.name, series.slot) for series in stack)
 
 
-def _summary(sums: Sums, range_: Reach) -> str:
+def _summary(sums: Sums, range_: TimeRange) -> str:
     return f"{range_name(range_)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
 
 
-def _sentence(sums: Sums, range_: Reach) -> str:
+def _sentence(sums: Sums, range_: TimeRange) -> str:
     text = _summary(sums, range_)
     if sums.before:
         when = "28 days earlier" if range_ is Range.MONTH else "the period before"

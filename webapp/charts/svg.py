@@ -9,7 +9,7 @@ from functools import cache
 from markupsafe import escape
 
 from runtally.experiments.text_width import text_width
-from runtally.settings import CHECKOUT
+from runtally.files import ROOT
 from webapp import zone
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
@@ -211,7 +211,5 @@ def _style(look: Look) -> str:
 @cache
 def _colours() -> dict[str, tuple[str, str]]:
     """Light and dark, as the pages have them."""
-    found = {
-        name: (light, dark) for name, light, dark in _COLOUR.findall((CHECKOUT / "static/css/tokens.css").read_text())
-    }
+    found = {name: (light, dark) for name, light, dark in _COLOUR.findall((ROOT / "static/css/tokens.css").read_text())}
     return {name: found[name] for name in _USED}

@@ -8,8 +8,8 @@ import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.embedded import database_url
 from runtally.doctor import Finding, State, examine_database, examine_disk, examine_settings
+from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.settings import load_settings
 from webapp.cli import OUT_OF_REACH

@@ -21,6 +21,7 @@ from runtally.experiments.verdict import Check
 from runtally.models.experiment import Experiment
 from runtally.money import plain
 from runtally.settings import Settings
+from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
 
 # What click hands over for an option that was not given is None as well.
@@ -68,7 +69,7 @@ def experiments() -> None:
 
 
 @experiments.command("list")
-@click.option("--project", "project_id", help="Only the experiments of this project.")
+@click.option("--project", "project_id", type=ID, help="Only the experiments of this project.")
 def list_experiments(project_id: str | None) -> None:
     """List experiments: verdict, window, and each threshold with what the runs came to.
 
@@ -88,8 +89,8 @@ def list_experiments(project_id: str | None) -> None:
 
 
 @experiments.command("set")
-@click.argument("project_id")
-@click.argument("experiment_id")
+@click.argument("project_id", type=ID)
+@click.argument("experiment_id", type=ID)
 @click.option("--last-runs", "runs", type=Limit(whole=True), help="Judge at most the last so many runs.")
 @click.option("--last-hours", "hours", type=Limit(whole=True), help="Judge the runs of the last so many hours.")
 @click.option("--max-error-rate", type=Limit(), help="Largest share of failed runs, 0 to 1.")

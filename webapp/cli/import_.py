@@ -20,7 +20,7 @@ from runtally.client.run import as_text
 from runtally.client.send import Totals
 from runtally.client.values import UNIX_EPOCH
 from runtally.errors import RuntallyError
-from runtally.fields import is_project_id
+from runtally.fields import is_project_id, trimmed
 from runtally.privacy import ContentRule
 from runtally.settings import PrivacyMode, load_settings
 from webapp.cli.progress import Progress
@@ -81,6 +81,7 @@ def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _checked_id(_context: click.Context, _option: click.Parameter, project_id: str) -> str:
+    project_id = trimmed(project_id)
     if not is_project_id(project_id):
         raise click.BadParameter("give 1 to 128 characters that are not all blank")
     return project_id

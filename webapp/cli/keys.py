@@ -12,9 +12,10 @@ from runtally.access.scopes import Scope, parse_scopes
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.errors import InvalidScope
+from runtally.errors import InvalidName, InvalidScope
 from runtally.models.project import ApiKey
 from runtally.settings import Settings
+from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -44,11 +45,18 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--project", "project_id", help="Project that the key opens; leave it out for --scope admin.")
+@click.option("--project", "project_id", type=ID, help="Project that the key opens; leave it out for --scope admin.")
 @click.option("--scope", "scopes", required=True, help=f"What it may do, comma-separated: {', '.join(Scope)}.")
+@click.option("--name", help="What people call it, such as search-service; its first characters without one.")
 @click.option("--expires", type=Lifetime(), help="When it expires, such as 90d; never without it.")
 @click.option("--quiet", is_flag=True, help="Print the key alone, for scripts.")
-def create(project_id: str | None, scopes: str, expires: timedelta | None, quiet: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
+def create(  # Click passes options by name.
+    project_id: str | None,
+    scopes: str,
+    name: str | None,
+    expires: timedelta | None,
+    quiet: bool,  # noqa: FBT001
+) -> None:
     """Create a key. It is shown once; only its hash is stored.
 
     \b
@@ -63,6 +71,7 @@ def create(project_id: str | None, scopes: str, expires: timedelta | None, quiet
                 OPERATOR,
                 project_id=project_id,
                 scopes=parse_scopes(scopes.split(",")),
+                name=name,
                 lifetime=expires,
             )
 
@@ -72,15 +81,15 @@ def create(project_id: str | None, scopes: str, expires: timedelta | None, quiet
         )
     try:
         issued = with_database(work)
-    except InvalidScope as error:
+    except (InvalidName, InvalidScope) as error:
         raise click.UsageError(error.message) from None
     _show(issued, quiet=quiet)
 
 
 @keys.command("list")
-@click.option("--project", "project_id", help="Only the keys that open this project.")
+@click.option("--project", "project_id", type=ID, help="Only the keys that open this project.")
 def list_keys(project_id: str | None) -> None:
-    """List keys: prefix, project, scopes, state, last use. Never the keys themselves.
+    """List keys: prefix, name, project, scopes, state, last use. Never the keys themselves.
 
     \b
     Example: runtally keys list --project support-agent
@@ -97,7 +106,9 @@ def list_keys(project_id: str | None) -> None:
     for key in with_database(work):
         used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
         scopes, state = ",".join(key.scopes), project_keys.state_of(key, system_clock())
-        click.echo(f"{key.prefix}  {key.project_id or '(all projects)':24}  {scopes:24}  {state:28}  {used}")
+        click.echo(
+            f"{key.prefix}  {key.name or '':20}  {key.project_id or '(all projects)':24}  {scopes:24}  {state:28}  {used}"
+        )
 
 
 @keys.command()
@@ -143,6 +154,8 @@ def _show(issued: project_keys.IssuedKey, *, quiet: bool) -> None:
         return
     ends: datetime | None = issued.row.expires_at
     click.echo(f"Key      {issued.secret}")
+    if issued.row.name:
+        click.echo(f"Name     {issued.row.name}")
     click.echo(f"Opens    {issued.row.project_id or 'all projects'} ({', '.join(issued.row.scopes)})")
     click.echo(f"Expires  {f'{ends:%Y-%m-%d %H:%M} UTC' if ends else 'never'}")
     click.echo("Keep it now: it is not shown again.")

@@ -6,10 +6,10 @@ import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.embedded import database_url
 from runtally.db.schema import MAIN, REPORTING, History, newest, version_of
-from runtally.rollups import upkeep
+from runtally.embedded.lifecycle import database_url
 from runtally.settings import load_settings
+from runtally.usage.upkeep.rebuild import rebuild_if_missing
 from webapp.cli.logs import set_up_logs
 
 
@@ -45,7 +45,7 @@ def bring_up_to_date(url: str, history: History = MAIN) -> bool:
 
 async def _fill_rollups(url: str) -> None:
     async with Database(url) as database:
-        await upkeep.rebuild_if_missing(database, system_clock())
+        await rebuild_if_missing(database, system_clock())
 
 
 async def _version(url: str, history: History) -> str | None:

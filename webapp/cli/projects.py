@@ -11,6 +11,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.models.project import Project
 from runtally.settings import Settings
+from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
 
 
@@ -41,7 +42,7 @@ def list_projects() -> None:
 
 
 @projects.command()
-@click.argument("project_id")
+@click.argument("project_id", type=ID)
 @click.argument("name")
 def rename(project_id: str, name: str) -> None:
     """Change the name that pages show; SDKs go on sending PROJECT_ID.
@@ -58,7 +59,7 @@ def rename(project_id: str, name: str) -> None:
 
 
 @projects.command()
-@click.argument("project_id")
+@click.argument("project_id", type=ID)
 def archive(project_id: str) -> None:
     """Hide a project from the overview; nothing is deleted and runs are still taken.
 
@@ -75,7 +76,7 @@ def archive(project_id: str) -> None:
 
 
 @projects.command()
-@click.argument("project_id")
+@click.argument("project_id", type=ID)
 def restore(project_id: str) -> None:
     """Show an archived project again.
 
@@ -92,7 +93,7 @@ def restore(project_id: str) -> None:
 
 
 @projects.command()
-@click.argument("project_id")
+@click.argument("project_id", type=ID)
 @click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
 def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
     """Delete a project with all its runs and keys, for good; asks for the id to be typed again.

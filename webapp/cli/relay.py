@@ -2,15 +2,17 @@
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import click
 
 from runtally.clock import system_clock
-from runtally.db.database import Database
+from runtally.db.database import Database, reporting_database
 from runtally.jobs.loop import repeat
 from runtally.jobs.registry import relay_job
+from runtally.reporting.opening import opened_relay
 from runtally.reporting.outbox_queries import retry_parked, select_parked
-from runtally.reporting.push import Pusher
 from runtally.reporting.read import relay_status
 from runtally.reporting.relay import Relay
 from runtally.settings import Settings, load_settings
@@ -44,7 +46,7 @@ def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:
         if failed:
             raise click.ClickException(f"{failed:,} pushes failed; the relay tries them again.")
     elif not retry_parked:
-        with_database(_push_until_a_signal)
+        with_database(_push_until_a_signal, waits=True)
 
 
 async def _list_parked(_settings: Settings, database: Database) -> None:
@@ -63,11 +65,10 @@ async def _requeue(_settings: Settings, database: Database) -> int:
 
 async def _push_what_is_due(settings: Settings, database: Database) -> int:
     delivered = failed = 0
-    async with Pusher(settings) as pusher:
-        relay = Relay(database, pusher, system_clock, settings.relay_concurrency)
-        while (done := await relay.run_pass()).claimed:
-            delivered, failed = delivered + len(done.delivered), failed + len(done.failed)
-            if done.is_futile:
+    async with _relay_of(settings, database) as relay:
+        while (done := await relay.run_pass()).taken:
+            delivered, failed = delivered + done.delivered, failed + len(done.failed)
+            if done.receiver_down:
                 break
     async with database.connection() as connection:
         status = await relay_status(connection)
@@ -79,6 +80,15 @@ async def _push_until_a_signal(settings: Settings, database: Database) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Pusher(settings) as pusher:
-        click.echo(f"Pushing runs to {pusher.receiver}; Ctrl-C ends it.")
-        await repeat(relay_job(Relay(database, pusher, system_clock, settings.relay_concurrency)), stop)
+    async with _relay_of(settings, database) as relay:
+        click.echo(f"Pushing runs to {relay.receiver}; Ctrl-C ends it.")
+        await repeat(relay_job(relay), stop)
+
+
+@asynccontextmanager
+async def _relay_of(settings: Settings, database: Database) -> AsyncIterator[Relay]:
+    async with (
+        reporting_database(settings.reporting_database_url, database) as reporting,
+        opened_relay(settings, database, reporting, system_clock) as relay,
+    ):
+        yield relay

@@ -9,10 +9,12 @@ from runtally.access import projects as registry
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.fields import parse_whole
 from runtally.models.project import KEPT_FOR_EVER, Project
 from runtally.retention.dropping import HEARD_SECONDS, Dropper
 from runtally.retention.rules import kept_days
 from runtally.settings import Settings
+from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
 
 _WORDS = {"forever": KEPT_FOR_EVER, "default": None}
@@ -21,9 +23,10 @@ _WORDS = {"forever": KEPT_FOR_EVER, "default": None}
 def _days(_context: click.Context, _parameter: click.Parameter, text: str) -> int | None:
     if text in _WORDS:
         return _WORDS[text]
-    if not text.isdecimal():
+    days = parse_whole(text)
+    if days is None:
         raise click.BadParameter("give a number of days, forever or default.")
-    return int(text)
+    return days
 
 
 @click.group()
@@ -56,7 +59,7 @@ def list_projects() -> None:
 
 
 @retention.command("set")
-@click.argument("project_id")
+@click.argument("project_id", type=ID)
 @click.argument("days", callback=_days)
 def set_days(project_id: str, days: int | None) -> None:
     """Keep the runs of PROJECT_ID so many DAYS, `forever`, or as long as RETENTION_DAYS says: `default`.

@@ -7,9 +7,10 @@ import click
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, RollupScope
-from runtally.rollups import upkeep
-from runtally.rollups.verify_queries import Difference
 from runtally.settings import Settings
+from runtally.usage.upkeep.rebuild import rebuild_sums
+from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.upkeep.verify_queries import Difference
 from webapp.cli.opening import with_database
 from webapp.cli.progress import Progress
 
@@ -35,7 +36,7 @@ def verify() -> None:
 
     async def work(_settings: Settings, database: Database) -> int:
         with Progress("Comparing") as progress:
-            found = [one async for one in upkeep.verify(database, system_clock(), progress.show)]
+            found = [one async for one in verify_sums(database, system_clock(), progress.show)]
         different = [(scope, difference) for scope, difference in found if difference]
         for scope, difference in different:
             click.echo(line_of(scope, difference))
@@ -58,7 +59,7 @@ def rebuild() -> None:
 
     async def work(_settings: Settings, database: Database) -> tuple[int, int]:
         with Progress("Counting") as progress:
-            counted = [one async for one in upkeep.rebuild(database, system_clock(), progress.show)]
+            counted = [one async for one in rebuild_sums(database, system_clock(), progress.show)]
         for scope, changed in counted:
             if changed:
                 click.echo(f"{scope}: {changed:,} rows changed")

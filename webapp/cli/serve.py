@@ -2,25 +2,30 @@
 
 import asyncio
 import errno
+import http.client
 import ipaddress
 import os
 import resource
 import signal
 import socket
 import sys
-from contextlib import nullcontext, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
+from urllib.parse import urlsplit
 
 import click
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from runtally import COMMAND_AGENT
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.embedded import database_url, kept_up
 from runtally.db.schema import REPORTING
+from runtally.embedded.lifecycle import database_url, restarted_when_it_dies
 from runtally.errors import RuntallyError, SettingsError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
@@ -30,13 +35,17 @@ from runtally.telemetry import sharing
 from webapp.cli.greeting import Greeting
 from webapp.cli.logs import set_up_logs
 from webapp.cli.migrate import bring_up_to_date
-from webapp.express.connection import ExpressProtocol
+from webapp.protocol import LimitedProtocol
 
 BACKLOG = 2048
 # Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
 SHUTDOWN_SECONDS = 10
 # Longer than a proxy keeps an idle connection, so that it is never closed under a request.
 KEEP_ALIVE_SECONDS = 75
+GREETING_SECONDS = 0.1
+# Who takes nothing of what is sent for so long has gone, or never will: the system hangs up, also on connections that are closed
+# and still have something to send. Longer than `webapp.pace` waits.
+STUCK_MS = 120_000
 # Until a worker is up, on a machine that does other things too: a restart that waits no longer gives up.
 WORKER_SECONDS = 30
 INTERRUPTED = 130
@@ -61,6 +70,19 @@ class Workers(Multiprocess):
         for process in self.processes:
             process.child_conn.close()
         super().keep_subprocess_alive()
+
+
+class GreetingServer(uvicorn.Server):
+    """A server that greets once it has started."""
+
+    def __init__(self, config: uvicorn.Config, greeting: Greeting) -> None:
+        super().__init__(config)
+        self._greeting = greeting
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            click.echo(str(self._greeting))
 
 
 @click.command(epilog="Example: runtally serve --port 9000 --workers 2")
@@ -88,7 +110,7 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
             _prepare(url, embedded=not settings.database_url)
             _prepare_reporting(settings.reporting_database_url or url)
             _hand_over(settings, url, port=listener.getsockname()[1])
-            with kept_up(settings), sharing(settings.data_dir) if workers > 1 else nullcontext():
+            with restarted_when_it_dies(settings), sharing(settings.data_dir) if workers > 1 else nullcontext():
                 token = asyncio.run(_set_up_token(settings, url))
                 _run(_config(workers), listener, _greeting(settings, listener, token, by_make=provision))
     except KeyboardInterrupt:
@@ -111,13 +133,17 @@ def listening(settings: Settings) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
         todo = {
             errno.EADDRINUSE: "another program listens there; stop it, or choose another PORT (--port)",
             errno.EACCES: "ports below 1024 are for root; choose another PORT (--port)",
         }.get(error.errno or 0, f"{error.strerror}; correct HOST (--host)")
         raise SettingsError(f"Cannot listen on {settings.host} port {settings.port}: {todo}.") from error
+    # Of Linux; each connection has it from here.
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
+    return listener
 
 
 def _is_loopback(host: str) -> bool:
@@ -192,7 +218,7 @@ def _config(workers: int) -> uvicorn.Config:
         factory=True,
         workers=workers,
         loop="uvloop",
-        http=ExpressProtocol,
+        http=LimitedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -216,20 +242,50 @@ def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) ->
     """Serve until a signal; from here on signals end the service in order instead of interrupting it."""
     if config.workers > 1:
         supervisor = Workers(config, sockets=[listener])
-        click.echo(str(greeting))
-        supervisor.run()
+        with greeting_once_up(greeting):
+            supervisor.run()
         failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
     else:
         config.load()
-        server = uvicorn.Server(config)
+        server = GreetingServer(config, greeting)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, server.handle_exit)
-        click.echo(str(greeting))
         with suppress(SystemExit):
             server.run(sockets=[listener])
         failed = not server.started
     if failed:
         raise RuntallyError("The service did not start; the lines above say why.")
+
+
+@contextmanager
+def greeting_once_up(greeting: Greeting) -> Iterator[None]:
+    """Greet from beside the workers, of which none says when it has started: once one of them answers."""
+    ended = threading.Event()
+
+    def greet() -> None:
+        while not ended.wait(GREETING_SECONDS):
+            if _answers(greeting.url):
+                click.echo(str(greeting))
+                return
+
+    thread = threading.Thread(target=greet, name="greeting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _answers(url: str) -> bool:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WORKER_SECONDS)
+    try:
+        connection.request("GET", "/api/health/live", headers={"User-Agent": COMMAND_AGENT})
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _go_on(_number: int, _frame: FrameType | None) -> None:

@@ -9,6 +9,7 @@ import click
 import httpx
 
 from runtally.client.post import Target
+from runtally.files import START_COMMAND
 from runtally.settings import Settings, load_settings
 
 
@@ -30,7 +31,7 @@ class Server:
         key = self.said_key or (keys[0].get_secret_value() if keys else None)
         if not key:
             raise click.UsageError(
-                "No ingest key: start the server with `make run`, which makes one, or set INGEST_API_KEY, or say --key."
+                f"No ingest key: start the server with `{START_COMMAND}`, which makes one, or set INGEST_API_KEY, or say --key."
             )
         if not (key.isascii() and key.isprintable()):
             raise click.UsageError("No key has such characters: it is a line of plain letters, digits and signs.")
@@ -41,7 +42,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds --url and --key to a command, which is given a `server`."""
 
     @click.option("--url", callback=checked_url, help="The server; by default that of HOST and PORT.")
-    @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that `make run` made.")
+    @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that the first start made.")
     @wraps(command)
     def with_server(*, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401  # Click's own values.
         command(server=Server(load_settings(), url, key), **options)

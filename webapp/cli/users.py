@@ -15,12 +15,13 @@ from runtally.db.database import Database
 from runtally.errors import NotFound
 from runtally.models.user import Role
 from runtally.settings import Settings
+from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
 from webapp.cli.server import Server, checked_url
 from webapp.links import join_url
 
 ROLE = click.Choice([role.value for role in Role])
-PROJECT = click.option("--project", "project_id", help="Project that the role is for; leave it out for admin.")
+PROJECT = click.option("--project", "project_id", type=ID, help="Project that the role is for; leave it out for admin.")
 URL = click.option(
     "--url", callback=checked_url, help="Where people reach the server; by default that of HOST and PORT."
 )

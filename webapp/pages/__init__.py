@@ -2,7 +2,7 @@
 
 from quart import Quart
 
-from webapp.links import ProjectIdConverter, SegmentConverter
+from webapp.links import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 from webapp.pages import (
     account,
     admin_audit,
@@ -39,6 +39,7 @@ from webapp.pages import (
     repricing,
     run,
     runs,
+    send_runs,
     sign_in,
     sign_in_openid,
 )
@@ -46,6 +47,8 @@ from webapp.pages import (
 
 def register(app: Quart) -> None:
     app.url_map.converters["project_id"] = ProjectIdConverter
+    app.url_map.converters["row"] = RowConverter
+    app.url_map.converters["id"] = IdConverter
     app.url_map.converters["segment"] = SegmentConverter
     # A project id may have slashes side by side.
     app.url_map.merge_slashes = False
@@ -56,6 +59,7 @@ def register(app: Quart) -> None:
         run,
         project_costs,
         project_settings,
+        send_runs,
         project_keys,
         project_budget,
         project_alerts,

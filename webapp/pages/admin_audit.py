@@ -11,6 +11,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import services
 from runtally.access import history, projects
+from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.audit import AuditEntry
 from webapp import formats
 from webapp.form import Form
@@ -61,7 +62,7 @@ class AuditPage(Page):
 @admin
 async def audit() -> ResponseReturnValue:
     """The log, of one project or of all."""
-    project_id, before = project_chosen(request.args), request.args.get("before", type=int)
+    project_id, before = project_chosen(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
     async with services().database.session() as session:
         found = await history.entries(session, project_id=project_id, before=before, limit=history.PAGE + 1)
         known = await projects.listed(session)

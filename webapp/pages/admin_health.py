@@ -18,7 +18,7 @@ from webapp.pages.admin import Frame, frame
 from webapp.rendering import Page, render
 from webapp.security import admin
 
-WORDS = {State.OK: "OK", State.WARN: "Look at this", State.FAIL: "Broken"}
+WORDS = {State.OK: "OK", State.WARN: "Warning", State.FAIL: "Broken"}
 ORDER = (State.FAIL, State.WARN, State.OK)
 
 blueprint = Blueprint("admin_health", __name__)

@@ -9,6 +9,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.audit import Change, record
+from runtally.fields import trimmed
 from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import RelayMode, Settings
@@ -89,7 +90,7 @@ async def relay() -> ResponseReturnValue:
 async def retry() -> ResponseReturnValue:
     """Queue parked runs again: the one that the form names, or all of them."""
     form = await sent_form()
-    project_id, run_id = form.value("project") or None, form.value("run") or None
+    project_id, run_id = (trimmed(form.value(name)) or None for name in ("project", "run"))
     async with services().database.connection() as connection:
         runs = await retry_parked(connection, services().clock(), project_id, run_id)
     async with services().database.session() as session:

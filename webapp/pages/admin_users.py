@@ -15,6 +15,7 @@ from runtally.access import invitations, projects, users
 from runtally.access.roles import Grant
 from runtally.access.users import Account
 from runtally.errors import Detail, InvalidUser, NotFound
+from runtally.fields import trimmed
 from runtally.models.project import Project
 from runtally.models.user import Invitation, Role
 from webapp import formats
@@ -145,7 +146,7 @@ async def set_role(user_id: UUID) -> ResponseReturnValue:
 async def remove_role(user_id: UUID) -> ResponseReturnValue:
     """Take a role away: that in the project that the form names, or that of an admin."""
     form = await sent_form(f"role-{user_id}")
-    project_id = form.value("project") or None
+    project_id = trimmed(form.value("project")) or None
     async with services().database.session() as session:
         page, account = await _page(session), await users.found(session, user_id)
         try:
@@ -200,7 +201,7 @@ def _grant(form: Form) -> Grant:
         role = Role(form.value("role"))
     except ValueError:
         raise InvalidUser(details=(Detail("role", "Choose a role."),)) from None
-    return Grant(role, form.value("project") or None)
+    return Grant(role, trimmed(form.value("project")) or None)
 
 
 def _join_url(token: str) -> str:

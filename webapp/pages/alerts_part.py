@@ -1,4 +1,4 @@
-"""The part of a project's settings about alerts: who is told, and what was sent."""
+"""The part of a project's settings about alerts: where they go, and what was sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,21 +6,19 @@ from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.budgets import targets
-from runtally.budgets.targets import Rules
-from runtally.models.alert import Alert, AlertDelivery, AlertTarget, TargetKind
+from runtally.alerts import targets
+from runtally.alerts.registry import Channels
+from runtally.models.alert import Alert, AlertDelivery, AlertTarget
 from webapp import formats
 from webapp.form import Form
 from webapp.zone import local
 
-KINDS = {TargetKind.WEBHOOK: "Webhook", TargetKind.EMAIL: "Mail"}
-WEBHOOK_FORM = Form("webhook", {"of_unusual_cost": ("1",)})
-EMAIL_FORM = Form("mail", {"of_unusual_cost": ("1",)})
+CHANNEL_FORM = Form("channel", {"of_unusual_cost": ("1",)})
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """Somebody who is told."""
+    """A channel that alerts go to."""
 
     id: str
     kind: str
@@ -30,7 +28,7 @@ class TargetRow:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """A delivery: of what, to whom, and how it went."""
+    """A delivery: of what, where to, and how it went."""
 
     alert_id: str
     target_id: str
@@ -45,6 +43,14 @@ class LogRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedChannel:
+    """A channel that was just added, with the secret that signs what it sends: here once, and never again."""
+
+    said: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
 class AlertsPart:
     """What the settings page shows of alerts."""
 
@@ -53,34 +59,38 @@ class AlertsPart:
     is_under_way: bool
     """Whether something is about to be sent, so that it is worth to look again at once."""
     has_mail: bool
-    webhook_form: Form = WEBHOOK_FORM
-    email_form: Form = EMAIL_FORM
-    new_secret: str | None = None
-    """Of a webhook that was just added: here once, and never again."""
+    channel_form: Form = CHANNEL_FORM
+    may_skip_test: bool = False
+    """Whether the form was refused by its test alone, so that the channel can be added without one."""
+    added: AddedChannel | None = None
 
 
-async def alerts_part(session: AsyncSession, project_id: str, rules: Rules, now: datetime) -> AlertsPart:
-    log = await targets.log_of(session, project_id)
+async def alerts_part(session: AsyncSession, project_id: str, channels: Channels, now: datetime) -> AlertsPart:
+    log = await targets.list_deliveries(session, project_id)
     return AlertsPart(
-        targets=tuple(_target(one) for one in await targets.listed(session, project_id)),
-        log=_log(log, now),
+        targets=tuple(_target(one, channels) for one in await targets.list_targets(session, project_id)),
+        log=_log(log, channels, now),
         is_under_way=any(_is_first_try(delivery) for delivery, _, _ in log),
-        has_mail=rules.has_mail,
+        has_mail=channels.has_mail,
     )
 
 
-def _target(target: AlertTarget) -> TargetRow:
+def _target(target: AlertTarget, channels: Channels) -> TargetRow:
     of = "budget and unusual cost" if target.of_unusual_cost else "budget"
-    return TargetRow(str(target.id), KINDS[TargetKind(target.kind)], target.address, of)
+    of += ", weekly report" if target.weekly_report else ""
+    channel = channels[target.kind]
+    return TargetRow(str(target.id), channel.label, channel.mask(target.address), of)
 
 
-def _log(log: Sequence[tuple[AlertDelivery, Alert, AlertTarget]], now: datetime) -> tuple[LogRow, ...]:
+def _log(
+    log: Sequence[tuple[AlertDelivery, Alert, AlertTarget]], channels: Channels, now: datetime
+) -> tuple[LogRow, ...]:
     return tuple(
         LogRow(
             str(alert.id),
             str(target.id),
             alert.title,
-            target.address,
+            channels[target.kind].mask(target.address),
             formats.ago(alert.created_at, now),
             _state(delivery),
             delivery.answer or "",

@@ -119,7 +119,7 @@ async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """The badge panel with the options of the query; the page around it takes their address."""
     demand(actor(), Scope.METRICS_READ, project_id)
     async with services().database.snapshot() as connection:
-        judged = await verdict_on(connection, services().clock(), project_id, experiment_id, services().past_verdicts)
+        judged = await verdict_on(connection, services().clock(), project_id, experiment_id, services().memo)
     badge = badge_panel(judged.experiment)
     response = await render(BadgePage(badge))
     response.headers["HX-Replace-Url"] = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)

@@ -12,12 +12,15 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics.project_queries import select_projects
-from runtally.metrics.read import read_rankings, read_sums, readable
-from runtally.metrics.report import KnownProject
-from runtally.metrics.window import Range
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
+from runtally.usage.project_queries import select_projects
+from runtally.usage.question import LatencyDetail
+from runtally.usage.ranking import read_rankings
+from runtally.usage.read import readable, report_question
+from runtally.usage.reader import UsageReader
+from runtally.usage.report import KnownProject
+from runtally.usage.window import Range
 from webapp import formats
 from webapp.charts import series
 from webapp.charts.series import Split, range_name
@@ -108,12 +111,14 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
-    past = services().past
-    metrics = await read_sums(connection, window, project_id, view.only, past)
-    latencies = await read_latencies(connection, view.sought, now) if project_id is not None else Latencies()
-    slots = series.slots_of(*await read_rankings(connection, project_id, now, past), view.by)
-    book = services().prices.book
-    groups = groups_of(metrics, latencies, book, now, view, is_grouped=shown.is_grouped)
+    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    # As the overview reads it, so that the memo may have it.
+    summary = await reader.summary(
+        replace(report_question(reader, window, view.filter, has_lines=False), latencies=LatencyDetail.NONE)
+    )
+    latencies = await read_latencies(connection, view.run_filter, now) if project_id is not None else Latencies()
+    slots = series.slots_of(*await read_rankings(reader), view.by)
+    groups = groups_of(summary, latencies, services().prices.book, now, view, is_grouped=shown.is_grouped)
     titles = {name: title for name, title in TITLES.items() if name is not Column.LATENCY or project_id is not None}
     return BreakdownPage(
         heading=f"By {view.by}",

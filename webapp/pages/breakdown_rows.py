@@ -10,13 +10,15 @@ from quart import url_for
 
 from api.current import actor
 from runtally.access.scopes import Scope, may
-from runtally.metrics.sketch import Sketch, merged, percentile
-from runtally.metrics.values import Metrics, Tally
 from runtally.money import USD_DECIMALS, from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
 from runtally.pricing.providers import canonical
 from runtally.runs.values import Latencies
+from runtally.tokens import INPUT, OUTPUT
+from runtally.usage.sketch import Sketch, merged, percentile
+from runtally.usage.summary import Summary
+from runtally.usage.totals import NO_RUNS, Totals
 from webapp import formats
 from webapp.charts.colours import OTHER
 from webapp.charts.series import Split
@@ -65,7 +67,7 @@ class Group:
     """The runs of a row."""
 
     key: Key
-    tally: Tally = field(default_factory=Tally)
+    totals: Totals = NO_RUNS
     sketches: list[Sketch] = field(default_factory=list)
     recorded: set[str] = field(default_factory=set)
     """The names that the row puts together, as they were sent."""
@@ -82,12 +84,12 @@ class Group:
 
 KEYS: Mapping[Column, Callable[[Group], object]] = {
     Column.NAME: lambda one: (one.name.casefold(), one.key.provider),
-    Column.COST: lambda one: one.tally.cost_usd,
-    Column.RUNS: lambda one: one.tally.runs,
-    Column.PER_RUN: lambda one: one.tally.cost_per_run if one.tally.runs > one.tally.unpriced else None,
-    Column.TOKENS_IN: lambda one: one.tally.tokens_in,
-    Column.TOKENS_OUT: lambda one: one.tally.tokens_out,
-    Column.ERRORS: lambda one: one.tally.error_rate,
+    Column.COST: lambda one: one.totals.cost_usd,
+    Column.RUNS: lambda one: one.totals.runs,
+    Column.PER_RUN: lambda one: one.totals.cost_per_run if one.totals.runs > one.totals.unpriced else None,
+    Column.TOKENS_IN: lambda one: one.totals.input_tokens,
+    Column.TOKENS_OUT: lambda one: one.totals.output_tokens,
+    Column.ERRORS: lambda one: one.totals.error_rate,
     Column.LATENCY: lambda one: one.p95_ms,
 }
 
@@ -126,20 +128,20 @@ class Row:
 
 
 def groups_of(  # noqa: PLR0913  # What rows are made of.
-    metrics: Metrics, latencies: Latencies, book: PriceBook, now: datetime, view: View, *, is_grouped: bool
+    summary: Summary, latencies: Latencies, book: PriceBook, now: datetime, view: View, *, is_grouped: bool
 ) -> list[Group]:
     """The most expensive first."""
     groups: dict[Key, Group] = {}
-    for (provider, model), found in metrics.models.items():
+    for (provider, model), found in summary.groups.items():
         price = book.price_for(provider, model, now, 0, view.project_id)
         key = _key(provider, model, price, view.by, is_grouped=is_grouped)
         group = groups.setdefault(key, Group(key))
-        group.tally += found
+        group.totals += found
         group.recorded.add(model if view.by is Split.MODEL else provider)
         group.price = group.price or (price if view.by is Split.MODEL else None)
         if (provider, model) in latencies.of_models:
             group.sketches.append(latencies.of_models[provider, model])
-    return sorted(groups.values(), key=lambda one: (-one.tally.cost_usd, -one.tally.runs, one.name))
+    return sorted(groups.values(), key=lambda one: (-one.totals.cost_usd, -one.totals.runs, one.name))
 
 
 def _key(provider: str, model: str, price: Price | None, by: Split, *, is_grouped: bool) -> Key:
@@ -152,15 +154,15 @@ def _key(provider: str, model: str, price: Price | None, by: Split, *, is_groupe
 
 
 def rows_of(groups: Sequence[Group], view: View, slots: Mapping[str, str]) -> tuple[Row, ...]:
-    whole = sum((group.tally.cost_usd for group in groups), Decimal(0))
-    highest = max((group.tally.cost_usd for group in groups), default=Decimal(0))
+    whole = sum((group.totals.cost_usd for group in groups), Decimal(0))
+    highest = max((group.totals.cost_usd for group in groups), default=Decimal(0))
     return tuple(_row(group, view, slots, whole, highest) for group in groups)
 
 
 def _row(group: Group, view: View, slots: Mapping[str, str], whole_usd: Decimal, highest_usd: Decimal) -> Row:
-    tally, [recorded, *others] = group.tally, sorted(group.recorded)
-    has_cost = tally.runs > tally.unpriced
-    error_rate = formats.percent(tally.error_rate)
+    totals, [recorded, *others] = group.totals, sorted(group.recorded)
+    has_cost = totals.runs > totals.unpriced
+    error_rate = formats.percent(totals.error_rate)
     notes = [group.key.provider] if group.key.model else []
     if others or recorded != group.name:
         notes.append(f"recorded as {recorded}" if not others else f"{len(group.recorded)} names")
@@ -169,16 +171,16 @@ def _row(group: Group, view: View, slots: Mapping[str, str], whole_usd: Decimal,
         note=" · ".join(notes) or None,
         slot=slots.get(recorded, OTHER),
         url=None if others else toggled(view, "model" if group.key.model else "provider", recorded),
-        length=round(float(tally.cost_usd / highest_usd * 100), 2) if highest_usd else 0,
-        share=formats.share(tally.cost_usd, whole_usd) if has_cost else formats.NOTHING,
-        cost=formats.money(tally.cost_usd) if has_cost else "no price",
-        runs=formats.count(tally.runs),
-        per_run=formats.unit_money(tally.cost_per_run) if has_cost else formats.NOTHING,
-        tokens_in=formats.tokens(tally.tokens_in),
-        tokens_out=formats.tokens(tally.tokens_out),
+        length=round(float(totals.cost_usd / highest_usd * 100), 2) if highest_usd else 0,
+        share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
+        cost=formats.money(totals.cost_usd) if has_cost else "no price",
+        runs=formats.count(totals.runs),
+        per_run=formats.unit_money(totals.cost_per_run) if has_cost else formats.NOTHING,
+        tokens_in=formats.tokens(totals.input_tokens),
+        tokens_out=formats.tokens(totals.output_tokens),
         error_rate=error_rate,
         p95=formats.NOTHING if group.p95_ms is None else formats.duration(group.p95_ms),
-        summary=f"{formats.runs(tally.runs)} · {error_rate} errors",
+        summary=f"{formats.runs(totals.runs)} · {error_rate} errors",
         price=_used(group.price) if group.price else None,
     )
 
@@ -186,7 +188,7 @@ def _row(group: Group, view: View, slots: Mapping[str, str], whole_usd: Decimal,
 def _used(price: Price) -> UsedPrice:
     start = price.effective_from
     return UsedPrice(
-        amounts=f"{_dollars(price.input_pico)} in · {_dollars(price.output_pico)} out",
+        amounts=f"{_dollars(price.rates[INPUT])} in · {_dollars(price.rates[OUTPUT])} out",
         since=None if start is None else f"since {formats.date(start)} {start.year}",
         url=url_for("price.price", entry_id=price.id) if may(actor(), Scope.ADMIN, None) else None,
     )

@@ -1,17 +1,16 @@
 """What the browser draws: one JSON document for each chart of a report."""
 
-from datetime import datetime
-
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import burn_down_of
-from runtally.db.database import Connection
 from runtally.errors import NotFound
-from runtally.metrics.read import is_comparable, read_cells, read_metrics, read_rankings, read_sums, readable
-from webapp.caching import unchanged
+from runtally.usage.ranking import read_rankings
+from runtally.usage.read import is_comparable, previous_question, readable, report_question
+from runtally.usage.reader import UsageReader
+from webapp.caching import latest_change, unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
@@ -29,12 +28,14 @@ async def chart(name: str) -> ResponseReturnValue:
     """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
     view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
-    now = services().clock()
-    if known := await unchanged(view.window(now), view.project_id):
-        return known
+    window = view.window(services().clock())
+    changes = await latest_change()
     async with services().reading.snapshot() as connection:
-        view = view.but(range=await readable(connection, view.range, view.project_id, now))
-        drawn = await read_chart(connection, Metric(name), view, now)
+        reader = UsageReader.of_page(connection, services().memo, window, view.project_id)
+        if known := await unchanged(reader, window, changes):
+            return known
+        view = view.but(range=await readable(connection, view.range, view.project_id, window.now))
+        drawn = await read_chart(reader, Metric(name), view)
     return await payload_of(drawn)
 
 
@@ -54,21 +55,18 @@ async def budget_chart() -> ResponseReturnValue:
     return await payload_of(drawn)
 
 
-async def read_chart(connection: Connection, metric: Metric, view: View, now: datetime) -> Chart:
-    """Like the chart of the report, from as little as it needs."""
-    window, past = view.window(now), services().past
-    fine = window.in_buckets_of(view.range.interval)
-    if metric is Metric.LATENCY:
-        return series.latency(await read_metrics(connection, fine, view.project_id, view.only, past))
-    if metric is Metric.ERRORS:
-        return series.errors(await read_sums(connection, fine, view.project_id, view.only, past))
-    read = read_cells if metric is Metric.COST else read_sums
-    sums = await read(connection, window, view.project_id, view.only, past)
-    earlier, before = window.previous(now), None
-    if await is_comparable(connection, earlier, view.project_id, view.only):
-        before = await read_sums(connection, earlier, view.project_id, view.only, past)
+async def read_chart(reader: UsageReader, metric: Metric, view: View) -> Chart:
+    """Read the chart of a report: its question is the report's, so that most of the answer is in the memo."""
+    window = view.window(reader.now)
+    is_line = metric in {Metric.LATENCY, Metric.ERRORS}
+    has_lines = is_line or view.project_id is not None
+    lines = await reader.summary(report_question(reader, window, view.filter, has_lines=has_lines))
+    if is_line:
+        return series.latency(lines) if metric is Metric.LATENCY else series.errors(lines)
+    bars, before = lines.in_bars(), None
+    if await is_comparable(reader.connection, window.previous(reader.now), view.project_id, view.filter):
+        before = await reader.previous(previous_question(reader, window, view.filter))
     if metric is Metric.COST:
-        slots = series.slots_of(*await read_rankings(connection, view.project_id, now, past), view.by)
-        marks = price_marks(sums, services().prices.book, view.project_id)
-        return series.cost(sums, before, view.by, slots, marks)
-    return series.runs(sums, before) if metric is Metric.RUNS else series.tokens(sums, before)
+        slots = series.slots_of(*await read_rankings(reader), view.by)
+        return series.cost(bars, before, view.by, slots, price_marks(bars, services().prices.book, view.project_id))
+    return series.runs(bars, before) if metric is Metric.RUNS else series.tokens(bars, before)

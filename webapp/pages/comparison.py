@@ -16,7 +16,7 @@ from runtally.experiments.compare import Arm, Comparison, read_arm
 from runtally.experiments.estimate import Difference, Estimate
 from runtally.experiments.queries import select_keys
 from runtally.experiments.verdict import Measure
-from runtally.metrics.window import Range
+from runtally.usage.window import Range
 from webapp import formats, measures
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart

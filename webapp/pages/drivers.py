@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from runtally.metrics.drivers import Driver
-from runtally.metrics.report import Report
+from runtally.usage.drivers import Driver
+from runtally.usage.report import Report
 from webapp import formats
 from webapp.links import View
 from webapp.pages.narrowing import toggled

@@ -12,10 +12,11 @@ from api.current import actor, services
 from runtally.access import embeds, projects
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
-from runtally.metrics.project_queries import select_projects
-from runtally.metrics.read import readable
-from runtally.metrics.report import KnownProject, Report
-from runtally.metrics.window import Range
+from runtally.usage.project_queries import select_projects
+from runtally.usage.read import readable
+from runtally.usage.reader import UsageReader
+from runtally.usage.report import KnownProject, Report
+from runtally.usage.window import Range
 from webapp import zone
 from webapp.links import Metric, View, project_asked_for
 from webapp.pages.chart_data import read_chart
@@ -61,9 +62,12 @@ async def picture(name: str) -> ResponseReturnValue:
         if view.project_id and not found:
             raise NotFound
         view = view.but(range=await readable(connection, view.range, view.project_id, now))
-        chart = await read_chart(connection, Metric(name), view, now)
-    only = view.only
-    narrowed = [text for text in (only.model, only.provider, only.status, only.experiment_id) if text is not None]
+        reader = UsageReader.of_page(connection, services().memo, view.window(now), view.project_id)
+        chart = await read_chart(reader, Metric(name), view)
+    chosen = view.filter
+    narrowed = [
+        text for text in (chosen.model, chosen.provider, chosen.status, chosen.experiment_id) if text is not None
+    ]
     title = ", ".join((found[0].name if found else overview_name(None), *narrowed))
     response = picture_of(chart, title)
     return response if is_signed_in else await _cacheable(response)
@@ -103,7 +107,7 @@ def embed_panel(view: View, project: KnownProject, token: str | None, report: Re
         alt=alt,
         snippets=snippets,
         badges=tuple((id_, _badge_url(project.id, id_)) for id_ in report.experiments),
-        leaves_out_filters=bool(view.only) or shown.range is not view.range,
+        leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
     )
 
 

@@ -123,9 +123,9 @@ async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> Re
 
 async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:
     async with services().database.snapshot() as connection:
-        now, past = services().clock(), services().past_verdicts
-        judged = await verdict_on(connection, now, project_id, experiment_id, past)
-        return judged, await history(connection, now, judged, past)
+        now, memo = services().clock(), services().memo
+        judged = await verdict_on(connection, now, project_id, experiment_id, memo)
+        return judged, await history(connection, now, judged, memo)
 
 
 def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:

@@ -16,7 +16,7 @@ from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome
 from webapp import formats, measures
 from webapp.first_run import EXAMPLE_PROJECT
-from webapp.links import escaped
+from webapp.links import escaped, project_chosen
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
@@ -83,12 +83,12 @@ class ExperimentsPage(Page):
 @signed_in
 async def experiments() -> ResponseReturnValue:
     """The experiments of the project in the query, or without one of all projects that the reader may see."""
-    project_id = request.args.get("project") or None
+    project_id = project_chosen(request.args)
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
     async with services().database.snapshot() as connection:
         ids = readable(actor(), project_id)
-        found = await verdicts(connection, services().clock(), ids, services().past_verdicts)
+        found = await verdicts(connection, services().clock(), ids, services().memo)
     rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
     return await render(ExperimentsPage(project_id, rows, failing))

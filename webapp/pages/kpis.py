@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from runtally.metrics.report import Report
-from runtally.metrics.values import Latency, Tally
+from runtally.usage.report import Report
+from runtally.usage.sketch import Latency
+from runtally.usage.totals import NO_RUNS, Totals
 from webapp import changes, formats
 from webapp.changes import Change
 from webapp.links import Metric, View
@@ -55,7 +56,7 @@ def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
 
 
 def _cost(report: Report, now: datetime) -> Reading:
-    total = report.metrics.total
+    total = report.bars.total
     if total.runs and total.runs == total.unpriced:
         return Reading(note="no run has a price")
     pace = formats.rough_money(report.month_pace_usd(now))
@@ -67,7 +68,7 @@ def _cost(report: Report, now: datetime) -> Reading:
     )
 
 
-def coverage_of(total: Tally) -> str:
+def coverage_of(total: Totals) -> str:
     """Of how many of the runs the cost is known, and of how many of these as an estimate."""
     priced = total.runs - total.unpriced
     if not priced:
@@ -85,13 +86,13 @@ def coverage_of(total: Tally) -> str:
 
 
 def _runs(report: Report) -> Reading:
-    total = report.metrics.total
+    total = report.bars.total
     note = f"{formats.unit_money(total.cost_per_run)} per run" if total.cost_usd else ""
     return Reading(formats.count(total.runs), note, changes.change(Decimal(total.runs), Decimal(_before(report).runs)))
 
 
 def _errors(report: Report) -> Reading:
-    total, before = report.metrics.total, _before(report)
+    total, before = report.bars.total, _before(report)
     if not total.runs:
         return Reading()
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
@@ -100,22 +101,24 @@ def _errors(report: Report) -> Reading:
 
 
 def _latency(report: Report, view: View) -> Reading:
-    latency = report.metrics.latency
+    latency = report.bars.latency
     before = report.previous.latency if report.previous else Latency()
     if not latency.p95_ms:
-        is_of_all = view.only and view.project_id is None
+        is_of_all = view.filter.is_narrowed and view.project_id is None
         return Reading(note="choose a project to see it" if is_of_all else "")
     change = changes.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
     return Reading(formats.duration(latency.p95_ms), f"p50 {formats.duration(latency.p50_ms)}", change)
 
 
 def _tokens(report: Report) -> Reading:
-    total = report.metrics.total
-    note = f"{formats.tokens(total.tokens_in)} in · {formats.tokens(total.tokens_out)} out" if total.tokens else ""
+    total = report.bars.total
+    note = (
+        f"{formats.tokens(total.input_tokens)} in · {formats.tokens(total.output_tokens)} out" if total.tokens else ""
+    )
     change = changes.change(Decimal(total.tokens), Decimal(_before(report).tokens))
     return Reading(formats.tokens(total.tokens), note, change)
 
 
-def _before(report: Report) -> Tally:
+def _before(report: Report) -> Totals:
     """Of the period before; nothing where it can't be compared with, and against nothing there is no change."""
-    return report.previous.total if report.previous else Tally()
+    return report.previous.total if report.previous else NO_RUNS

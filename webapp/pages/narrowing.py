@@ -1,13 +1,13 @@
 """Looking at less: some of a project's runs, a time of one's own choice, one bucket of a chart; and looking on, live."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from runtally.metrics.window import Between, Range, Window
 from runtally.models.rollup import GRAINS
+from runtally.usage.window import CustomRange, Range, Window
 from webapp import zone
 from webapp.charts.series import range_name
 from webapp.links import MINUTES, View
@@ -45,7 +45,7 @@ class Narrower:
 
 def chips_of(view: View, url_of: Callable[[View], str] = attrgetter("url")) -> tuple[Chip, ...]:
     """For each filter a chip that leads to the page without it; `url_of` says where a view is seen."""
-    chosen = {label: (name, getattr(view.only, name)) for name, label in FIELDS.items()}
+    chosen = {label: (name, getattr(view.filter, name)) for name, label in FIELDS.items()}
     return tuple(
         Chip(label, str(value), url_of(_with(view, name, None)))
         for label, (name, value) in chosen.items()
@@ -55,12 +55,12 @@ def chips_of(view: View, url_of: Callable[[View], str] = attrgetter("url")) -> t
 
 def toggled(view: View, field: str, value: str) -> str:
     """The page with this filter, or without it if it has it."""
-    return _with(view, field, None if getattr(view.only, field) == value else value).url
+    return _with(view, field, None if getattr(view.filter, field) == value else value).url
 
 
 def _with(view: View, field: str, value: str | None) -> View:
     changes: dict[str, Any] = {field: value}
-    return view.but(only=replace(view.only, **changes))
+    return view.but(filter=view.filter.replace(**changes))
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
@@ -69,7 +69,7 @@ def narrower_of(view: View, window: Window) -> Narrower:
     hidden = dict(zone.for_fields({**rest.query, "since": since, "until": until}))
     can_be_live = view.project_id is not None and not window.is_over
     return Narrower(
-        is_chosen=isinstance(view.range, Between),
+        is_chosen=isinstance(view.range, CustomRange),
         since=hidden.pop("since"),
         until=hidden.pop("until"),
         error=None if view.mistaken is None else MISTAKEN.format(shown=range_name(view.range)),

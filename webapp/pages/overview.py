@@ -13,13 +13,13 @@ from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.queries import select_budgeted, select_uses
 from runtally.budgets.use import Use
 from runtally.db.database import Connection
-from runtally.metrics import read
-from runtally.metrics.looking import Looking
-from runtally.metrics.projects import Projects, ProjectSummary
 from runtally.runs.read import read_newest
 from runtally.runs.values import ListedRun
+from runtally.usage import read
+from runtally.usage.projects import Projects, ProjectSummary
+from runtally.usage.reader import UsageReader
 from webapp.beside import beside
-from webapp.caching import unchanged
+from webapp.caching import latest_change, unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.links import Metric, View
 from webapp.pages.panel import Panel, overview_name, panel_of
@@ -76,8 +76,11 @@ async def overview() -> ResponseReturnValue:
         return await render(await your_projects())
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
-    if known := await unchanged(view.window(now), of_project):
-        return known
+    changes = await latest_change()
+    async with services().reading.connection() as connection:
+        reader = UsageReader.of_page(connection, services().memo, view.window(now), of_project)
+        if known := await unchanged(reader, view.window(now), changes):
+            return known
     return await render(await _overview_page(view, now) or _first_run_page())
 
 
@@ -97,11 +100,12 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
         async with services().reading.snapshot() as connection:
             view = await _readable(connection, view, now)
             has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
-            looking = Looking(connection, view.window(now), services().past)
-            report = await read.overview(looking, of_project, view.only, has_lines=has_lines)
+            window = view.window(now)
+            reader = UsageReader.of_page(connection, services().memo, window, of_project)
+            report = await read.overview(reader, window, view.filter, has_lines=has_lines)
             if report.last_run_at is None:
                 return None
-            projects = await _project_list(looking, view, is_comparable=report.previous is not None)
+            projects = await _project_list(reader, view, is_comparable=report.previous is not None)
         panel = panel_of(report, view, now, of_project, services().prices.book)
         newest = await reading
     return OverviewPage(
@@ -122,13 +126,13 @@ async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
     if not may(actor(), Scope.RUNS_READ, actor().project_id):
         return ()
     async with services().reading.snapshot() as connection:
-        sought = (await _readable(connection, view, now)).sought.but(project_id=actor().project_id)
-        return await read_newest(connection, sought, now, NEWEST)
+        run_filter = (await _readable(connection, view, now)).run_filter.replace(project_id=actor().project_id)
+        return await read_newest(connection, run_filter, now, NEWEST)
 
 
-async def _project_list(looking: Looking, view: View, *, is_comparable: bool) -> ProjectList:
-    connection, now = looking.connection, looking.now
-    projects = Projects(looking, actor().project_id, view.only, is_comparable=is_comparable)
+async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool) -> ProjectList:
+    connection, now = reader.connection, reader.now
+    projects = Projects(reader, view.window(now), view.filter, is_comparable=is_comparable)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))

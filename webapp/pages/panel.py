@@ -7,11 +7,12 @@ from decimal import Decimal
 
 from api.current import actor
 from runtally.access.scopes import Scope, may
-from runtally.metrics.report import STALE_AFTER, Report, UnpricedModel
-from runtally.metrics.values import Tally
-from runtally.metrics.window import Between, Range, Reach, Window
 from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
+from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.report import STALE_AFTER, Report, UnpricedModel
+from runtally.usage.totals import Totals
+from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts import series
@@ -115,7 +116,7 @@ class Panel:
 
 def panel_of(report: Report, view: View, now: datetime, of_project: str | None, book: PriceBook) -> Panel:
     """The report of a project, or of all with None, as this view shows it; the book knows which prices changed."""
-    metrics = report.metrics
+    metrics, total = report.bars, report.bars.total
     marks = price_marks(metrics, book, of_project)
     kpis = kpis_of(report, view, now)
 
@@ -135,17 +136,17 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         ranges=tuple(Choice(one.value, view.but(range=one).url, one is view.range) for one in Range),
         splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
         kpis=kpis,
-        has_runs=metrics.total.runs > 0,
-        has_cost=metrics.total.runs > metrics.total.unpriced,
-        coverage=coverage_of(metrics.total),
-        unpriced_runs=metrics.total.unpriced,
+        has_runs=total.runs > 0,
+        has_cost=total.runs > total.unpriced,
+        coverage=coverage_of(total),
+        unpriced_runs=total.unpriced,
         unpriced_models=report.unpriced_models,
         unpriced_url=path_to("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(map(figure, _beside(view))),
         lists=_lists(report, view),
         chips=chips_of(view),
-        narrower=narrower_of(view, report.metrics.window),
+        narrower=narrower_of(view, report.bars.window),
         drivers=drivers_of(report, view),
     )
 
@@ -164,34 +165,34 @@ def _chart(report: Report, metric: Metric, by: Split, marks: tuple[Mark, ...]) -
     match metric:
         case Metric.COST:
             return series.cost(
-                report.metrics, report.previous, by, series.slots_of(report.models, report.providers, by), marks
+                report.bars, report.previous, by, series.slots_of(report.models, report.providers, by), marks
             )
         case Metric.RUNS:
-            return series.runs(report.metrics, report.previous)
+            return series.runs(report.bars, report.previous)
         case Metric.TOKENS:
-            return series.tokens(report.metrics, report.previous)
+            return series.tokens(report.bars, report.previous)
         case Metric.ERRORS:
-            return series.errors(report.fine)
+            return series.errors(report.lines)
         case Metric.LATENCY:
-            return series.latency(report.fine)
+            return series.latency(report.lines)
 
 
-def _compared_with(reach: Reach) -> str:
-    if isinstance(reach, Between):
+def _compared_with(reach: TimeRange) -> str:
+    if isinstance(reach, CustomRange):
         return f"the {formats.length(reach.until - reach.since)} before"
     return COMPARED_WITH[reach]
 
 
 def _window(report: Report, metric: Metric) -> Window:
     """Which buckets the chart of a metric has."""
-    return report.fine.window if metric in {Metric.ERRORS, Metric.LATENCY} else report.metrics.window
+    return report.lines.window if metric in {Metric.ERRORS, Metric.LATENCY} else report.bars.window
 
 
 def _lists(report: Report, view: View) -> tuple[BarList, ...]:
     """Only the list of what cost is split by has colours: they mean its series in the chart."""
     slots = series.slots_of(report.models, report.providers, view.by)
-    models = _bars(report.metrics.by_model, view, "model", slots if view.by is Split.MODEL else None)
-    providers = _bars(report.metrics.by_provider, view, "provider", slots if view.by is Split.PROVIDER else None)
+    models = _bars(report.bars.list_by(MODEL), view, "model", slots if view.by is Split.MODEL else None)
+    providers = _bars(report.bars.list_by(PROVIDER), view, "provider", slots if view.by is Split.PROVIDER else None)
     lists = [
         BarList("models", "Models", "Cost", models, view.but(by=Split.MODEL).breakdown_url()),
         BarList("providers", "Providers", "Cost", providers, view.but(by=Split.PROVIDER).breakdown_url()),
@@ -200,32 +201,32 @@ def _lists(report: Report, view: View) -> tuple[BarList, ...]:
         experiments = _bars(report.experiments, view, "experiment_id")
         lists.append(BarList("experiments", "Experiments", "Cost", experiments))
     if view.project_id is not None:
-        lists.append(BarList("statuses", "Statuses", "Runs", _statuses(report.metrics.total, view)))
+        lists.append(BarList("statuses", "Statuses", "Runs", _statuses(report.bars.total, view)))
     return tuple(lists)
 
 
 def _bars(
-    tallies: Mapping[str, Tally], view: View, field: str, slots: Mapping[str, str] | None = None
+    groups: Mapping[str, Totals], view: View, field: str, slots: Mapping[str, str] | None = None
 ) -> tuple[Bar, ...]:
-    whole = sum((tally.cost_usd for tally in tallies.values()), Decimal(0))
-    longest = max((tally.cost_usd for tally in tallies.values()), default=Decimal(0))
+    whole = sum((totals.cost_usd for totals in groups.values()), Decimal(0))
+    longest = max((totals.cost_usd for totals in groups.values()), default=Decimal(0))
 
-    def bar(name: str, tally: Tally) -> Bar:
-        has_cost = tally.runs > tally.unpriced
+    def bar(name: str, totals: Totals) -> Bar:
+        has_cost = totals.runs > totals.unpriced
         return Bar(
             name,
             None if slots is None else slots.get(name, OTHER),
-            length=round(float(tally.cost_usd / longest * 100), 2) if longest else 0,
-            share=formats.share(tally.cost_usd, whole) if has_cost else formats.NOTHING,
-            amount=formats.money(tally.cost_usd) if has_cost else "no price",
+            length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
+            share=formats.share(totals.cost_usd, whole) if has_cost else formats.NOTHING,
+            amount=formats.money(totals.cost_usd) if has_cost else "no price",
             url=toggled(view, field, name),
-            is_chosen=getattr(view.only, field) == name,
+            is_chosen=getattr(view.filter, field) == name,
         )
 
-    return tuple(bar(name, tally) for name, tally in tallies.items())
+    return tuple(bar(name, totals) for name, totals in groups.items())
 
 
-def _statuses(total: Tally, view: View) -> tuple[Bar, ...]:
+def _statuses(total: Totals, view: View) -> tuple[Bar, ...]:
     """By runs, because what a failed run costs is seldom the point."""
     runs = {
         Status.SUCCESS: total.runs - total.failed,
@@ -240,7 +241,7 @@ def _statuses(total: Tally, view: View) -> tuple[Bar, ...]:
             share=formats.share(Decimal(number), Decimal(total.runs)),
             amount=formats.count(number),
             url=toggled(view, "status", status),
-            is_chosen=view.only.status is status,
+            is_chosen=view.filter.status == status.value,
         )
         for status, number in runs.items()
         if number

@@ -30,7 +30,7 @@ from webapp.pages.price_frame import (
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
-PATH = "/admin/prices/<int:entry_id>"
+PATH = "/admin/prices/<row:entry_id>"
 END_FORM = Form("end")
 
 blueprint = Blueprint("price", __name__)

@@ -80,7 +80,7 @@ async def add() -> ResponseReturnValue:
     return see_other(url_for(".discounts"), said="Discount saved. It holds for runs that come from now on.")
 
 
-@blueprint.post(f"{PATH}/<int:discount_id>/end")
+@blueprint.post(f"{PATH}/<row:discount_id>/end")
 @admin
 async def end(discount_id: int) -> ResponseReturnValue:
     """Let a discount hold until now."""

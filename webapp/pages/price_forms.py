@@ -15,6 +15,7 @@ from runtally.errors import InvalidPrice, OverlappingPrice
 from runtally.models.price import Match, PriceEntry
 from runtally.pricing import entries
 from runtally.pricing.draft import FIELDS, Draft, read_draft
+from runtally.tokens import TOKEN_KINDS, TokenKind
 from webapp.form import Form, sent_form
 from webapp.pages.price_covered import CoveredModels, covered_models
 from webapp.pages.price_frame import PricesFrame, prices_frame
@@ -63,6 +64,7 @@ class PriceFormPage(Page):
     """The entry that the form cannot be saved for."""
     matches: tuple[tuple[str, str], ...] = MATCHES
     estimated: tuple[tuple[str, str], ...] = ESTIMATED
+    kinds: tuple[TokenKind, ...] = TOKEN_KINDS
 
     @property
     def document_title(self) -> str:
@@ -100,7 +102,7 @@ async def add() -> ResponseReturnValue:
     return _saved(entry)
 
 
-@blueprint.get(f"{PATH}/<int:entry_id>/<any(correct, follow):how>")
+@blueprint.get(f"{PATH}/<row:entry_id>/<any(correct, follow):how>")
 @admin
 async def change(entry_id: int, how: str) -> ResponseReturnValue:
     """A form with the price as it is, to correct it or to let another follow."""
@@ -112,7 +114,7 @@ async def change(entry_id: int, how: str) -> ResponseReturnValue:
         return await render(await _page(session, ACTS[how], entry, _filled(texts)))
 
 
-@blueprint.post(f"{PATH}/<int:entry_id>/<any(correct, follow):how>")
+@blueprint.post(f"{PATH}/<row:entry_id>/<any(correct, follow):how>")
 @admin
 async def save(entry_id: int, how: str) -> ResponseReturnValue:
     """Correct the price, or let another follow."""

@@ -8,6 +8,7 @@ from decimal import Decimal
 from quart import url_for
 
 from runtally.models.price import PriceEntry, PriceSource
+from runtally.tokens import TOKEN_KINDS
 from webapp import formats
 from webapp.pages.admin import Frame, frame
 from webapp.pages.panel import Choice
@@ -23,16 +24,7 @@ SECTIONS = (
 )
 LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
 """Amounts that most prices have: columns of a table, the others are named beside them."""
-AMOUNT_NAMES = {
-    "input_per_million": "Input",
-    "output_per_million": "Output",
-    "cache_read_per_million": "Cache read",
-    "cache_write_per_million": "Cache write",
-    "reasoning_per_million": "Reasoning",
-    "audio_input_per_million": "Audio input",
-    "audio_output_per_million": "Audio output",
-    "per_thousand_requests": "Per 1,000 requests",
-}
+AMOUNT_NAMES = {kind.price_column: kind.label for kind in TOKEN_KINDS} | {"per_thousand_requests": "Per 1,000 requests"}
 
 LISTED_NAMES = tuple(AMOUNT_NAMES[column] for column in LISTED)
 

@@ -2,30 +2,22 @@
 
 from collections.abc import Iterator
 
-from runtally.metrics.values import Metrics
 from runtally.money import USD_DECIMALS, from_pico
 from runtally.pricing.book import PriceBook
 from runtally.pricing.changes import PriceChange, changes_of
 from runtally.pricing.cost import Price
+from runtally.tokens import TOKEN_KINDS
+from runtally.usage.summary import Summary
 from webapp import formats
 from webapp.charts.drawing import Mark
 
-_NAMES = {
-    "input_pico": "input",
-    "output_pico": "output",
-    "cache_read_pico": "cache read",
-    "cache_write_pico": "cache write",
-    "reasoning_pico": "reasoning",
-    "audio_input_pico": "audio input",
-    "audio_output_pico": "audio output",
-}
 _MILLION = USD_DECIMALS // 2
 
 
-def price_marks(metrics: Metrics, book: PriceBook, project_id: str | None) -> tuple[Mark, ...]:
-    """When models of these metrics got another price."""
-    window = metrics.window
-    changes = changes_of(metrics.models, book, window.start, window.until, project_id)
+def price_marks(summary: Summary, book: PriceBook, project_id: str | None) -> tuple[Mark, ...]:
+    """When models of this summary got another price."""
+    window, models = summary.window, [(provider, model) for provider, model in summary.groups]
+    changes = changes_of(models, book, window.start, window.until, project_id)
     return tuple(Mark((change.at - window.start) / window.interval, _words(change)) for change in changes)
 
 
@@ -41,10 +33,10 @@ def _words(change: PriceChange) -> str:
 
 
 def _amounts(before: Price, after: Price) -> Iterator[str]:
-    for field, name in _NAMES.items():
-        old, new = getattr(before, field), getattr(after, field)
+    for kind in TOKEN_KINDS:
+        old, new = before.rates[kind], after.rates[kind]
         if old != new:
-            yield f"{name} {_dollars(old)} \u2192 {_dollars(new)}"
+            yield f"{kind.label.lower()} {_dollars(old)} \u2192 {_dollars(new)}"
 
 
 def _dollars(pico: int | None) -> str:

@@ -16,7 +16,7 @@ from webapp.pages.price_frame import AMOUNT_NAMES, LISTED, PriceRow, rows_of
 from webapp.rendering import Page, done, render
 from webapp.security import admin
 
-PATH = "/admin/prices/<int:entry_id>/row"
+PATH = "/admin/prices/<row:entry_id>/row"
 
 blueprint = Blueprint("price_row", __name__)
 

@@ -11,13 +11,14 @@ from quart.typing import ResponseReturnValue
 from api.current import services
 from runtally.db.database import Connection
 from runtally.errors import Detail, InvalidPrice
-from runtally.fields import MAX_COUNT
+from runtally.fields import parse_whole
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Price, Usage, lines_of, total_usd
+from runtally.pricing.cost import Price, lines_of, total_usd
 from runtally.pricing.draft import read_time
 from runtally.pricing.match import LookUp
 from runtally.pricing.providers import provider_key
 from runtally.pricing.queries import select_offer
+from runtally.tokens import COUNT_COLUMNS, Usage
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.price_frame import PricesFrame, prices_frame
@@ -25,7 +26,6 @@ from webapp.pages.run_costs import CostLine, PriceNote, cost_line, price_note
 from webapp.rendering import Page, render
 from webapp.security import admin
 
-TOKENS = tuple(Usage.__dataclass_fields__)
 USUAL = {"input_tokens": "10000", "output_tokens": "1000"}
 
 blueprint = Blueprint("price_tester", __name__)
@@ -63,7 +63,7 @@ class TesterPage(Page):
     frame: PricesFrame
     form: Form
     answer: Answer | None
-    fields: tuple[tuple[str, str], ...] = tuple((name, name.replace("_", " ").capitalize()) for name in TOKENS)
+    fields: tuple[tuple[str, str], ...] = tuple((name, name.replace("_", " ").capitalize()) for name in COUNT_COLUMNS)
 
     @property
     def document_title(self) -> str:
@@ -128,12 +128,13 @@ def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
     """Raises `InvalidPrice` with every field that is wrong."""
     details = [Detail(name, "Give a name.") for name in ("provider", "model") if not sent.get(name, "").strip()]
     counts = {}
-    for name in TOKENS:
+    for name in COUNT_COLUMNS:
         text = sent.get(name, "").replace(",", "").strip() or "0"
-        if not text.isdecimal() or int(text) > MAX_COUNT:
+        number = parse_whole(text)
+        if number is None:
             details.append(Detail(name, "Give a whole number."))
         else:
-            counts[name] = int(text)
+            counts[name] = number
     at = None
     try:
         at = read_time(sent.get("at", "")) or now

@@ -17,7 +17,8 @@ from runtally.budgets.use import BurnDown
 from runtally.errors import Detail, InvalidPrice, NotFound
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
-from runtally.runs.cost_queries import Drift, ModelUsage, select_daily_usages, select_drifts, select_usages
+from runtally.runs.drift_queries import Drift, select_drifts
+from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.runs.what_if import Supposition, Target, suppose
 from webapp import changes, formats
 from webapp.charts.budget import burn_down
@@ -123,11 +124,10 @@ async def costs(project_id: str) -> ResponseReturnValue:
             target = _target(request.args, now)
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
-        used = await select_usages(connection, project_id, now - SINCE)
-        by_day = await select_daily_usages(connection, project_id, now - SINCE)
+        used = await read_usage_by_day(connection, services().memo, project_id, now - SINCE, now)
         drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
-    supposed = suppose(used, services().prices.book, target, project_id)
-    found = supposed_days(by_day, target, project_id, now)
+    supposed = suppose(used.models, services().prices.book, target, project_id)
+    found = supposed_days(used.days, target, project_id, now)
     provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
     src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
     by_day_part = ChartPart(what_if_by_day(found), src)
@@ -143,9 +143,9 @@ async def supposed_chart() -> ResponseReturnValue:
     if project_id is None:
         raise NotFound
     target = _target(request.args, now)
-    async with services().database.connection() as connection:
-        by_day = await select_daily_usages(connection, project_id, now - SINCE)
-    drawn = what_if_by_day(supposed_days(by_day, target, project_id, now))
+    async with services().database.snapshot() as connection:
+        used = await read_usage_by_day(connection, services().memo, project_id, now - SINCE, now)
+    drawn = what_if_by_day(supposed_days(used.days, target, project_id, now))
     return await payload_of(drawn)
 
 

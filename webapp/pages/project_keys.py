@@ -4,13 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from quart import Blueprint, Response, request
+from quart import Blueprint, Response
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access import keys
 from runtally.access.scopes import Scope, parse_scopes
-from runtally.errors import InvalidKey, InvalidScope
+from runtally.errors import InvalidKey, InvalidName, InvalidScope
+from webapp.addresses import server_url
 from webapp.form import sent_form
 from webapp.pages.project_settings import (
     EXPIRIES,
@@ -18,6 +19,7 @@ from webapp.pages.project_settings import (
     PATH,
     ShownKey,
     back_to_settings,
+    offered_permissions,
     settings_page,
     shown_key,
 )
@@ -38,15 +40,19 @@ async def create(project_id: str) -> ResponseReturnValue:
             scopes = _scopes(form.chosen("scopes"))
         except InvalidScope as error:
             return await render(replace(page, key_form=form.refused(error, "scopes")), 422)
-        issued = keys.issue(
-            session,
-            services().clock(),
-            actor(),
-            project_id=project_id,
-            scopes=scopes,
-            lifetime=_chosen(form.value("expires"), EXPIRIES, timedelta(days=1)),
-        )
-    return await _shown(project_id, shown_key(issued, request.host_url.rstrip("/")))
+        try:
+            issued = keys.issue(
+                session,
+                services().clock(),
+                actor(),
+                project_id=project_id,
+                scopes=scopes,
+                name=form.value("name"),
+                lifetime=_chosen(form.value("expires"), EXPIRIES, timedelta(days=1)),
+            )
+        except InvalidName as error:
+            return await render(replace(page, key_form=form.refused(error, "name")), 422)
+    return await _shown(project_id, shown_key(issued, server_url()))
 
 
 @blueprint.post(f"{PATH}/keys/<uuid:key_id>/rotate")
@@ -61,7 +67,7 @@ async def rotate(project_id: str, key_id: UUID) -> ResponseReturnValue:
             issued = keys.rotate(session, services().clock(), actor(), key, overlap)
     except InvalidKey as error:
         return back_to_settings(project_id, error.message)
-    return await _shown(project_id, shown_key(issued, request.host_url.rstrip("/"), key))
+    return await _shown(project_id, shown_key(issued, server_url(), key))
 
 
 @blueprint.post(f"{PATH}/keys/<uuid:key_id>/revoke")
@@ -85,7 +91,7 @@ async def _shown(project_id: str, new: ShownKey) -> Response:
 
 def _scopes(names: tuple[str, ...]) -> tuple[Scope, ...]:
     scopes = parse_scopes(names)
-    if not scopes or Scope.ADMIN in scopes:
+    if not scopes or not {scope for scope, _, _ in offered_permissions()}.issuperset(scopes):
         raise InvalidScope("Choose at least one of these.")
     return scopes
 

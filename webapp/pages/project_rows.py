@@ -7,9 +7,9 @@ from decimal import Decimal
 from enum import StrEnum
 
 from runtally.budgets.use import Use
-from runtally.metrics.projects import Listing, ProjectSummary
-from runtally.metrics.report import Sums
-from runtally.metrics.window import Range
+from runtally.usage.projects import Listing, ProjectSummary
+from runtally.usage.totals import Totals
+from runtally.usage.window import Range
 from webapp import changes, formats, zone
 from webapp.changes import Change
 from webapp.links import View
@@ -279,12 +279,12 @@ def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decim
     )
 
 
-def _has_risen(now: Sums, before: Sums) -> bool:
+def _has_risen(now: Totals, before: Totals) -> bool:
     """Twice as many of the runs fail as before, and not for a handful of them."""
     return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
 
 
-def _amount(summary: ProjectSummary, total: Sums, column: Column, of_range: Column) -> Amount:
+def _amount(summary: ProjectSummary, total: Totals, column: Column, of_range: Column) -> Amount:
     if column is of_range:
         return Amount(
             "no price" if total.runs and total.unpriced == total.runs else formats.money(total.cost_usd),

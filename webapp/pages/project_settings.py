@@ -1,5 +1,6 @@
 """What can be changed about a project: its keys, budget, alerts, name, and whether it is shown or there at all."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
@@ -15,9 +16,8 @@ from runtally.access.erasure import erase_project
 from runtally.access.keys import IssuedKey, is_active
 from runtally.access.scopes import Scope, may
 from runtally.budgets import edit as budgets
-from runtally.budgets.mail import Mailer
-from runtally.budgets.targets import Rules
 from runtally.errors import InvalidName, InvalidRetention
+from runtally.fields import parse_whole
 from runtally.models.budget import Budget
 from runtally.models.project import KEPT_FOR_EVER, ApiKey, Project
 from runtally.money import plain
@@ -30,16 +30,15 @@ from webapp.snippets import Snippet, snippets
 from webapp.zone import local
 
 PATH = "/projects/<project_id:project_id>/settings"
-EXPIRIES = (("30", "30 days"), ("90", "90 days"), ("365", "1 year"), ("", "Never"))
+EXPIRIES = (("30", "After 30 days"), ("90", "After 90 days"), ("365", "After 1 year"), ("", "Never"))
 OVERLAPS = (("24", "24 hours"), ("168", "7 days"), ("0", "Not at all"))
-SCOPES = (
-    (Scope.METRICS_READ, "reads cost, errors, latency and tokens"),
-    (Scope.RUNS_READ, "reads single runs"),
-    (Scope.RUNS_WRITE, "sends runs, where the server takes them with project keys"),
+PERMISSIONS = (
+    (Scope.RUNS_WRITE, "Send runs", "from your services, scripts and coding agents"),
+    (Scope.METRICS_READ, "Read metrics", "cost, errors, latency and tokens"),
+    (Scope.RUNS_READ, "Read runs", "one by one, in these pages"),
 )
 RETENTIONS = (31, 60, 90, 180, 365, 730)
 """Days that are offered; the command line takes others."""
-KEY_FORM = Form("key", {"scopes": (Scope.METRICS_READ,), "expires": ("90",)})
 NAME_FORM = Form("name")
 RETENTION_FORM = Form("retention")
 DELETE_FORM = Form("delete")
@@ -52,8 +51,9 @@ class KeyRow:
     """A key of the list; the key itself is nowhere."""
 
     id: str
+    name: str | None
     prefix: str
-    scopes: str
+    permissions: str
     state: str
     used: str
     created: str
@@ -65,7 +65,7 @@ class ShownKey:
     """A key that was just made: here once, and never again."""
 
     secret: str
-    scopes: str
+    permissions: str
     expires: str
     replaces: str | None
     snippets: tuple[Snippet, ...]
@@ -85,7 +85,7 @@ class Retention:
         days = sorted({*RETENTIONS, *([own] if own else [])})
         return cls(
             choices=(
-                ("", f"Like other projects: {_kept(default_days)}"),
+                ("", f"Server default ({_kept(default_days, 'keep forever')})"),
                 *((str(each), _kept(each)) for each in days),
                 (str(KEPT_FOR_EVER), _kept(KEPT_FOR_EVER)),
             ),
@@ -96,13 +96,16 @@ class Retention:
 
 def _days(text: str) -> int | None:
     """Raises `InvalidRetention`."""
-    if text and not text.isdecimal():
+    if not text:
+        return None
+    days = parse_whole(text)
+    if days is None:
         raise InvalidRetention
-    return int(text) if text else None
+    return days
 
 
-def _kept(days: int | None) -> str:
-    return f"{days:,} days" if days else "for ever"
+def _kept(days: int | None, without_end: str = "Forever") -> str:
+    return f"{days:,} days" if days else without_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,14 @@ class SettingsPage(Page):
     has_budget: bool
     alerts: AlertsPart
     retention: Retention
+    key_form: Form
+    permissions: tuple[tuple[str, str, str], ...]
+    """What a new key may be given here: value, name and meaning."""
+    takes_project_keys: bool
+    """Whether runs may be sent with a project key, and not with the shared key alone."""
     new: ShownKey | None = None
-    key_form: Form = KEY_FORM
     name_form: Form = NAME_FORM
     delete_form: Form = DELETE_FORM
-    scopes: tuple[tuple[str, str, str], ...] = tuple((scope.value, scope.value, meaning) for scope, meaning in SCOPES)
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
     retention_form: Form = RETENTION_FORM
@@ -213,6 +219,7 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
     found = await project_keys.of_project(session, project_id)
     budget = await budgets.found(session, project_id)
     rows = [_row(key, now) for key in found]
+    permissions = offered_permissions()
     return SettingsPage(
         project=project,
         keys=tuple(row for row in rows if row.is_active),
@@ -220,14 +227,18 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         may_delete=may(actor(), Scope.ADMIN, None),
         budget_form=_budget_form(budget),
         has_budget=budget is not None,
-        alerts=await alerts_part(session, project_id, alert_rules(), now),
+        alerts=await alerts_part(session, project_id, services().channels, now),
+        key_form=Form("key", {"scopes": permissions[0][:1], "expires": ("90",)}),
+        permissions=permissions,
+        takes_project_keys=services().settings.ingest_project_keys,
         retention=Retention.of(project, services().settings.retention_days),
     )
 
 
-def alert_rules() -> Rules:
-    settings = services().settings
-    return Rules(Mailer.of(settings) is not None, settings.alerts_allow_private_addresses)
+def offered_permissions() -> tuple[tuple[str, str, str], ...]:
+    """Return what a new key may be given: to send runs is none of it where the server takes only its shared key."""
+    takes_project_keys = services().settings.ingest_project_keys
+    return tuple(one for one in PERMISSIONS if takes_project_keys or one[0] is not Scope.RUNS_WRITE)
 
 
 def _budget_form(budget: Budget | None) -> Form:
@@ -241,11 +252,16 @@ def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None
     row = issued.row
     return ShownKey(
         secret=issued.secret,
-        scopes=", ".join(row.scopes),
+        permissions=_named(row.scopes),
         expires=formats.minute(local(row.expires_at)) if row.expires_at else "never",
         replaces=replaces.prefix if replaces else None,
         snippets=snippets(server_url, issued.secret, row.project_id or "", row.scopes),
     )
+
+
+def _named(scopes: Collection[str]) -> str:
+    """Name what a key may do, in the order of the form."""
+    return ", ".join(name for scope, name, _ in PERMISSIONS if scope in scopes)
 
 
 def _state(key: ApiKey, now: datetime) -> str:
@@ -259,8 +275,9 @@ def _state(key: ApiKey, now: datetime) -> str:
 def _row(key: ApiKey, now: datetime) -> KeyRow:
     return KeyRow(
         id=str(key.id),
+        name=key.name,
         prefix=key.prefix,
-        scopes=", ".join(key.scopes),
+        permissions=_named(key.scopes),
         state=_state(key, now),
         used=f"used {formats.ago(key.last_used_at, now)}" if key.last_used_at else "never used",
         created=formats.ago(key.created_at, now),

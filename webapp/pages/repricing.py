@@ -14,10 +14,10 @@ from api.current import actor, services
 from runtally.access import projects
 from runtally.errors import Detail, InvalidPrice
 from runtally.models.repricing import Repricing, RepricingState
-from runtally.pricing import repricing as domain
 from runtally.pricing.draft import read_time
-from runtally.pricing.repricing import Group
-from runtally.pricing.repricing_queries import Scope, select_number
+from runtally.pricing.repricing import repricer
+from runtally.pricing.repricing.progress_queries import Scope, select_number
+from runtally.pricing.repricing.repricer import Group
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.price_frame import PricesFrame, period_of, prices_frame
@@ -153,27 +153,27 @@ async def plan() -> ResponseReturnValue:
     async with services().database.connection() as connection:
         runs = await select_number(connection, scope)
     async with services().database.session() as session:
-        made = await domain.plan(session, actor(), scope, runs, services().clock())
+        made = await repricer.plan(session, actor(), scope, runs, services().clock())
     return see_other(url_for(".repricing", repricing_id=made.id))
 
 
-@blueprint.get(f"{PATH}/<int:repricing_id>")
+@blueprint.get(f"{PATH}/<row:repricing_id>")
 @admin
 async def repricing(repricing_id: int) -> ResponseReturnValue:
     """What would change, or how far it is changed."""
     async with services().database.session() as session:
-        return await render(_page(await domain.found(session, repricing_id), Form()))
+        return await render(_page(await repricer.get(session, repricing_id), Form()))
 
 
-@blueprint.post(f"{PATH}/<int:repricing_id>/<any(start, pause, cancel):act>")
+@blueprint.post(f"{PATH}/<row:repricing_id>/<any(start, pause, cancel):act>")
 @admin
 async def move(repricing_id: int, act: str) -> ResponseReturnValue:
     """Start, go on, pause or cancel."""
     async with services().database.session() as session:
         try:
-            await domain.move(session, actor(), repricing_id, STATES[act], services().clock())
+            await repricer.move(session, actor(), repricing_id, STATES[act], services().clock())
         except InvalidPrice as error:
-            found = await domain.found(session, repricing_id)
+            found = await repricer.get(session, repricing_id)
             return await render(_page(found, Form().refused(error)), 422)
     return see_other(url_for(".repricing", repricing_id=repricing_id))
 
@@ -197,13 +197,13 @@ async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
     return RepricingsPage(
         frame=prices_frame("repricing.repricings"),
         form=form,
-        rows=tuple(_row(one, now) for one in await domain.listed(session)),
+        rows=tuple(_row(one, now) for one in await repricer.list_latest(session)),
         projects=(("", "All projects"), *((one, one) for one in known)),
     )
 
 
 def _page(found: Repricing, form: Form) -> RepricingPage:
-    groups, state = domain.groups_of(found), RepricingState(found.state)
+    groups, state = repricer.groups_of(found), RepricingState(found.state)
     nothing_changes = state is RepricingState.COMPARED and not groups
     compared = "No run would cost something else." if nothing_changes else "Compared. Nothing is changed yet."
     return RepricingPage(

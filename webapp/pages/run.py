@@ -10,11 +10,12 @@ from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from runtally.access import keys
 from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
-from runtally.runs.filters import Period
 from runtally.runs.trace import Step, Trace
+from runtally.usage.filter import Period
 from webapp import formats
 from webapp.pages.run_costs import CostCard, cost_of
 from webapp.pages.run_rows import TONES, count, moment, status_of
@@ -101,14 +102,15 @@ class TracePage(Page):
         return f"Trace {self.trace_id} · {self.project_id}"
 
 
-@blueprint.get("/projects/<project_id:project_id>/runs/<project_id:run_id>")
+@blueprint.get("/projects/<project_id:project_id>/runs/<id:run_id>")
 @signed_in
 async def run(project_id: str, run_id: str) -> ResponseReturnValue:
     """What is known of a run, and why it costs what it costs."""
     demand(actor(), Scope.RUNS_READ, project_id)
     async with services().reading.snapshot() as connection:
         found = await read.read_run(connection, project_id, run_id)
-    one = found.run
+        one = found.run
+        key_name = await keys.name_of(connection, one.key_id) if one.key_id else None
     page = RunPage(
         run=one,
         at=moment(one.occurred_at, services().clock()),
@@ -117,13 +119,13 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         runs_url=runs_url(project_id=project_id),
         trace_url=trace_url(project_id, one.trace_id) if one.trace_id else None,
         cost=cost_of(one, found.explanation),
-        facts=tuple(_facts(one)),
+        facts=tuple(_facts(one, key_name)),
         metadata=_pretty(one.metadata),
     )
     return await render(page)
 
 
-@blueprint.get("/projects/<project_id:project_id>/traces/<project_id:trace_id>")
+@blueprint.get("/projects/<project_id:project_id>/traces/<id:trace_id>")
 @signed_in
 async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     """The runs of a trace as a waterfall, each with its cost."""
@@ -144,18 +146,30 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     return await render(page)
 
 
-def _facts(one: StoredRun) -> Iterator[Fact]:
+def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     project_id = one.project_id
     yield Fact("Time", formats.moment(local(one.occurred_at)))
     yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
     yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
     yield Fact("Latency", formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms))
+    if one.time_to_first_token_ms is not None:
+        yield Fact("Time to first token", formats.duration(one.time_to_first_token_ms))
     yield Fact("Tokens in", count(one.input_tokens))
     yield Fact("Tokens out", count(one.output_tokens))
+    if one.finish_reason:
+        yield Fact("Finish reason", one.finish_reason)
     if one.experiment_id:
         yield Fact("Experiment", one.experiment_id, runs_url(project_id=project_id, experiment_id=one.experiment_id))
     if one.trace_id:
         yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id), is_code=True)
+    for name, value in (
+        ("User", one.user_id),
+        ("Session", one.session_id),
+        ("Tags", ", ".join(one.tags or ())),
+        ("Ingest key", key_name),
+    ):
+        if value:
+            yield Fact(name, value)
     for name, value in (
         ("Run id", one.id),
         ("Client's id", one.client_id),

@@ -11,21 +11,12 @@ from runtally.access.scopes import Scope, may
 from runtally.models.price import PriceSource
 from runtally.models.run import CostSource, StoredRun
 from runtally.money import plain
-from runtally.pricing.cost import MILLION, Kind, Line, Price
+from runtally.pricing.cost import MILLION, Line, Price
 from runtally.pricing.match import Offer
 from runtally.runs.explain import Explanation
 from webapp import formats
 
-KINDS = {
-    Kind.INPUT: "Input",
-    Kind.CACHED_INPUT: "Input read from a cache",
-    Kind.CACHE_WRITE: "Input written to a cache",
-    Kind.OUTPUT: "Output",
-    Kind.REASONING: "Reasoning",
-    Kind.AUDIO_INPUT: "Audio input",
-    Kind.AUDIO_OUTPUT: "Audio output",
-    Kind.REQUEST: "Fee for the request",
-}
+FEE = "Fee for the request"
 UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."
 TRUSTED = "The provider reported this cost with the run, and it is taken as it is."
 KEPT = "No price was known for this model, so the cost that the client reported is kept as an estimate."
@@ -113,7 +104,7 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
 
 def cost_line(line: Line) -> CostLine:
     return CostLine(
-        KINDS[line.kind],
+        line.kind.label if line.kind else FEE,
         formats.count(line.quantity),
         f"{formats.money_exact(line.rate_usd)}{'' if line.per == MILLION else ' per thousand'}",
         formats.money_exact(line.amount_usd),

@@ -3,9 +3,10 @@
 import struct
 from collections.abc import AsyncIterator
 
+from runtally.audit import Actor
 from runtally.runs.export import Format, export
-from runtally.runs.filters import RunFilter
 from runtally.services import Services
+from runtally.usage.filter import RunFilter
 
 FRAMES = "application/vnd.runtally.frames"
 """What a page accepts that wants to know: before each part, how many runs the file has by then, and the part's bytes."""
@@ -14,33 +15,30 @@ _HEAD = struct.Struct(">II")
 
 
 async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts once they have their connection: a store that is busy is an answer, not a file that breaks off.
+    """Return the parts once the first runs are read: a store that is busy is an answer, not a file that breaks off.
 
-    Raises `StoreBusy` and `StoreUnavailable`.
+    Raises `StoreBusy`, `StoreUnavailable` and `TooManyDownloads`.
     """
     await anext(parts)
     return parts
 
 
-async def exported(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
-    """`opened` are the services: what is streamed is sent when the request is over. The first part is nothing."""
-    async with opened.reading.snapshot() as connection:
-        yield b""
-        async for part in export(connection, sought, opened.clock(), format_):
+async def exported(opened: Services, by: Actor, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
+    """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
+    with opened.downloads.one_more(f"{by.kind}:{by.name}"):
+        async for part in export(opened.reading, sought, opened.clock(), format_):
             yield part
 
 
-async def exported_in_frames(opened: Services, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
-    """The same, in frames."""
+async def exported_in_frames(opened: Services, by: Actor, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
+    """Write the file in frames; the first part is empty."""
     runs = 0
 
     def count(more: int) -> None:
         nonlocal runs
         runs += more
 
-    async with opened.reading.snapshot() as connection:
-        yield b""
-        async for part in export(connection, sought, opened.clock(), format_, count):
-            if part:
-                yield _HEAD.pack(runs, len(part)) + part
+    with opened.downloads.one_more(f"{by.kind}:{by.name}"):
+        async for part in export(opened.reading, sought, opened.clock(), format_, count):
+            yield _HEAD.pack(runs, len(part)) + part if part else part
     yield _HEAD.pack(runs, 0)

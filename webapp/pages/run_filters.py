@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runtally.runs.filters import Outcome, Period, RunFilter
 from runtally.runs.read import Names
+from runtally.usage.filter import Outcome, Period, RunFilter
 from webapp import formats
 from webapp.charts.series import RANGE_NAMES
 from webapp.pages.narrowing import Chip

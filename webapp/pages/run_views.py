@@ -9,8 +9,8 @@ from quart import url_for
 
 from runtally.paths import path_of
 from runtally.runs.export import Format
-from runtally.runs.filters import RunFilter
 from runtally.runs.position import Direction, Place
+from runtally.usage.filter import RunFilter
 from webapp.addresses import path_to
 
 _SOME_RUN = "some-run"
@@ -65,7 +65,7 @@ class RunsView:
         return cls(sought, columns or _usual(sought))
 
     def but(self, **changes: Any) -> "RunsView":  # noqa: ANN401  # Any field of the filter.
-        sought = self.sought.but(**changes)
+        sought = self.sought.replace(**changes)
         # The usual columns depend on whether there is one project to see.
         columns = _usual(sought) if self.columns == _usual(self.sought) else self.columns
         return replace(self, sought=sought, columns=columns)

@@ -15,11 +15,11 @@ from runtally.db.database import Connection
 from runtally.errors import InvalidFilter
 from runtally.runs import read
 from runtally.runs.export import Format
-from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
 from runtally.runs.read import RunPage
 from runtally.runs.values import Totals
+from runtally.usage.filter import Period, RunFilter
 from webapp import formats
 from webapp.links import project_chosen
 from webapp.pages.narrowing import Chip
@@ -34,8 +34,6 @@ from webapp.sorting import Heading
 from webapp.zone import for_fields, in_utc, local
 
 _EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
-# A download may take longer than any page; what stops it is its reader.
-DOWNLOAD_SECONDS = 3600
 
 blueprint = Blueprint("runs", __name__)
 
@@ -133,9 +131,11 @@ async def export_runs(name: str) -> ResponseReturnValue:
     """All runs that match the filter of the query as a file."""
     format_, view = Format.parse(name), _view(RunFilter.parse(in_utc(request.args)))
     in_frames = request.headers.get("Accept") == FRAMES
-    stream = await begun((exported_in_frames if in_frames else exported)(services(), view.sought, format_))
+    writing = exported_in_frames if in_frames else exported
+    stream = await begun(writing(services(), actor(), view.sought, format_))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
-    response.timeout = DOWNLOAD_SECONDS
+    # However large it is; a reader who is too slow is cut off by `webapp.pace`.
+    response.timeout = None
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
     response.headers["Cache-Control"] = "private, no-store"
     return response
@@ -145,7 +145,7 @@ def _view(sought: RunFilter) -> RunsView:
     """With a project that the reader may see: the one asked for, else all, else the reader's first. Raises `Forbidden`."""
     reader = actor()
     if sought.project_id is None and not may(reader, Scope.RUNS_READ, None):
-        sought = sought.but(project_id=next(iter(_open_to(reader) or ()), None))
+        sought = sought.replace(project_id=next(iter(_open_to(reader) or ()), None))
     demand(reader, Scope.RUNS_READ, sought.project_id)
     return RunsView.of(sought, request.args.getlist("column"))
 

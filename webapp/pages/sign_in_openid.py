@@ -4,7 +4,7 @@ from quart import Blueprint, request, session, url_for
 from quart.typing import ResponseReturnValue
 
 from api.access import public
-from api.current import services
+from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from runtally.access import identities
 from runtally.access.openid import Attempt, OpenIdProvider, Person, ProviderUnavailable, SignInFailed
@@ -46,7 +46,7 @@ async def back() -> ResponseReturnValue:
     try:
         if kept is None:
             raise SignInFailed
-        async with wrong_keys_limited():
+        async with wrong_keys_limited(incoming()):
             person = await _provider().finish(
                 _redirect_uri(), Attempt(kept["state"], kept["nonce"], kept["verifier"]), request.args
             )

@@ -5,24 +5,26 @@ from datetime import timedelta
 import pytest
 
 from runtally.access.erasure import erase_project
+from runtally.alerts.message import ProjectLink
+from runtally.alerts.registry import Channels
+from runtally.alerts.targets import NewTarget, TargetEditor
 from runtally.audit import OPERATOR
-from runtally.budgets import edit, targets
-from runtally.budgets.message import About
-from runtally.budgets.targets import Rules, Wanted
+from runtally.budgets import edit
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
 from runtally.ingest.queries import insert_runs
-from runtally.models.alert import TargetKind
 from runtally.reporting.queries import upsert_reported
 from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
 
 OWN = ("budgets", "alerts", "alert_targets", "alert_deliveries")
+# So that no process of another test sends it.
+NEVER_DUE = NOW + timedelta(days=3650)
 TABLES = ("projects", "runs", "rollups", "outbox", "outbox_arrivals", "reporting_runs", *OWN)
 
 
 async def fill(database: Database, *project_ids: str) -> None:
-    """A run of each, live, queued and reported; a budget, and somebody who is told of it."""
+    """Store a run of each, live, queued and reported; a budget, and a target for its alerts."""
     async with database.connection() as connection:
         for project_id in project_ids:
             run = make_stored_run(project_id, "a")
@@ -36,12 +38,12 @@ async def fill(database: Database, *project_ids: str) -> None:
     for project_id in project_ids:
         async with database.session() as session:
             await edit.set_budget(session, OPERATOR, project_id, {"amount": "5"}, NOW)
-            wanted = Wanted(TargetKind.WEBHOOK, "https://example.com/", of_unusual_cost=True)
-            rules = Rules(has_mail=False, allow_private=False)
-            target = await targets.add(session, OPERATOR, project_id, wanted, rules, NOW)
-            # Never due, so that no worker of another test sends it.
-            later = NOW + timedelta(days=3650)
-            await targets.send_test(session, OPERATOR, target, About(project_id, project_id, None), later)
+        project = ProjectLink(project_id, project_id, None)
+        async with Channels.opened(None, allow_private=False) as channels, database.session() as session:
+            editor = TargetEditor(database, channels, lambda: NEVER_DUE)
+            new = NewTarget("https://example.com/", of_unusual_cost=True)
+            target = await session.merge(await editor.add_untested(OPERATOR, project, new))
+            await editor.queue_test(session, OPERATOR, target, project)
 
 
 async def count(connection: Connection, table: str, project_id: str) -> int:
@@ -74,6 +76,20 @@ async def test_a_reporting_table_elsewhere_is_cleared_as_well(
         async with reporting.connection() as connection:
             assert await count(connection, "reporting_runs", project_id) == 0
             assert await count(connection, "reporting_runs", "other") == 1
+
+
+async def test_the_same_database_over_other_connections_is_cleared_in_one_transaction(
+    database: Database, database_url: str, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(database, project_id)
+    async with Database(database_url, connections=1, sessions=0) as reporting:
+        monkeypatch.delattr(Database, "patient")
+        monkeypatch.setattr(database, "patient", lambda: Database(database_url), raising=False)
+
+        await erase_project(database, reporting, OPERATOR, project_id)
+
+    async with database.connection() as connection:
+        assert await count(connection, "reporting_runs", project_id) == 0
 
 
 async def test_while_the_reporting_table_is_away_nothing_is_deleted(database: Database, project_id: str) -> None:

@@ -6,25 +6,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from runtally.budgets.courier import Courier
-from runtally.budgets.watch import Watch
-from runtally.budgets.webhook import Webhooks
+from runtally.alerts.evaluator import AlertEvaluator
+from runtally.alerts.registry import Channels
+from runtally.alerts.sender import AlertSender
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.migrate import upgrade
 from runtally.db.schema import MAIN
 from runtally.jobs.loop import Job, repeat
 from runtally.jobs.registry import (
-    courier_job,
-    forget_alerts_job,
+    evaluate_alerts_job,
+    expire_alerts_job,
+    expire_job,
     prices_job,
-    prune_job,
+    send_alerts_job,
     sweep_job,
     unpriced_job,
-    watch_job,
 )
 from runtally.pricing.book import LivePrices
-from runtally.pricing.unpriced import UnpricedRuns
+from runtally.pricing.repricing.unpriced import UnpricedRuns
 from tests.factories import make_price
 from tests.serving import Postgres
 
@@ -66,15 +66,18 @@ async def outcomes(job: Job, between: Callable[[], object]) -> list[bool]:
 
 async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_url: str) -> None:
     prices = LivePrices(unmigrated)
-    async with Webhooks(allow_private=False) as webhooks:
-        watch, courier = Watch(unmigrated, system_clock, None), Courier(unmigrated, webhooks, None, system_clock)
+    async with Channels.opened(None, allow_private=False) as channels:
+        evaluator, sender = (
+            AlertEvaluator(unmigrated, system_clock, None),
+            AlertSender(unmigrated, channels, system_clock),
+        )
     jobs = [
         prices_job(prices),
         sweep_job(unmigrated),
-        prune_job(unmigrated, system_clock),
-        watch_job(watch),
-        courier_job(courier),
-        forget_alerts_job(unmigrated, system_clock),
+        expire_job(unmigrated, system_clock),
+        evaluate_alerts_job(evaluator),
+        send_alerts_job(sender),
+        expire_alerts_job(unmigrated, system_clock),
     ]
 
     for job in jobs[1:]:

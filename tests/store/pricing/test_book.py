@@ -10,6 +10,7 @@ from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from runtally.models.price import Match
 from runtally.pricing.book import LivePrices
+from runtally.tokens import INPUT
 from tests.factories import LONG_AGO, make_price
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -48,7 +49,7 @@ async def _change(database: Database) -> None:
 
 def _input_pico(prices: LivePrices) -> int | None:
     price = prices.book.price_for("acme", "acme-large", NOW, 10)
-    return price.input_pico if price else None
+    return price.rates[INPUT] if price else None
 
 
 async def test_before_the_first_refresh_nothing_has_a_price(own: Database) -> None:

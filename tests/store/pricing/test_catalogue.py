@@ -18,6 +18,7 @@ from runtally.pricing.book import load_book
 from runtally.pricing.catalogue import SyncReport, read_catalogue, seed_if_empty, store, sync
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.comparison import Comparison
+from runtally.tokens import INPUT
 from tests.factories import make_price
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -58,11 +59,11 @@ async def test_the_catalogue_becomes_entries_that_price_runs(own_connection: Con
     )
     assert report == SyncReport(added=3, changed=0, unchanged=0, vanished=0, kept=0)
     assert small is not None
-    assert small.input_pico == 3_000_000
+    assert small.rates[INPUT] == 3_000_000
     assert large is not None
-    assert large.input_pico == 3_000_000
+    assert large.rates[INPUT] == 3_000_000
     assert tier is not None
-    assert tier.input_pico == 6_000_000
+    assert tier.rates[INPUT] == 6_000_000
 
 
 async def test_a_second_sync_changes_nothing(own_connection: Connection) -> None:

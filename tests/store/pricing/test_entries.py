@@ -19,8 +19,9 @@ from runtally.pricing import discounts, entries
 from runtally.pricing.book import load_book
 from runtally.pricing.draft import Draft
 from runtally.runs.read import read_run
+from runtally.tokens import INPUT
 from tests.factories import make_price
-from tests.store.pricing.test_unpriced import stored_run
+from tests.store.pricing.repricing.test_unpriced import stored_run
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -194,8 +195,8 @@ async def test_a_project_pays_what_it_has_negotiated_and_else_less_its_discount(
     before = book.price_for("globex", "small", NOW - DAY, 10, "acme")
     assert less is not None
     assert before is not None
-    assert (less.id, less.input_pico, less.percent_off) == (small, 2_625_000, Decimal("12.5"))
-    assert (before.input_pico, before.percent_off) == (3_000_000, None)
+    assert (less.id, less.rates[INPUT], less.percent_off) == (small, 2_625_000, Decimal("12.5"))
+    assert (before.rates[INPUT], before.percent_off) == (3_000_000, None)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from runtally.settings import CHECKOUT
+from runtally.files import CHECKOUT
 
 DOCUMENT = (CHECKOUT / "docs" / "reporting.md").read_text()
 

@@ -14,21 +14,23 @@ from runtally.clock import start_of_day
 from runtally.db.database import Database
 from runtally.errors import InvalidRetention
 from runtally.ingest.queries import insert_runs
-from runtally.metrics.only import Only
-from runtally.metrics.read import project_report, read_metrics, readable
-from runtally.metrics.window import Between, Range, Window
 from runtally.models.rollup import GRAINS
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
-from runtally.pricing.recost_queries import Recost, Walk, select_computed, update_costs
-from runtally.pricing.repricing_queries import Scope, select_number
+from runtally.pricing.repricing.progress_queries import Scope, select_number
+from runtally.pricing.repricing.recost import Recost
+from runtally.pricing.repricing.recost_queries import Walk, select_computed, update_costs
 from runtally.reporting.verify import Verifier
 from runtally.retention import dropping
 from runtally.retention.dropping import Dropper
 from runtally.retention.rules import LiveRetention
-from runtally.rollups import upkeep
-from runtally.runs.filters import Period, RunFilter
 from runtally.runs.read import read_totals
+from runtally.usage.filter import Outcome, Period, RunFilter
+from runtally.usage.read import readable
+from runtally.usage.upkeep.rebuild import rebuild_sums
+from runtally.usage.upkeep.verify import verify_sums
+from runtally.usage.window import CustomRange, Range, Window
+from tests.summaries import read_report, read_summary
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -74,7 +76,7 @@ async def drop(database: Database, default_days: int | None = None) -> dict[str,
 
 
 async def differences(database: Database) -> dict[str, str]:
-    return {str(scope): str(found) async for scope, found in upkeep.verify(database, NOW) if found}
+    return {str(scope): str(found) async for scope, found in verify_sums(database, NOW) if found}
 
 
 async def count(database: Database, project_id: str) -> int:
@@ -88,17 +90,17 @@ GONE = 3 * sum(age > 31 for age in AGES)
 async def test_runs_that_are_too_old_go_and_sums_stay_and_no_recount_finds_fault(own: Database) -> None:
     window = Window.of(Range.MONTH, NOW - 25 * DAY)
     async with own.connection() as connection:
-        before = await read_metrics(connection, window, "one")
+        before = await read_summary(connection, window, "one")
 
     assert await drop(own) == {"one": GONE}
 
     assert (await count(own, "one"), await count(own, "two")) == (90 - GONE, 90)
     async with own.connection() as connection:
-        assert (await read_metrics(connection, window, "one")).points == before.points
+        assert (await read_summary(connection, window, "one")).points == before.points
     assert await differences(own) == {}
-    assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) == 0
+    assert sum([changed async for _, changed in rebuild_sums(own, NOW)]) == 0
     async with own.connection() as connection:
-        assert (await read_metrics(connection, window, "one")).points == before.points
+        assert (await read_summary(connection, window, "one")).points == before.points
     assert await drop(own) == {}
 
 
@@ -110,7 +112,7 @@ async def test_a_difference_in_what_is_kept_is_still_found_and_repaired(own: Dat
         )
 
     assert "one" in await differences(own)
-    assert sum([changed async for _, changed in upkeep.rebuild(own, NOW)]) > 0
+    assert sum([changed async for _, changed in rebuild_sums(own, NOW)]) > 0
     assert await differences(own) == {}
 
 
@@ -229,18 +231,20 @@ async def test_older_runs_than_are_kept_are_refused_also_after_more_are_to_be_ke
 
 
 async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Database) -> None:
-    old = Between(start_of_day(NOW) - 51 * DAY + timedelta(hours=1), start_of_day(NOW) - 50 * DAY + timedelta(hours=8))
+    old = CustomRange(
+        start_of_day(NOW) - 51 * DAY + timedelta(hours=1), start_of_day(NOW) - 50 * DAY + timedelta(hours=8)
+    )
     async with own.connection() as connection:
-        before = await read_metrics(connection, Window.of(old.in_stored_buckets(GRAINS[-1]), NOW), "one")
-        fair = (await project_report(connection, Range.MONTH, NOW, "one")).report.previous
+        before = await read_summary(connection, Window.of(old.in_stored_buckets(GRAINS[-1]), NOW), "one")
+        fair = (await read_report(connection, Range.MONTH, NOW, "one")).report.previous
 
     await drop(own)
 
     async with own.connection() as connection:
         reach = await readable(connection, old, "one", NOW)
-        assert (await read_metrics(connection, Window.of(reach, NOW), "one")).points == before.points
+        assert (await read_summary(connection, Window.of(reach, NOW), "one")).points == before.points
         assert before.total.runs == 2
-        again = await project_report(connection, Range.MONTH, NOW, "one")
+        again = await read_report(connection, Range.MONTH, NOW, "one")
         assert again.project.dropped_before == start_of_day(NOW) - 31 * DAY
         assert fair
         assert again.report.previous
@@ -256,8 +260,8 @@ async def test_of_some_runs_only_those_that_are_kept_are_told(own: Database) -> 
     await drop(own)
 
     async with own.connection() as connection:
-        old = await readable(connection, Between(NOW - 59 * DAY, NOW - 2 * DAY), "one", NOW)
-        found = await read_metrics(connection, Window.of(old, NOW), "one", Only(status=Status.SUCCESS))
+        old = await readable(connection, CustomRange(NOW - 59 * DAY, NOW - 2 * DAY), "one", NOW)
+        found = await read_summary(connection, Window.of(old, NOW), "one", RunFilter(status=Outcome.SUCCESS))
 
     kept = 3 * sum(2 < age <= 31 for age in AGES)
     assert kept <= found.total.runs <= kept + 3

@@ -14,11 +14,10 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
 from runtally.runs import read
-from runtally.runs.export import Format, export
-from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage
 from runtally.runs.values import ListedRun
+from runtally.usage.filter import Period, RunFilter
 from tests.factories import make_run
 
 Post = Callable[..., Awaitable[list[str]]]
@@ -126,7 +125,7 @@ async def test_pages_hold_every_run_that_matches_once_and_in_order(
     reading: Connection, project: str, name: str, direction: Direction
 ) -> None:
     sought, matches = FILTERS[name]
-    sought = sought.but(project_id=project, range=Period.ALL)
+    sought = sought.replace(project_id=project, range=Period.ALL)
 
     pages = await _pages(reading, sought, direction)
 
@@ -143,7 +142,7 @@ async def test_pages_hold_every_run_that_matches_once_and_in_order(
 
 @pytest.mark.parametrize("name", FILTERS)
 async def test_totals_are_those_of_the_runs(reading: Connection, project: str, name: str) -> None:
-    sought = FILTERS[name][0].but(project_id=project, range=Period.ALL)
+    sought = FILTERS[name][0].replace(project_id=project, range=Period.ALL)
     runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
 
     totals = await read.read_totals(reading, sought, NOW)
@@ -168,11 +167,11 @@ async def test_cost_ranges_leave_out_what_has_no_price(reading: Connection, proj
 async def test_all_projects_together_are_paged_like_one(
     reading: Connection, project: str, narrower: dict[str, str]
 ) -> None:
-    sought = RunFilter.parse(narrower).but(range=Period.ALL)
+    sought = RunFilter.parse(narrower).replace(range=Period.ALL)
     alone = [
         run
         for id_ in (project, f"{project}-beside")
-        for page in await _pages(reading, sought.but(project_id=id_), Direction.OLDER)
+        for page in await _pages(reading, sought.replace(project_id=id_), Direction.OLDER)
         for run in page.runs
     ]
 
@@ -230,18 +229,6 @@ async def test_a_page_that_has_all_needs_no_count(reading: Connection, project: 
 
     assert read.totals_of(page) == replace(await read.read_totals(reading, sought, NOW))
     assert read.totals_of(await read.read_page(reading, RunFilter(project_id=project), NOW, Position())) is None
-
-
-async def test_an_export_has_every_column_of_every_run_that_matches(database: Database, project: str) -> None:
-    sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="user")
-    async with database.transaction() as connection:
-        lines = b"".join([chunk async for chunk in export(connection, sought, NOW, Format.JSONL)]).splitlines()
-        table = b"".join([chunk async for chunk in export(connection, sought, NOW, Format.CSV)]).decode().splitlines()
-
-    matching = [run for run in _sent() if run.get("metadata")]
-    assert len(lines) == len(matching)
-    assert len(table) == len(matching) + 1
-    assert table[0].startswith("project_id,id,occurred_at,provider,model,status,")
 
 
 async def test_what_is_not_there_is_not_found(reading: Connection, project_id: str) -> None:

@@ -8,9 +8,9 @@ import pytest
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
-from runtally.runs.filters import Period, RunFilter
 from runtally.runs.position import Direction, Place, Position
 from runtally.runs.stretch import find_stretch
+from runtally.usage.filter import Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
 # Two an hour for three days, but for ten minutes with one a second: a bucket that has far more than a step.

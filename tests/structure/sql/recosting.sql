@@ -1,7 +1,8 @@
 -- SELECT_UNPRICED_NAMES
   SELECT DISTINCT project_id,
          provider,
-         model
+         unnest(ARRAY[model, CASE WHEN jsonb_typeof(metadata -> 'responseModel') = 'string' THEN metadata ->>
+                 'responseModel' END]) AS model
     FROM runs
    WHERE cost_usd IS NULL
 ORDER BY project_id, provider, model
@@ -11,6 +12,8 @@ ORDER BY project_id, provider, model
          occurred_at,
          provider,
          model,
+         CASE WHEN jsonb_typeof(metadata -> 'responseModel') = 'string' THEN metadata ->> 'responseModel' END
+                 AS answered_by,
          version,
          reported_cost_usd,
          cost_usd,
@@ -37,6 +40,8 @@ ORDER BY id
          occurred_at,
          provider,
          model,
+         CASE WHEN jsonb_typeof(metadata -> 'responseModel') = 'string' THEN metadata ->> 'responseModel' END
+                 AS answered_by,
          version,
          reported_cost_usd,
          cost_usd,
@@ -76,9 +81,10 @@ WITH changed AS (
         AND runs.id = priced.id
         AND runs.version = priced.version
   RETURNING runs.id, runs.version, before_usd, before_estimated, runs.project_id, runs.occurred_at,
-          runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_usd, runs.cost_estimated,
+          runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_estimated, runs.cost_usd,
           runs.input_tokens, runs.output_tokens, runs.cached_input_tokens, runs.cache_write_tokens,
-          runs.reasoning_tokens, runs.audio_input_tokens, runs.audio_output_tokens
+          runs.reasoning_tokens, runs.audio_input_tokens, runs.audio_output_tokens, runs.user_id,
+          runs.session_id, runs.tags, runs.metadata
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
@@ -93,15 +99,80 @@ queued AS (
                  last_error = NULL
 ),
 weighed AS (
-     SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_usd, cost_estimated,
+     SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_usd,
              input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, 1 AS weight
+             audio_input_tokens, audio_output_tokens, user_id, session_id, tags, metadata, 1 AS weight
        FROM changed
   UNION ALL
-     SELECT project_id, occurred_at, provider, model, status, latency_ms, before_usd, before_estimated,
+     SELECT project_id, occurred_at, provider, model, status, latency_ms, before_estimated, before_usd,
              input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, -1
+             audio_input_tokens, audio_output_tokens, user_id, session_id, tags, metadata, -1
        FROM changed
+),
+dimension_slots AS MATERIALIZED (
+  SELECT project_id,
+         max(id) FILTER (WHERE key = 'user') AS user_key,
+         max(id) FILTER (WHERE key = 'session') AS session_key,
+         max(id) FILTER (WHERE key = 'tags') AS tags_key,
+         array_agg(id ORDER BY id) FILTER (WHERE names <> '{}') AS metadata_keys,
+         array_agg(names[1] ORDER BY id) FILTER (WHERE names <> '{}') AS names,
+         array_agg(names[2] ORDER BY id) FILTER (WHERE names <> '{}') AS other_names
+    FROM (SELECT scope.project_id, keys.id, keys.key, keys.names
+    FROM (SELECT DISTINCT project_id FROM weighed) AS scope
+         JOIN tracked_keys AS keys
+           ON keys.project_id = scope.project_id
+           OR keys.project_id = ''
+              AND NOT EXISTS (SELECT
+                                FROM tracked_keys AS own
+                               WHERE own.project_id = scope.project_id
+                                 AND own.key = keys.key)
+   WHERE keys.state IN ('tracked', 'filling')) AS keys
+GROUP BY 1
+),
+dimensions_queued AS (
+     INSERT INTO dimension_deltas (project_id, queued_at, size, key_ids, dimension_values, hours, providers,
+             models,
+                                   latencies, runs, errors, timeouts, unpriced, cost_usd, input_tokens,
+                                           output_tokens, cached_input_tokens, cache_write_tokens,
+                                           reasoning_tokens)
+          SELECT project_id,
+                 $10::timestamptz,
+                 count(*),
+                 (SELECT ARRAY[user_key, session_key, tags_key] || metadata_keys FROM dimension_slots WHERE
+                         dimension_slots.project_id = valued.project_id),
+                 array_agg(run_values),
+                 array_agg((floor(date_part('epoch', occurred_at) / 3600))::int),
+                 array_agg(provider),
+                 array_agg(model),
+                 array_agg(CASE WHEN latency_ms < 500000000 THEN (2 * latency_ms)::int
+              ELSE 1000000000 + floor(ln((latency_ms)::float8) / 0.01980262729617973)::int END),
+                 array_agg(weight)::bigint[],
+                 array_agg(CASE WHEN status = 'error' THEN weight END)::bigint[],
+                 array_agg(CASE WHEN status = 'timeout' THEN weight END)::bigint[],
+                 array_agg(CASE WHEN cost_usd IS NULL THEN weight END)::bigint[],
+                 array_agg(weight * cost_usd)::numeric[],
+                 array_agg(weight * input_tokens)::numeric[],
+                 array_agg(weight * output_tokens)::numeric[],
+                 array_agg(weight * cached_input_tokens)::numeric[],
+                 array_agg(weight * cache_write_tokens)::numeric[],
+                 array_agg(weight * reasoning_tokens)::numeric[]
+            FROM (SELECT each.*, ARRAY[CASE WHEN user_key IS NOT NULL THEN user_id END, CASE WHEN session_key
+                    IS NOT NULL THEN session_id END, CASE WHEN tags_key IS NOT NULL THEN to_jsonb(tags)::text
+                    END, coalesce(metadata ->> names[1], metadata ->> other_names[1]), coalesce(metadata ->>
+                    names[2], metadata ->> other_names[2]), coalesce(metadata ->> names[3], metadata ->>
+                    other_names[3]), coalesce(metadata ->> names[4], metadata ->> other_names[4]),
+                    coalesce(metadata ->> names[5], metadata ->> other_names[5]), coalesce(metadata ->>
+                    names[6], metadata ->> other_names[6]), coalesce(metadata ->> names[7], metadata ->>
+                    other_names[7]), coalesce(metadata ->> names[8], metadata ->> other_names[8]),
+                    coalesce(metadata ->> names[9], metadata ->> other_names[9]), coalesce(metadata ->>
+                    names[10], metadata ->> other_names[10]), coalesce(metadata ->> names[11], metadata ->>
+                    other_names[11]), coalesce(metadata ->> names[12], metadata ->> other_names[12])] AS
+                    run_values
+                    FROM weighed AS each
+                         JOIN dimension_slots USING (project_id)
+                  OFFSET 0) AS valued
+           WHERE cardinality(array_remove(run_values, NULL)) > 0
+        GROUP BY project_id
 ),
 rolled_latencies AS (
      INSERT INTO latency_deltas (project_id, bucket, latencies, counts)

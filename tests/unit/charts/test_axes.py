@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.metrics.window import Between, Range, Window
+from runtally.usage.window import CustomRange, Range, Window
 from tests.unit.charts.made import NOW
 from webapp import zone
 from webapp.charts import axes
@@ -178,7 +178,7 @@ def test_an_hour_that_clocks_are_put_forward_over_is_not_there(
     in_zone: Callable[[str], None], name: str, since: datetime, expected: str
 ) -> None:
     in_zone(name)
-    reach = Between.of(since, since + timedelta(hours=7))
+    reach = CustomRange.of(since, since + timedelta(hours=7))
     assert reach is not None
 
     ticks = axes.time(Window.of(reach, NOW, reach.chart_interval))

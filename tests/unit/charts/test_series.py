@@ -9,9 +9,9 @@ import jsonschema_rs
 import pytest
 from altair.vegalite.v6.schema.core import load_schema
 
-from runtally.metrics.values import Tally
-from runtally.metrics.window import Range
-from tests.unit.charts.made import make_metrics
+from runtally.usage.totals import Totals
+from runtally.usage.window import Range
+from tests.unit.charts.made import make_summary
 from webapp.charts import series
 from webapp.charts.chart import Chart, KeyEntry
 from webapp.charts.series import Split
@@ -55,8 +55,8 @@ def with_plain_references(schema: Any) -> Any:  # noqa: ANN401  # Any JSON value
 
 @pytest.mark.parametrize("range_", list(Range))
 def test_every_chart_is_valid_vega_lite(range_: Range, vega_lite: jsonschema_rs.Draft7Validator) -> None:
-    metrics = make_metrics({0: {"large": "2"}, 5: {"small": "1"}}, latencies={3: 900}, range_=range_)
-    before = make_metrics({0: {"large": "1"}}, range_=range_, previous=True)
+    metrics = make_summary({0: {"large": "2"}, 5: {"small": "1"}}, latencies={3: 900}, range_=range_)
+    before = make_summary({0: {"large": "1"}}, range_=range_, previous=True)
 
     charts = [
         series.cost(metrics, before, Split.MODEL, SLOTS),
@@ -72,14 +72,14 @@ def test_every_chart_is_valid_vega_lite(range_: Range, vega_lite: jsonschema_rs.
 
 
 def test_what_is_no_vega_lite_is_found(vega_lite: jsonschema_rs.Draft7Validator) -> None:
-    spec = payload(series.errors(make_metrics()))["spec"]
+    spec = payload(series.errors(make_summary()))["spec"]
     spec["layer"][0]["mark"] = {"type": "nonsense"}
 
     assert list(vega_lite.iter_errors(spec))
 
 
 def test_a_chart_of_nothing_has_an_axis_and_no_bars() -> None:
-    chart = series.cost(make_metrics(), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary(), None, Split.MODEL, SLOTS)
 
     assert datasets(chart)["segments"] == []
     assert parameters(chart)["y_labels"] == ["$0", "$0.25", "$0.50", "$0.75", "$1.00"]
@@ -89,7 +89,7 @@ def test_a_chart_of_nothing_has_an_axis_and_no_bars() -> None:
 
 
 def test_the_costliest_is_at_the_bottom_whatever_its_colour() -> None:
-    chart = series.cost(make_metrics({0: {"small": "1", "large": "0.5"}}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"small": "1", "large": "0.5"}}), None, Split.MODEL, SLOTS)
 
     bottom, top = datasets(chart)["segments"]
     assert bottom == {"i": 0, "y0": 0.0, "y1": 1.0, "slot": "c2"}
@@ -98,34 +98,34 @@ def test_the_costliest_is_at_the_bottom_whatever_its_colour() -> None:
 
 
 def test_names_without_a_colour_are_one_series_on_top() -> None:
-    chart = series.cost(make_metrics({0: {"large": "1", "x": "5", "y": "6"}}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "1", "x": "5", "y": "6"}}), None, Split.MODEL, SLOTS)
 
     assert chart.key == (KeyEntry("large", "c1"), KeyEntry("Other", "other"))
     assert datasets(chart)["segments"][-1] == {"i": 0, "y0": 1.0, "y1": 12.0, "slot": "other"}
 
 
 def test_a_single_name_without_a_colour_keeps_its_name() -> None:
-    chart = series.cost(make_metrics({0: {"large": "1", "x": "5"}}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "1", "x": "5"}}), None, Split.MODEL, SLOTS)
 
     assert chart.key[-1] == KeyEntry("x", "other")
 
 
 def test_a_model_called_other_or_total_is_not_mixed_up_with_the_rest() -> None:
     slots = {"Other": "c1", "Total": "c2"}
-    chart = series.cost(make_metrics({0: {"Other": "4", "Total": "2", "x": "1", "y": "1"}}), None, Split.MODEL, slots)
+    chart = series.cost(make_summary({0: {"Other": "4", "Total": "2", "x": "1", "y": "1"}}), None, Split.MODEL, slots)
 
     assert chart.table.columns == ("Time (UTC)", "Other", "Total", "Other", "Total")
     assert chart.table.rows[0][1:] == ("$4.00", "$2.00", "$2.00", "$8.00")
 
 
 def test_a_model_without_cost_is_not_in_the_key() -> None:
-    chart = series.cost(make_metrics({0: {"large": "1", "small": "0", "rare": "2"}}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "1", "small": "0", "rare": "2"}}), None, Split.MODEL, SLOTS)
 
     assert [entry.name for entry in chart.key] == ["rare", "large"]
 
 
 def test_cost_by_provider_adds_up_its_models() -> None:
-    metrics = make_metrics({0: {"aa": "1", "ab": "2", "b": "1"}})
+    metrics = make_summary({0: {"aa": "1", "ab": "2", "b": "1"}})
 
     chart = series.cost(metrics, None, Split.PROVIDER, {"a": "c1", "b": "c2"})
 
@@ -135,13 +135,13 @@ def test_cost_by_provider_adds_up_its_models() -> None:
 
 def test_cost_by_status_has_what_failed_on_top() -> None:
     tallies = {
-        0: Tally(
-            runs=9, failed=5, timeouts=2, cost_usd=Decimal(10), error_cost_usd=Decimal(3), timeout_cost_usd=Decimal(1)
+        0: Totals(
+            runs=9, errors=5, timeouts=2, cost_usd=Decimal(10), error_cost_usd=Decimal(3), timeout_cost_usd=Decimal(1)
         ),
-        1: Tally(runs=2, cost_usd=Decimal(2)),
+        1: Totals(runs=2, cost_usd=Decimal(2)),
     }
 
-    chart = series.cost(make_metrics(tallies=tallies), None, Split.STATUS, {})
+    chart = series.cost(make_summary(totals=tallies), None, Split.STATUS, {})
 
     assert chart.heading == "Cost by status, per 6 hours"
     assert chart.key == (KeyEntry("Success", "c1"), KeyEntry("Error", "bad"), KeyEntry("Timeout", "warn"))
@@ -154,7 +154,7 @@ def test_cost_by_status_has_what_failed_on_top() -> None:
 
 def test_names_survive_json_and_stay_out_of_the_spec() -> None:
     name = 'odd "name" </script> \u6f22 \u2028 {{x}} \U0001f4b8'
-    chart = series.cost(make_metrics({0: {name: "1", "large": "2"}}), None, Split.MODEL, SLOTS | {name: "c4"})
+    chart = series.cost(make_summary({0: {name: "1", "large": "2"}}), None, Split.MODEL, SLOTS | {name: "c4"})
 
     read = payload(chart)
 
@@ -163,7 +163,7 @@ def test_names_survive_json_and_stay_out_of_the_spec() -> None:
 
 
 def test_only_the_bucket_that_is_not_over_is_open() -> None:
-    chart = series.cost(make_metrics({0: {"large": "1"}, LAST: {"large": "1"}}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "1"}, LAST: {"large": "1"}}), None, Split.MODEL, SLOTS)
 
     first, last = datasets(chart)["segments"]
     assert "open" not in first
@@ -172,9 +172,9 @@ def test_only_the_bucket_that_is_not_over_is_open() -> None:
 
 
 def test_the_previous_period_is_a_tick_on_every_bar_and_fits_on_the_axis() -> None:
-    before = make_metrics({3: {"large": "90"}}, previous=True)
+    before = make_summary({3: {"large": "90"}}, previous=True)
 
-    chart = series.cost(make_metrics({0: {"large": "1"}}), before, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "1"}}), before, Split.MODEL, SLOTS)
 
     assert len(datasets(chart)["previous"]) == 28
     assert datasets(chart)["previous"][3] == {"i": 3, "y": 90.0}
@@ -184,7 +184,7 @@ def test_the_previous_period_is_a_tick_on_every_bar_and_fits_on_the_axis() -> No
 
 
 def test_a_previous_period_without_anything_is_left_out() -> None:
-    chart = series.cost(make_metrics({0: {"large": "1"}}), make_metrics(previous=True), Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "1"}}), make_summary(previous=True), Split.MODEL, SLOTS)
 
     assert datasets(chart)["previous"] == []
     assert not chart.has_previous
@@ -192,8 +192,8 @@ def test_a_previous_period_without_anything_is_left_out() -> None:
 
 
 def test_thirty_days_say_that_they_are_compared_with_28_days_earlier() -> None:
-    metrics = make_metrics({0: {"large": "2"}}, range_=Range.MONTH)
-    before = make_metrics({0: {"large": "1"}}, range_=Range.MONTH, previous=True)
+    metrics = make_summary({0: {"large": "2"}}, range_=Range.MONTH)
+    before = make_summary({0: {"large": "1"}}, range_=Range.MONTH, previous=True)
 
     chart = series.cost(metrics, before, Split.MODEL, SLOTS)
 
@@ -202,9 +202,9 @@ def test_thirty_days_say_that_they_are_compared_with_28_days_earlier() -> None:
 
 
 def test_the_sentence_tells_total_comparison_and_peak() -> None:
-    metrics = make_metrics({0: {"large": "2"}, 18: {"large": "21.4"}})
+    metrics = make_summary({0: {"large": "2"}, 18: {"large": "21.4"}})
 
-    chart = series.cost(metrics, make_metrics({0: {"large": "1"}}, previous=True), Split.MODEL, SLOTS)
+    chart = series.cost(metrics, make_summary({0: {"large": "1"}}, previous=True), Split.MODEL, SLOTS)
 
     assert chart.sentence == (
         "Cost by model, per 6 hours. Last 7 days: $23.40 in total, $1.00 the period before. "
@@ -213,8 +213,8 @@ def test_the_sentence_tells_total_comparison_and_peak() -> None:
 
 
 def test_the_tooltip_lists_the_stack_from_its_top_and_leaves_out_what_is_not_in_the_bar() -> None:
-    before = make_metrics({0: {"large": "7"}}, previous=True)
-    metrics = make_metrics({0: {"large": "2", "small": "1"}, 1: {"large": "0.02"}})
+    before = make_summary({0: {"large": "7"}}, previous=True)
+    metrics = make_summary({0: {"large": "2", "small": "1"}, 1: {"large": "0.02"}})
 
     chart = series.cost(metrics, before, Split.MODEL, SLOTS)
 
@@ -230,13 +230,13 @@ def test_the_tooltip_lists_the_stack_from_its_top_and_leaves_out_what_is_not_in_
 
 
 def test_sums_of_a_chart_are_exact_before_they_are_drawn() -> None:
-    chart = series.cost(make_metrics({0: {"large": "0.1", "small": "0.2"}}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({0: {"large": "0.1", "small": "0.2"}}), None, Split.MODEL, SLOTS)
 
     assert datasets(chart)["segments"][-1]["y1"] == 0.3
 
 
 def test_runs_and_tokens_are_counted() -> None:
-    metrics = make_metrics(tallies={2: Tally(runs=1_234, tokens_in=46_400_000, tokens_out=12_300_000)})
+    metrics = make_summary(totals={2: Totals(runs=1_234, input_tokens=46_400_000, output_tokens=12_300_000)})
 
     runs, tokens = series.runs(metrics, None), series.tokens(metrics, None)
 
@@ -249,7 +249,7 @@ def test_runs_and_tokens_are_counted() -> None:
 
 
 def test_an_error_rate_of_no_runs_is_a_gap_and_of_good_runs_is_zero() -> None:
-    metrics = make_metrics(tallies={0: Tally(runs=10, failed=1), 1: Tally(runs=10)})
+    metrics = make_summary(totals={0: Totals(runs=10, errors=1), 1: Totals(runs=10)})
 
     chart = series.errors(metrics)
 
@@ -262,7 +262,7 @@ def test_an_error_rate_of_no_runs_is_a_gap_and_of_good_runs_is_zero() -> None:
 
 
 def test_a_latency_of_nothing_is_a_gap() -> None:
-    chart = series.latency(make_metrics(latencies={0: 5_100, 2: 840}))
+    chart = series.latency(make_summary(latencies={0: 5_100, 2: 840}))
 
     assert [point["y"] for point in datasets(chart)["points"][:3]] == [5_100.0, None, 840.0]
     assert [row[1] for row in chart.table.rows[:3]] == ["5.1 s", "\u2013", "840 ms"]
@@ -270,7 +270,7 @@ def test_a_latency_of_nothing_is_a_gap() -> None:
 
 
 def test_lines_of_nothing_say_so() -> None:
-    errors, latency = series.errors(make_metrics()), series.latency(make_metrics())
+    errors, latency = series.errors(make_summary()), series.latency(make_summary())
 
     assert errors.sentence == "Error rate, per 6 hours. Last 7 days: \u2013 over all runs."
     assert parameters(errors)["y_labels"][-1] == "1.00%"
@@ -278,7 +278,7 @@ def test_lines_of_nothing_say_so() -> None:
 
 
 def test_the_stretch_to_the_unfinished_bucket_stands_apart() -> None:
-    points = datasets(series.latency(make_metrics(latencies={LAST - 1: 1_000, LAST: 2_000})))["points"]
+    points = datasets(series.latency(make_summary(latencies={LAST - 1: 1_000, LAST: 2_000})))["points"]
 
     assert points[-2:] == [
         {"i": LAST - 1, "y": 1_000.0, "tail": 1},
@@ -288,13 +288,13 @@ def test_the_stretch_to_the_unfinished_bucket_stands_apart() -> None:
 
 
 def test_a_point_without_neighbours_is_told_apart() -> None:
-    points = datasets(series.latency(make_metrics(latencies={0: 10, 3: 10, 4: 10, LAST: 10})))["points"]
+    points = datasets(series.latency(make_summary(latencies={0: 10, 3: 10, 4: 10, LAST: 10})))["points"]
 
     assert [point["i"] for point in points if "alone" in point] == [0, LAST]
 
 
 def test_the_table_has_a_row_for_every_bucket_and_its_totals_add_up() -> None:
-    chart = series.cost(make_metrics({n: {"large": "1", "small": "2"} for n in range(28)}), None, Split.MODEL, SLOTS)
+    chart = series.cost(make_summary({n: {"large": "1", "small": "2"} for n in range(28)}), None, Split.MODEL, SLOTS)
 
     assert len(chart.table.rows) == 28
     assert sum(Decimal(row[-1].removeprefix("$")) for row in chart.table.rows) == 84

@@ -6,8 +6,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from runtally.metrics.values import Cell, Latency, Metrics, Tally
-from runtally.metrics.window import Range, Window
+from runtally.usage.sketch import Latency
+from runtally.usage.summary import Summary
+from runtally.usage.totals import Totals
+from runtally.usage.window import Range, Window
+from tests.summaries import Cell, made_summary
 from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.series import Split
@@ -18,9 +21,12 @@ WINDOW = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
 EVIL = '<script>"&\x00\ud800 \U0001f600'
 
 
-def metrics(*, model: str = "m", usd: str = "1.5") -> Metrics:
-    cells = [Cell(bucket, "p", model, Tally(2, 1, 0, Decimal(usd), 10, 5)) for bucket in WINDOW.buckets[3:9]]
-    return Metrics.of_cells(WINDOW, cells, {number: Latency(100, 900) for number in range(3, 9)})
+def metrics(*, model: str = "m", usd: str = "1.5") -> Summary:
+    cells = [
+        Cell(bucket, "p", model, Totals(2, 1, cost_usd=Decimal(usd), input_tokens=10, output_tokens=5))
+        for bucket in WINDOW.buckets[3:9]
+    ]
+    return made_summary(WINDOW, cells, {number: Latency(100, 900) for number in range(3, 9)})
 
 
 def charts() -> dict[str, Chart]:
@@ -30,7 +36,7 @@ def charts() -> dict[str, Chart]:
         "tokens": series.tokens(found, None),
         "errors": series.errors(found),
         "latency": series.latency(found),
-        "nothing": series.cost(Metrics.of_cells(WINDOW, (), {}), None, Split.MODEL, {}),
+        "nothing": series.cost(made_summary(WINDOW), None, Split.MODEL, {}),
     }
 
 

@@ -59,6 +59,11 @@ def a_row(**values: Any) -> dict[str, Any]:  # noqa: ANN401  # A file holds any 
         ("traceId", "t1", "trace_id", "t1"),
         ("run_id", "r1", "run_id", "r1"),
         ("error_code", "429", "error_code", "429"),
+        ("user", "ann", "user_id", "ann"),
+        ("session_id", "s1", "session_id", "s1"),
+        ("ttft_ms", "210", "time_to_first_token_ms", 210),
+        ("tags", '["a,b", "c"]', "tags", ["a,b", "c"]),
+        ("tags", "a, b,", "tags", ["a", "b"]),
     ],
 )
 def test_columns_named_like_a_field_fill_it(column: str, value: str, field: str, expected: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.client.values import UNIX_EPOCH, BadValue, count, is_missing, milliseconds, moment, money, text
+from runtally.client.values import UNIX_EPOCH, BadValue, count, is_missing, milliseconds, moment, money, text, texts
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "None", "null", "NaN"])
@@ -29,6 +29,12 @@ def test_whole_numbers_are_counts(value: object, number: int) -> None:
 def test_anything_else_is_no_count(value: object) -> None:
     with pytest.raises(BadValue):
         count(value)
+
+
+@pytest.mark.parametrize("value", ["[1", 5, {"a": 1}, True, ["a", ["b"]]])
+def test_anything_else_is_no_list_of_texts(value: object) -> None:
+    with pytest.raises(BadValue):
+        texts(value)
 
 
 @pytest.mark.parametrize(

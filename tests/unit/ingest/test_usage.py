@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.fields import MAX_COUNT
-from runtally.ingest.usage import Parts, parts_of
+from runtally.ingest.usage import parts_of
 
 CHAT = {
     "prompt_tokens": 20,
@@ -23,22 +23,22 @@ ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 2000, "cache_creatio
 @pytest.mark.parametrize(
     ("usage", "parts"),
     [
-        (CHAT, Parts(cached_input=4, reasoning=3, audio_input=6, audio_output=7)),
-        (RESPONSES, Parts(cached_input=4, reasoning=3)),
+        (CHAT, {"cached_input_tokens": 4, "reasoning_tokens": 3, "audio_input_tokens": 6, "audio_output_tokens": 7}),
+        (RESPONSES, {"cached_input_tokens": 4, "reasoning_tokens": 3}),
         # What was cached of the audio is charged as cached.
-        (REALTIME, Parts(cached_input=9, audio_input=3, audio_output=7)),
+        (REALTIME, {"cached_input_tokens": 9, "audio_input_tokens": 3, "audio_output_tokens": 7}),
         # Its cached tokens are none of its input tokens.
-        (ANTHROPIC, Parts()),
+        (ANTHROPIC, {}),
     ],
     ids=["chat", "responses", "realtime", "anthropic"],
 )
-def test_parts_are_read_as_each_interface_names_them(usage: dict[str, object], parts: Parts) -> None:
+def test_parts_are_read_as_each_interface_names_them(usage: dict[str, object], parts: dict[str, int]) -> None:
     assert parts_of(usage) == parts
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "4", None, MAX_COUNT + 1, [4]], ids=repr)
 def test_what_is_no_count_is_as_if_it_were_not(value: object) -> None:
-    assert parts_of({"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}) == Parts()
+    assert parts_of({"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}) == {}
 
 
 json = st.recursive(
@@ -50,4 +50,4 @@ json = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*CHAT, *REALTIME]), json))
 def test_nothing_that_may_stand_there_breaks_it(usage: dict[str, object]) -> None:
-    assert all(part is None or 0 <= part <= MAX_COUNT for part in parts_of(usage))
+    assert all(0 <= part <= MAX_COUNT for part in parts_of(usage).values())

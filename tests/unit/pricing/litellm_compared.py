@@ -14,7 +14,8 @@ from typing import NamedTuple
 from runtally.money import from_pico, pico_per_token
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue import read_catalogue
-from runtally.pricing.cost import Price, Usage, total_usd
+from runtally.pricing.cost import Price, total_usd
+from runtally.tokens import TOKEN_KINDS, Usage
 from tests.unit.pricing.litellm_costs import Model, Rates, models
 from tests.unit.pricing.offers import offers_of
 
@@ -29,6 +30,8 @@ MIXES = (
 )
 # Half of the seventh decimal of a price per million is half a pico-dollar a token.
 MOST_A_TOKEN = Decimal("0.5e-12")
+
+INPUT, OUTPUT, CACHED, WRITTEN, REASONING, HEARD, SPOKEN = TOKEN_KINDS
 
 
 class Reason(StrEnum):
@@ -77,7 +80,7 @@ def _reason(price: Price | None, rates: Rates, mix: dict[str, int], has_same_tie
     if price is None:
         return Reason.UNKNOWN
     theirs = [pico(amount) for amount in (rates.input, rates.output)]
-    ours = [price.input_pico, price.output_pico]
+    ours = [price.rates[INPUT], price.rates[OUTPUT]]
     apart = abs(total_usd(usage(mix), price) - from_pico(price.request_pico) - rates.cost(mix))
     if apart <= sum(mix.values()) * MOST_A_TOKEN:
         return Reason.FEE if price.request_pico else Reason.DECIMALS
@@ -87,15 +90,15 @@ def _reason(price: Price | None, rates: Rates, mix: dict[str, int], has_same_tie
         return Reason.TIER
     if [amount or 0 for amount in ours] != [amount or 0 for amount in theirs]:
         return Reason.AMOUNT
-    if mix.get("cached") and (price.cache_read_pico, price.cache_write_pico) != (
+    if mix.get("cached") and (price.rates[CACHED], price.rates[WRITTEN]) != (
         pico(rates.cache_read),
         pico(rates.cache_write),
     ):
         return Reason.CACHE
-    if mix.get("reasoning") and price.reasoning_pico != pico(rates.reasoning):
+    if mix.get("reasoning") and price.rates[REASONING] != pico(rates.reasoning):
         return Reason.REASONING
     theirs = [pico(amount) for amount in (rates.audio_input, rates.audio_output)]
-    if mix.get("heard") and [price.audio_input_pico, price.audio_output_pico] != theirs:
+    if mix.get("heard") and [price.rates[HEARD], price.rates[SPOKEN]] != theirs:
         return Reason.AUDIO
     return Reason.UNEXPLAINED
 

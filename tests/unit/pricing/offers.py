@@ -8,8 +8,9 @@ from typing import Any
 from runtally.models.price import Match, PriceSource
 from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.cost import Price
+from runtally.pricing.cost import Price, Rates
 from runtally.pricing.match import Offer
+from runtally.tokens import PRICE_COLUMNS
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -27,11 +28,7 @@ def make_offer(  # noqa: PLR0913  # A test names only what it is about.
 ) -> Offer:
     fields: dict[str, Any] = {
         "above_input_tokens": 0,
-        "input_pico": 1_000_000,
-        "output_pico": 2_000_000,
-        "cache_read_pico": None,
-        "cache_write_pico": None,
-        "reasoning_pico": None,
+        "rates": Rates.of(input=1_000_000, output=2_000_000),
         "estimated": False,
     }
     return Offer(
@@ -50,13 +47,7 @@ def offers_of(catalogue: Iterable[CatalogueEntry]) -> list[Offer]:
             match=Match(entry.match),
             pattern=entry.pattern,
             above_input_tokens=entry.above_input_tokens,
-            input_pico=_pico(entry.input_per_million),
-            output_pico=_pico(entry.output_per_million),
-            cache_read_pico=_pico(entry.cache_read_per_million),
-            cache_write_pico=_pico(entry.cache_write_per_million),
-            reasoning_pico=_pico(entry.reasoning_per_million),
-            audio_input_pico=_pico(entry.audio_input_per_million),
-            audio_output_pico=_pico(entry.audio_output_per_million),
+            rates=Rates(tuple(_pico(getattr(entry, name)) for name in PRICE_COLUMNS)),
             estimated=entry.estimated,
             effective_from=entry.effective_from,
             effective_to=entry.effective_to,

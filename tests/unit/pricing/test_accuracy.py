@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from runtally.files import CHECKOUT
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.cost import Usage, total_usd
-from runtally.settings import CHECKOUT
+from runtally.pricing.cost import total_usd
+from runtally.tokens import Usage
 
 AT = datetime(2026, 11, 1, 20, tzinfo=UTC)
 MIXES = (

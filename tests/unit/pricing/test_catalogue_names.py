@@ -12,7 +12,8 @@ import pytest
 
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.cost import Usage, total_usd
+from runtally.pricing.cost import total_usd
+from runtally.tokens import Usage
 from tests.unit.pricing.offers import NOW
 
 AIDER = Path(__file__).parents[3].parent / "shared/data/aider.csv.gz"

@@ -6,13 +6,15 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.metrics.values import Cell, Metrics, Tally
-from runtally.metrics.window import Range, Window
 from runtally.pricing.book import PriceBook
 from runtally.pricing.changes import changes_of
-from runtally.pricing.cost import Usage, settle
+from runtally.pricing.cost import Rates, settle
 from runtally.pricing.discount import Discount
-from tests.unit.charts.made import make_metrics
+from runtally.tokens import Usage
+from runtally.usage.totals import Totals
+from runtally.usage.window import Range, Window
+from tests.summaries import Cell, made_summary
+from tests.unit.charts.made import make_summary
 from tests.unit.pricing.offers import NOW, make_offer
 from webapp.charts import series
 from webapp.charts.drawing import Mark
@@ -22,8 +24,17 @@ from webapp.pages.price_marks import price_marks
 DAY = timedelta(days=1)
 OFFERS = (
     make_offer("acme", "large", number=1, effective_to=NOW - 2 * DAY),
-    make_offer("acme", "large", number=2, effective_from=NOW - 2 * DAY, input_pico=500_000),
-    make_offer("acme", "large", number=3, effective_from=NOW - 2 * DAY, above_input_tokens=1000, input_pico=9),
+    make_offer(
+        "acme", "large", number=2, effective_from=NOW - 2 * DAY, rates=Rates.of(input=500_000, output=2_000_000)
+    ),
+    make_offer(
+        "acme",
+        "large",
+        number=3,
+        effective_from=NOW - 2 * DAY,
+        above_input_tokens=1000,
+        rates=Rates.of(input=9, output=2_000_000),
+    ),
     make_offer("acme", "same", number=4, effective_to=NOW - DAY),
     make_offer("acme", "same", number=5, effective_from=NOW - DAY),
 )
@@ -60,7 +71,7 @@ def test_what_is_out_of_the_window_is_no_change_of_it() -> None:
 
 def test_a_change_is_a_mark_at_its_time_in_words() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-    metrics = Metrics.of_cells(window, [Cell(window.buckets[3], "acme", "large", Tally(runs=1))], {})
+    metrics = made_summary(window, [Cell(window.buckets[3], "acme", "large", Totals(runs=1))])
 
     [mark] = price_marks(metrics, BOOK, None)
 
@@ -71,7 +82,7 @@ def test_a_change_is_a_mark_at_its_time_in_words() -> None:
 def test_marks_are_drawn_once_a_place_and_all_told() -> None:
     marks = (Mark(2.5, "one"), Mark(2.5, "another"))
 
-    chart = series.cost(make_metrics(), None, Split.MODEL, {}, marks)
+    chart = series.cost(make_summary(), None, Split.MODEL, {}, marks)
 
     assert chart.datasets["marks"] == [{"i": 2.5}]
     assert chart.marks == marks

@@ -1,5 +1,6 @@
 """What a run costs, from token counts and a price."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, localcontext
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from runtally.models.run import CostSource
 from runtally.money import MAX_USD
-from runtally.pricing.cost import UNPRICED, Cost, Kind, Price, Usage, discounted, lines_of, settle, total_usd
+from runtally.pricing.cost import UNPRICED, Cost, Price, Rates, discounted, lines_of, settle, total_usd
+from runtally.tokens import TOKEN_KINDS, Usage
 
 MAX_TOKENS = 2**53 - 1
 MAX_PICO = 10**14 - 1
@@ -21,32 +23,32 @@ SONNET = Price(
     provider="anthropic",
     model="claude-3-5-sonnet",
     above_input_tokens=0,
-    input_pico=3_000_000,
-    output_pico=15_000_000,
-    cache_read_pico=300_000,
-    cache_write_pico=3_750_000,
-    reasoning_pico=None,
+    rates=Rates.of(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000),
     estimated=False,
 )
-REASONER = replace(SONNET, cache_read_pico=None, cache_write_pico=None, reasoning_pico=20_000_000)
-SPEAKER = replace(SONNET, audio_input_pico=40_000_000, audio_output_pico=80_000_000)
-EMBEDDING = replace(SONNET, output_pico=None, cache_read_pico=None, cache_write_pico=None)
+REASONER = replace(SONNET, rates=Rates.of(input=3_000_000, output=15_000_000, reasoning=20_000_000))
+SPEAKER = replace(
+    SONNET,
+    rates=Rates.of(
+        input=3_000_000,
+        output=15_000_000,
+        cache_read=300_000,
+        cache_write=3_750_000,
+        audio_input=40_000_000,
+        audio_output=80_000_000,
+    ),
+)
+EMBEDDING = replace(SONNET, rates=Rates.of(input=3_000_000))
 
 amounts = st.none() | st.integers(0, MAX_PICO)
 counts = st.none() | st.integers(0, MAX_TOKENS)
 prices: st.SearchStrategy[Price] = st.builds(
     replace,
     st.just(SONNET),
-    input_pico=amounts,
-    output_pico=amounts,
-    cache_read_pico=amounts,
-    cache_write_pico=amounts,
-    reasoning_pico=amounts,
-    audio_input_pico=amounts,
-    audio_output_pico=amounts,
+    rates=st.builds(Rates, st.tuples(*(amounts for _ in TOKEN_KINDS))),
     request_pico=st.integers(0, MAX_PICO),
 )
-usages = st.builds(Usage, counts, counts, counts, counts, counts, counts, counts)
+usages = st.builds(Usage, *(counts for _ in TOKEN_KINDS))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ usages = st.builds(Usage, counts, counts, counts, counts, counts, counts, counts
         (Usage(100, 0, cached_input_tokens=400), SONNET, "0.00012"),
         (Usage(0, 100, reasoning_tokens=400), REASONER, "0.008"),
         (Usage(1000, 500), EMBEDDING, "0.003"),
-        (Usage(1, 0), replace(SONNET, input_pico=1), "0.000000000001"),
+        (Usage(1, 0), replace(SONNET, rates=Rates.of(input=1)), "0.000000000001"),
     ],
 )
 def test_a_cost_is_tokens_times_price(usage: Usage, price: Price, expected: str) -> None:
@@ -80,10 +82,12 @@ def test_a_cost_is_tokens_times_price(usage: Usage, price: Price, expected: str)
 def test_lines_say_how_a_cost_comes_about() -> None:
     lines = lines_of(Usage(1000, 500, cached_input_tokens=400), SONNET)
 
-    assert [(line.kind, line.quantity, str(line.rate_usd), str(line.amount_usd)) for line in lines] == [
-        (Kind.INPUT, 600, "3.000000", "0.001800000000"),
-        (Kind.CACHED_INPUT, 400, "0.300000", "0.000120000000"),
-        (Kind.OUTPUT, 500, "15.000000", "0.007500000000"),
+    assert [
+        (line.kind and line.kind.name, line.quantity, str(line.rate_usd), str(line.amount_usd)) for line in lines
+    ] == [
+        ("input", 600, "3.000000", "0.001800000000"),
+        ("cached_input", 400, "0.300000", "0.000120000000"),
+        ("output", 500, "15.000000", "0.007500000000"),
     ]
 
 
@@ -110,12 +114,12 @@ def test_a_cost_is_never_negative_and_fits_its_column(usage: Usage, price: Price
 
 @given(usages, prices)
 def test_no_token_is_counted_twice(usage: Usage, price: Price) -> None:
-    tokens = dict.fromkeys(Kind, 0) | {line.kind: line.quantity for line in lines_of(usage, price)}
+    tokens = Counter({line.kind.name: line.quantity for line in lines_of(usage, price) if line.kind})
     parts = (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0) + (usage.audio_input_tokens or 0)
     spoken = (usage.reasoning_tokens or 0) + (usage.audio_output_tokens or 0)
 
-    counted = tokens[Kind.INPUT] + tokens[Kind.CACHED_INPUT] + tokens[Kind.CACHE_WRITE] + tokens[Kind.AUDIO_INPUT]
-    answered = tokens[Kind.OUTPUT] + tokens[Kind.REASONING] + tokens[Kind.AUDIO_OUTPUT]
+    counted = tokens["input"] + tokens["cached_input"] + tokens["cache_write"] + tokens["audio_input"]
+    answered = tokens["output"] + tokens["reasoning"] + tokens["audio_output"]
 
     assert (usage.input_tokens or 0) <= counted <= max(usage.input_tokens or 0, parts)
     assert (usage.output_tokens or 0) <= answered <= max(usage.output_tokens or 0, spoken)
@@ -146,7 +150,7 @@ def test_a_fee_for_each_request_is_a_line_of_its_own() -> None:
 
     *_, fee = lines_of(Usage(1000, 500), price)
 
-    assert (fee.kind, fee.quantity, str(fee.rate_usd), fee.per) == (Kind.REQUEST, 1, "5.000000000", 1000)
+    assert (fee.kind, fee.quantity, str(fee.rate_usd), fee.per) == (None, 1, "5.000000000", 1000)
     assert total_usd(Usage(1000, 500), price) == Decimal("0.0155")
     assert total_usd(Usage(None, None), price) == fee.amount_usd == Decimal("0.005")
 
@@ -229,7 +233,7 @@ def test_an_estimated_price_makes_an_estimated_cost() -> None:
 
 @pytest.mark.parametrize("function", [total_usd, lines_of])
 def test_a_price_without_any_amount_is_free(function: Callable[[Usage, Price], object]) -> None:
-    free = replace(SONNET, input_pico=None, output_pico=None, cache_read_pico=None, cache_write_pico=None)
+    free = replace(SONNET, rates=Rates.of())
 
     assert total_usd(COUNTED, free) == 0
     assert [line.amount_usd for line in lines_of(COUNTED, free)] == [0, 0]

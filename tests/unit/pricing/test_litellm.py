@@ -3,7 +3,7 @@
 import pytest
 
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import total_usd
+from runtally.pricing.cost import Rates, total_usd
 from runtally.pricing.match import Offer
 from tests.unit.pricing.litellm_compared import AT, MIXES, MOST_A_TOKEN, Reason, compared, pico, usage
 from tests.unit.pricing.litellm_costs import Model, models
@@ -46,13 +46,15 @@ def _offers(number: int, model: Model) -> list[Offer]:
             model.name,
             number=number,
             above_input_tokens=above,
-            input_pico=pico(rates.input),
-            output_pico=pico(rates.output),
-            cache_read_pico=pico(rates.cache_read),
-            cache_write_pico=pico(rates.cache_write),
-            reasoning_pico=pico(rates.reasoning),
-            audio_input_pico=pico(rates.audio_input),
-            audio_output_pico=pico(rates.audio_output),
+            rates=Rates.of(
+                input=pico(rates.input),
+                output=pico(rates.output),
+                cache_read=pico(rates.cache_read),
+                cache_write=pico(rates.cache_write),
+                reasoning=pico(rates.reasoning),
+                audio_input=pico(rates.audio_input),
+                audio_output=pico(rates.audio_output),
+            ),
         )
         for above, rates in {0: model.rates, **model.tiers}.items()
     ]

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidJson, InvalidPayload
-from runtally.fields import MAX_AHEAD
+from runtally.fields import MAX_AHEAD, trimmed
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.privacy import ContentRule
 from runtally.reporting.document import LiveRun, decode, encode, is_signed, sign
@@ -36,6 +37,12 @@ FULL = make_stored_run(
     price_entry_id=5,
     experiment_id="e",
     trace_id="t",
+    session_id="s",
+    user_id="u",
+    tags=["a", "b"],
+    key_id=UUID(int=7),
+    finish_reason="stop",
+    time_to_first_token_ms=8,
     client_id="c",
     idempotency_key="k",
     prompt_hash="h",
@@ -254,7 +261,7 @@ texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 @given(
     cost=st.none() | amounts,
     tokens=st.none() | counts,
-    run_id=texts,
+    run_id=texts.filter(lambda text: text == trimmed(text)),
     occurred_at=st.datetimes(datetime(2020, 1, 1), datetime(2026, 11, 20), timezones=st.just(UTC)),  # noqa: DTZ001  # Hypothesis adds the zone.
     metadata=st.none()
     | st.dictionaries(texts, st.none() | st.booleans() | st.integers(-(2**40), 2**40) | texts, max_size=3),

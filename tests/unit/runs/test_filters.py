@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runtally.errors import InvalidFilter
 from runtally.fields import MAX_COUNT
-from runtally.runs.filters import NAMES, Outcome, Period, RunFilter
+from runtally.usage.filter import NAMES, Outcome, Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, 40, tzinfo=UTC)
 TEXTS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=40)

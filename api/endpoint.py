@@ -1,0 +1,87 @@
+"""A route without a framework: from the headers, the body and the address of a request to its whole answer.
+
+The steps of such a request stand here once, in their order. It is called by the view that Quart has for it, and by
+`webapp.fast_path` without Quart, which costs more than all that is done for most of these requests.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from http import HTTPStatus
+from typing import Concatenate, ParamSpec, cast
+
+from quart import Response
+from quart_rate_limiter import rate_exempt
+
+from api.access import AccessRule, declared_rule, enforces_access
+from api.compression import gzipped, takes_gzip
+from api.current import incoming
+from api.errors import refusal
+from api.limits import Limit, count, declared_limits, limit_headers
+from api.reply import Reply
+from api.request import ClientGone, Request
+from runtally.errors import Forbidden
+
+_ATTRIBUTE = "__endpoint__"
+
+Path = ParamSpec("Path")
+Answering = Callable[Concatenate[Request, Path], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Who may call a route, how often, and what it answers."""
+
+    rule: AccessRule | None
+    limits: Sequence[Limit]
+    answer: Callable[..., Awaitable[Reply]]
+
+    async def __call__(self, request: Request, **path: str) -> Reply:
+        """Answer a request, whatever is wrong with it, to these variable parts of the path. Raises `ClientGone` alone."""
+        try:
+            reply = await self._answered(request, path)
+        except ClientGone:
+            raise
+        except Exception as error:  # noqa: BLE001  # Where Quart is asked, its handler of errors does the same.
+            reply = refusal(error)
+        finally:
+            request.forget()
+        if request.decision is not None:
+            reply.headers.update(limit_headers(request.decision))
+        return _packed(reply, request)
+
+    async def _answered(self, request: Request, path: dict[str, str]) -> Reply:
+        if self.rule is None:
+            raise Forbidden
+        request.actor = await self.rule.identify(request)
+        await count(request, self.limits)
+        return await self.answer(request, **path)
+
+
+def _packed(reply: Reply, request: Request) -> Reply:
+    if "Content-Encoding" in reply.headers or not takes_gzip(request.headers.get("accept-encoding")):
+        return reply
+    packed = gzipped(reply.body)
+    return reply if packed is None else Reply(packed, reply.status, {**reply.headers, "Content-Encoding": "gzip"})
+
+
+def endpoint(answer: Answering[Path]) -> Callable[Path, Awaitable[Response]]:
+    """Make a view for Quart of a function that needs none; above what the function declares of itself."""
+    made = Endpoint(declared_rule(answer), declared_limits(answer), answer)
+
+    @wraps(answer)
+    async def view(*_: Path.args, **path: Path.kwargs) -> Response:
+        reply = await made(incoming(), **cast(dict[str, str], path))
+        response = Response(*reply)
+        if reply.status == HTTPStatus.NOT_MODIFIED:
+            # Quart says the length of the body that is left out.
+            del response.headers["Content-Length"]
+        return response
+
+    setattr(view, _ATTRIBUTE, made)
+    return rate_exempt(enforces_access(view))
+
+
+def endpoint_of(view: object) -> Endpoint | None:
+    """The endpoint that this view calls."""
+    return cast(Endpoint | None, getattr(view, _ATTRIBUTE, None))

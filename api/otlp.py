@@ -1,0 +1,169 @@
+"""The OTLP receiver: traces, and for exporters that send them unasked, logs and metrics.
+
+The same views answer under several paths: the one that exporters add to a host, one for proxies that pass only /api, one with
+the project for clients that can set no header, and one where Langfuse's SDKs and LiteLLM post.
+"""
+
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from quart import Blueprint, Response, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from api.limits import ingest_key_for, ingest_rate, refuse_unless_granted
+from api.operation import Answer, Content, Operation, documents
+from api.otlp_answers import JSON, PROTOBUF, Exported, RpcStatus, Signal, exported, is_json
+from api.otlp_body import drop_body, read_body, refuse_other_types
+from api.otlp_key import named_project, otlp_key
+from api.reply import reply
+from runtally.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    Forbidden,
+    InvalidOtlp,
+    StoreBusy,
+    StoreUnavailable,
+    UnsupportedMediaType,
+)
+from runtally.otlp.projects import ProjectRule
+from runtally.otlp.receive import Outcome, Sender
+from runtally.runs.queries import select_projects
+
+blueprint = Blueprint("otlp", __name__)
+
+BASES = ("", "/api/otlp", "/api/otlp/p/<path:project_id>", "/api/public/otel")
+
+
+class OtlpPath(msgspec.Struct, frozen=True):
+    """A project in the path."""
+
+    project_id: Annotated[str, Meta(pattern=r"^[^\x00-\x1f]+$", description="The project, percent-encoded.")]
+
+
+class Organization(msgspec.Struct, frozen=True):
+    """What Langfuse's SDKs expect a project to belong to."""
+
+    id: Literal["runtally"] = "runtally"
+    name: Literal["Runtally"] = "Runtally"
+
+
+class KnownProject(msgspec.Struct, frozen=True):
+    """A project that the credentials lead to, as Langfuse's SDKs expect it."""
+
+    id: str
+    name: str
+    organization: Organization = Organization()
+    metadata: dict[str, str] = {}
+
+
+class KnownProjects(msgspec.Struct, frozen=True):
+    """The projects that the credentials lead to: one."""
+
+    data: tuple[KnownProject, ...]
+
+
+_DECODED = dict[str, Any]
+"""A body that is decoded. The specification names its fields; exporters write them with a library."""
+
+
+def _taking(what: str, *body: Any) -> Operation:  # noqa: ANN401  # Types, as `Content` takes them.
+    return Operation(
+        tag="OTLP",
+        path=OtlpPath,
+        body=Content(body, also_as=(PROTOBUF,)),
+        answers={200: Answer(what, (Content((Exported,), also_as=(PROTOBUF,)),))},
+        raises=(InvalidOtlp, Forbidden, BodyTooSlow, BodyTooLarge, UnsupportedMediaType, StoreBusy),
+        failure=Content((RpcStatus,), also_as=(PROTOBUF,)),
+    )
+
+
+@otlp_key
+@documents(_taking("The calls of models among the spans are committed, or were before.", _DECODED))
+async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
+    """Store the calls of models among the spans of an OTLP request; 200 means committed.
+
+    The body is what an OpenTelemetry exporter writes. One call is one run, whichever instrumentations saw it; other spans are
+    left out, and so is all content. Spans that break a constraint are told of by `partialSuccess`, and the others are stored.
+    503 with `Retry-After` means to send the same again: what was stored then is known.
+    """
+    refuse_other_types()
+    sender = _sender(project_id)
+    async with read_body() as body:
+        outcome = await services().otlp.take_traces(body, sender, is_json=is_json(request.mimetype))
+    return _answer("traces", outcome)
+
+
+@otlp_key
+@documents(_taking("The calls of models that coding agents told of are committed, or were before.", _DECODED))
+async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
+    """Store the calls of models that coding agents tell of in log records; 200 means committed.
+
+    Claude Code, Codex, Gemini CLI, Qwen Code and Cline do. All other records are read and nothing is kept of them, since some
+    SDKs send them unasked.
+    """
+    refuse_other_types()
+    sender = _sender(project_id)
+    async with read_body() as body:
+        outcome = await services().otlp.take_logs(body, sender, is_json=is_json(request.mimetype))
+    return _answer("logs", outcome)
+
+
+@otlp_key
+@documents(_taking("The metrics were read."))
+async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
+    """Take metrics, and keep nothing of them.
+
+    They mix what a run keeps apart; exporters that send them unasked would log an error else.
+    """
+    refuse_other_types()
+    named_project(project_id)
+    await drop_body()
+    return _answer("metrics", Outcome())
+
+
+@blueprint.get("/api/public/projects")
+@otlp_key
+@documents(
+    Operation(
+        tag="OTLP",
+        answers={200: Answer("The key is right.", (Content((KnownProjects,)),))},
+        raises=(Forbidden, StoreUnavailable),
+    )
+)
+async def get_projects() -> ResponseReturnValue:
+    """Show the project that the credentials lead to, as Langfuse's SDKs ask for before they send.
+
+    It is the key's own or the one that is named, and may have no run yet.
+    """
+    project_id = named_project(None) or services().otlp.default_project
+    async with services().intake.connection() as connection:
+        names = await select_projects(connection, [project_id])
+    return reply(KnownProjects((KnownProject(project_id, names.get(project_id, project_id)),)))
+
+
+for _base in BASES:
+    for _signal, _view in (("traces", post_traces), ("logs", post_logs), ("metrics", post_metrics)):
+        _path = f"{_base}/v1/{_signal}"
+        blueprint.add_url_rule(_path, f"{_view.__name__}_{BASES.index(_base)}", _view, methods=["POST"])
+
+
+async def _admit(project_ids: Collection[str]) -> None:
+    """Count the request once for each of its projects, as ingest does. Raises `RateLimited`."""
+    rate = ingest_rate(services().settings)
+    for project_id in project_ids:
+        decision = await services().limiter.take(ingest_key_for(project_id, request.remote_addr, rate), rate)
+        refuse_unless_granted(decision)
+
+
+def _sender(project_id: str | None) -> Sender:
+    rule = ProjectRule(named_project(project_id), services().otlp.default_project)
+    return Sender(actor(), request.headers.get("User-Agent", ""), rule, _admit)
+
+
+def _answer(signal: Signal, outcome: Outcome) -> Response:
+    as_json = is_json(request.mimetype)
+    body = exported(signal, rejected=outcome.rejected, message=outcome.message, as_json=as_json)
+    return Response(body, 200, {"Content-Type": JSON if as_json else PROTOBUF, "Cache-Control": "no-store"})

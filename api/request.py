@@ -1,0 +1,91 @@
+"""A request as auth, limits and endpoints take it, whichever way it came in."""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl
+
+from runtally.audit import ANYONE, Actor
+from runtally.limits.rate import Decision
+from runtally.services import Services
+
+Made = TypeVar("Made")
+
+
+class ClientGone(Exception):
+    """The client went away in the middle of its body, so there is nobody to answer."""
+
+
+class Request:
+    """What an HTTP request says; its body is read when it is first asked for."""
+
+    __slots__ = ("_made", "_query", "actor", "address", "decision", "headers", "read", "services")
+
+    def __init__(
+        self, scope: MutableMapping[str, Any], services: Services, read: Callable[[], Awaitable[bytes]]
+    ) -> None:
+        """Of an ASGI scope. `read` raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
+        self.headers: Mapping[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])
+        }
+        """By name, in lower case; of one that comes twice, the first."""
+        client = scope.get("client")
+        self.address: str | None = client[0] if client else None
+        """The client's, as trusted proxies tell it."""
+        self.services = services
+        self.actor: Actor = ANYONE
+        """Who makes the request, as soon as that is known."""
+        self.decision: Decision | None = None
+        """What a limit said of the request, if it was counted."""
+        self._query: bytes = scope["query_string"]
+        self.read = read
+        self._made: dict[object, object] = {}
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The first value of each parameter."""
+        return dict(reversed(parse_qsl(self._query.decode(errors="replace"), keep_blank_values=True)))
+
+    @property
+    def is_json(self) -> bool:
+        media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return media_type == "application/json" or media_type.endswith("+json")
+
+    @property
+    def content_encoding(self) -> str:
+        """How its body is packed; `identity` where it is not."""
+        return self.headers.get("content-encoding", "").strip().lower() or "identity"
+
+    @property
+    def bearer_key(self) -> str | None:
+        """The key in the header `Authorization: Bearer`; None for another scheme."""
+        scheme, _, key = self.headers.get("authorization", "").partition(" ")
+        return key.strip() or None if scheme.casefold() == "bearer" else None
+
+    async def body(self) -> bytes:
+        """The whole body, as it was sent."""
+        return await self.once(_read)
+
+    async def once(self, make: Callable[["Request"], Awaitable[Made]]) -> Made:
+        """What this function makes of the request: it is called once, and what it raises is raised each time."""
+        if make not in self._made:
+            try:
+                self._made[make] = await make(self)
+            except Exception as error:
+                self._made[make] = error
+                raise
+        made = self._made[make]
+        if isinstance(made, Exception):
+            try:
+                raise made
+            finally:
+                # The error refers to this frame; if the frame referred back, a body that was refused would wait for a collection.
+                del made
+        return cast(Made, made)
+
+    def forget(self) -> None:
+        """Forget what was made of the request: an error refers to it again, and both would wait to be collected as garbage."""
+        self._made.clear()
+
+
+async def _read(request: Request) -> bytes:
+    return await request.read()

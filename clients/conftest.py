@@ -1,0 +1,13 @@
+"""The service and its database, as the other tests have them."""
+
+from tests.conftest import (
+    catalogue_read_once,
+    database,
+    database_url,
+    postgres,
+    project_id,
+    run_folder,
+    server,
+)
+
+__all__ = ["catalogue_read_once", "database", "database_url", "postgres", "project_id", "run_folder", "server"]

@@ -1,0 +1,172 @@
+"""Send what LLM calls cost to Runtally: provider, model, tokens, times and errors, never a message or an answer.
+
+    import runtally_client as runtally
+
+    runtally.init()        # RUNTALLY_URL, RUNTALLY_API_KEY, RUNTALLY_PROJECT
+    runtally.instrument()  # openai, anthropic, google-genai, litellm
+
+Nothing here waits for the server, and nothing raises into the program.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import uuid
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from runtally_client import _instrument
+from runtally_client._call import Call
+from runtally_client._context import context, merge, shared, traced, within_limits
+from runtally_client._sender import Sender, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "Call",
+    "agents_processor",
+    "context",
+    "flush",
+    "init",
+    "instrument",
+    "langchain_handler",
+    "litellm_callback",
+    "record",
+    "run",
+    "traced",
+    "uninstrument",
+]
+__version__ = "0.1.0"
+
+log = logging.getLogger("runtally")
+
+_active: Sender | None = None
+_metadata: dict[str, Any] = {}
+_is_warned = False
+
+
+def init(
+    url: str | None = None,
+    key: str | None = None,
+    project: str | None = None,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    flush_on_sigterm: bool = False,
+) -> None:
+    """Say where runs go. What is not given comes from RUNTALLY_URL, RUNTALLY_API_KEY and RUNTALLY_PROJECT.
+
+    `metadata` is added to every run. `flush_on_sigterm` sends what waits before SIGTERM ends the program, for up to 2 s; call it
+    in the main thread then. With RUNTALLY_DISABLED=1 nothing is recorded or sent. A second call only changes what it names.
+    """
+    global _active  # noqa: PLW0603  # One for a process.
+    if _is_disabled():
+        return
+    before = _active.target if _active else None
+    url = url or os.environ.get("RUNTALLY_URL") or (before.url.geturl() if before else "http://127.0.0.1:8000")
+    key = key or os.environ.get("RUNTALLY_API_KEY") or (before.key if before else None)
+    project = project or os.environ.get("RUNTALLY_PROJECT") or (before.project if before else "default")
+    try:
+        target = Target.parse(url, key, project)
+    except ValueError:
+        log.error("RUNTALLY_URL must be like https://runtally.example.com; nothing will be sent")  # noqa: TRY400
+        return
+    _metadata.update(metadata or {})
+    if _active:
+        _active.target = target
+    else:
+        _active = Sender(target)
+    if flush_on_sigterm:
+        _flush_on_sigterm()
+
+
+def instrument(*sdks: str, stream_usage: bool = False) -> None:
+    """Record each call of these SDKs, or of all that are known: openai, anthropic, google-genai, litellm.
+
+    An SDK that is imported later is instrumented then. OpenAI's streams tell their tokens only if they are asked to:
+    `stream_usage=True` asks, and each stream then ends with a part that has no choices.
+    """
+    if not _is_disabled():
+        _instrument.instrument(sdks, _begin, stream_usage=stream_usage)
+        if _active:
+            _instrument.warn_of_opentelemetry(_active.target.url.netloc)
+
+
+def uninstrument(*sdks: str) -> None:
+    """Undo `instrument`."""
+    _instrument.uninstrument(sdks)
+
+
+def record(**run: Any) -> None:  # Fields of a run, by the names of the API.
+    """Record one run. It takes microseconds: a thread sends it. Of a run that is sent twice, by its `runId`, the first counts."""
+    _record(merge(shared(), run))
+
+
+def run(provider: str, model: str, **fields: Any) -> Call:
+    """Time a call: `with runtally.run("openai", "gpt-4o-mini") as run: ...; run.usage(answer.usage)`. An error is recorded, and raised."""
+    return Call(_record, provider, model, **fields)
+
+
+def flush(timeout: float = 5) -> bool:
+    """Wait until all that was recorded is committed, and say whether it is. Needed where a process is frozen or killed."""
+    return _active.flush(timeout) if _active else True
+
+
+def litellm_callback() -> Any:  # Of a class that exists where LiteLLM does.
+    """Make a callback for `litellm.callbacks`, or for `litellm_settings.callbacks` of its proxy."""
+    from runtally_client.litellm import Callback
+
+    return Callback(_begin)
+
+
+def langchain_handler() -> Any:
+    """Make a callback handler for LangChain."""
+    from runtally_client.langchain import Handler
+
+    return Handler(_begin)
+
+
+def agents_processor() -> Any:
+    """Make a trace processor for the OpenAI Agents SDK."""
+    from runtally_client.agents import Processor
+
+    return Processor(_begin)
+
+
+def _begin(provider: str | None, model: str | None) -> Call:
+    return Call(_record, provider, model)
+
+
+def _record(run: dict[str, Any]) -> None:
+    global _is_warned  # noqa: PLW0603  # Once for a process.
+    try:
+        if _active:
+            own: dict[str, Any] = {"runId": str(uuid.uuid4()), "timestamp": datetime.now(timezone.utc).isoformat()}
+            if _metadata:
+                own["metadata"] = _metadata
+            _active.add(within_limits(merge(own, run)))
+        elif not _is_warned and not _is_disabled():
+            _is_warned = True
+            log.warning("Runs are recorded and not sent: call runtally_client.init() first")
+    except Exception as error:  # noqa: BLE001  # The program's own call has succeeded.
+        log.warning("A run was not recorded: %s", type(error).__name__)
+
+
+def _is_disabled() -> bool:
+    return os.environ.get("RUNTALLY_DISABLED", "").lower() in ("1", "true", "yes")
+
+
+def _flush_on_sigterm() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def on_sigterm(number: int, frame: Any) -> None:
+        flush(2)
+        if callable(before):
+            before(number, frame)
+        elif before is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, on_sigterm)

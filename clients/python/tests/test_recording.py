@@ -1,0 +1,244 @@
+"""What a run says: the blocks around it, the call it times, the tokens of every vendor."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import runtally_client as runtally
+from runtally_client._usage import tokens_of
+from tests.fake_provider import (
+    ANTHROPIC_USAGE,
+    CHAT_USAGE,
+    EMBEDDING_USAGE,
+    GEMINI_USAGE,
+    RESPONSES_USAGE,
+)
+from tests.receiver import Receiver
+
+RUN = {"provider": "acme", "model": "acme-large"}
+WHOLE = {"inputTokens": 1200, "outputTokens": 350, "cachedInputTokens": 1000}
+
+
+class Recorded:
+    """What the receiver got, in the order in which it was recorded."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        assert runtally.flush(10)
+        return [run for body in self._receiver.bodies for run in json.loads(body)["runs"]]
+
+    @property
+    def run(self) -> dict[str, Any]:
+        (run,) = self.runs
+        return run
+
+
+@pytest.fixture
+def recorded(receiver: Receiver) -> Recorded:
+    runtally.init(receiver.url, "key", "p")
+    return Recorded(receiver)
+
+
+def test_blocks_nest_and_end(recorded: Recorded) -> None:
+    with runtally.context(session="s", user=7, tags=["a"], metadata={"one": 1}):
+        with runtally.context(user="u2", tags=["b", "a"], experiment="e", metadata={"two": 2}):
+            runtally.record(**RUN, metadata={"one": 0})
+        runtally.record(**RUN)
+    runtally.record(**RUN)
+
+    inner, outer, none = recorded.runs
+    assert inner["sessionId"] == "s"
+    assert inner["userId"] == "u2"
+    assert inner["experimentId"] == "e"
+    assert inner["tags"] == ["a", "b"]
+    assert inner["metadata"] == {"one": 0, "two": 2}
+    assert (outer["userId"], outer["tags"], outer["metadata"]) == ("7", ["a"], {"one": 1})
+    assert {"userId", "sessionId", "tags", "metadata"}.isdisjoint(none)
+
+
+def test_threads_and_tasks_have_blocks_of_their_own(recorded: Recorded) -> None:
+    async def task(user: str) -> None:
+        with runtally.context(user=user):
+            await asyncio.sleep(0)
+            runtally.record(**RUN, runId=user)
+
+    async def tasks() -> None:
+        await asyncio.gather(*(task(f"task-{number}") for number in range(3)))
+
+    def thread(user: str) -> None:
+        with runtally.context(user=user):
+            runtally.record(**RUN, runId=user)
+
+    asyncio.run(tasks())
+    with runtally.context(user="somebody else"):
+        threads = [threading.Thread(target=thread, args=(f"thread-{number}",)) for number in range(3)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    assert len(recorded.runs) == 6
+    assert all(run["userId"] == run["runId"] for run in recorded.runs)
+
+
+def test_a_generator_that_is_left_in_a_block_raises_nothing(recorded: Recorded) -> None:
+    def generator() -> Iterator[int]:
+        with runtally.context(user="u"):
+            yield 1
+
+    async def begun_elsewhere() -> Iterator[int]:
+        items = generator()
+        next(items)
+        return items
+
+    asyncio.run(begun_elsewhere()).close()  # type: ignore[attr-defined]  # It is a generator.
+    runtally.record(**RUN)
+
+    assert "userId" not in recorded.run
+
+
+def test_what_a_traced_function_calls_has_one_trace(recorded: Recorded) -> None:
+    @runtally.traced
+    def inner() -> None:
+        runtally.record(**RUN)
+
+    @runtally.traced
+    async def outer() -> str:
+        runtally.record(**RUN)
+        inner()
+        return "done"
+
+    assert asyncio.run(outer()) == "done"
+    inner()
+
+    traces = [run["traceId"] for run in recorded.runs]
+    assert traces[0] == traces[1] != traces[2]
+
+
+def test_a_timed_call_says_how_long_it_took_and_how_it_ended(recorded: Recorded) -> None:
+    with runtally.run("openai", "gpt-4o-mini", metadata={"feature": "search"}) as run:
+        run.first_token()
+        run.usage(CHAT_USAGE)
+        run.update(finishReason="stop")
+
+    assert (
+        recorded.run.items() >= {"provider": "openai", "model": "gpt-4o-mini", "finishReason": "stop", **WHOLE}.items()
+    )
+    assert 0 <= recorded.run["timeToFirstTokenMs"] <= recorded.run["latencyMs"]
+    assert "status" not in recorded.run
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("the prompt was secret"), "error"), (TimeoutError(), "timeout")]
+)
+def test_an_error_is_recorded_by_its_class_alone_and_raised(recorded: Recorded, error: Exception, status: str) -> None:
+    async def failing() -> None:
+        async with runtally.run("openai", "gpt-4o-mini"):
+            raise error
+
+    with pytest.raises(type(error)):
+        asyncio.run(failing())
+
+    assert recorded.run["status"] == status
+    assert recorded.run["errorCode"] == type(error).__name__
+    assert "secret" not in json.dumps(recorded.run)
+
+
+def test_names_are_cut_to_what_the_server_takes(recorded: Recorded) -> None:
+    with runtally.context(user="u" * 1000, tags=[*range(100), "t" * 1000]):
+        runtally.record(provider="acme", model="m" * 1000, finishReason="f" * 1000)
+
+    assert len(recorded.run["model"]) == len(recorded.run["userId"]) == 256
+    assert len(recorded.run["finishReason"]) == 64
+    assert len(recorded.run["tags"]) == 20
+
+
+def test_a_usage_of_no_known_kind_raises_nothing(recorded: Recorded) -> None:
+    class Strange:
+        @property
+        def prompt_tokens(self) -> int:
+            raise RuntimeError
+
+    with runtally.run("acme", "m") as run:
+        for usage in (None, Strange(), "12", 12, {"input_tokens": "many"}, {"prompt_tokens": -1}):
+            run.usage(usage)
+
+    assert "inputTokens" not in recorded.run
+
+
+def nested(usage: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{name: nested(value) if isinstance(value, dict) else value for name, value in usage.items()}
+    )
+
+
+@pytest.mark.parametrize("shape", [dict, nested])
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        pytest.param(CHAT_USAGE, WHOLE | {"reasoningTokens": 200}, id="chat completions"),
+        pytest.param(RESPONSES_USAGE, WHOLE | {"reasoningTokens": 200}, id="responses"),
+        pytest.param(EMBEDDING_USAGE, {"inputTokens": 8}, id="embeddings"),
+        pytest.param(ANTHROPIC_USAGE, WHOLE | {"cacheWriteTokens": 50}, id="anthropic"),
+        pytest.param(
+            {"inputTokens": 150, "outputTokens": 350, "cacheReadInputTokens": 1000, "cacheWriteInputTokens": 50},
+            WHOLE | {"cacheWriteTokens": 50},
+            id="bedrock",
+        ),
+        pytest.param(GEMINI_USAGE, WHOLE | {"reasoningTokens": 200}, id="gemini on the wire"),
+        pytest.param(
+            {
+                "prompt_token_count": 1100,
+                "tool_use_prompt_token_count": 100,
+                "candidates_token_count": 150,
+                "thoughts_token_count": 200,
+                "cached_content_token_count": 1000,
+            },
+            WHOLE | {"reasoningTokens": 200},
+            id="gemini with tools",
+        ),
+        pytest.param(
+            {
+                "input_tokens": 1200,
+                "output_tokens": 350,
+                "input_token_details": {"cache_read": 1000, "cache_creation": 50},
+                "output_token_details": {"reasoning": 200},
+            },
+            WHOLE | {"cacheWriteTokens": 50, "reasoningTokens": 200},
+            id="langchain",
+        ),
+        pytest.param(
+            CHAT_USAGE | {"cache_read_input_tokens": 1000, "cache_creation_input_tokens": 50},
+            WHOLE | {"cacheWriteTokens": 50, "reasoningTokens": 200},
+            id="litellm",
+        ),
+        pytest.param(
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "prompt_tokens_details": {"audio_tokens": 30, "cached_tokens_details": {"audio_tokens": 10}},
+                "completion_tokens_details": {"audio_tokens": 40},
+            },
+            {"inputTokens": 100, "outputTokens": 50, "audioInputTokens": 20, "audioOutputTokens": 40},
+            id="audio",
+        ),
+        pytest.param(
+            EMBEDDING_USAGE | {"cost": 0.0123}, {"inputTokens": 8, "costUSD": 0.0123}, id="what openrouter charged"
+        ),
+        pytest.param({"prompt_tokens": 0, "completion_tokens": 0}, {}, id="zeros that mean unknown"),
+    ],
+)
+def test_tokens_are_counted_as_the_vendor_means_them(
+    usage: dict[str, Any],
+    tokens: dict[str, Any],
+    shape: Any,  # noqa: ANN401  # A dict, or an object like it.
+) -> None:
+    assert tokens_of(shape(usage)) == tokens

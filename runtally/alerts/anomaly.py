@@ -1,0 +1,52 @@
+"""Judge whether an hour costs far more than the same hour of past weeks. Pure.
+
+What is usual is the median of that hour and its two neighbours in each of the last four weeks; how much it varies is their
+median absolute deviation. Both stay what they are when fewer than half of these hours were out of the ordinary themselves.
+Only higher cost alerts: lower cost harms no budget, and a holiday would be news.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from statistics import median
+
+HOUR = timedelta(hours=1)
+WEEKS = 4
+AROUND = (-HOUR, timedelta(0), HOUR)
+LEAST_HOURS = 2 * len(AROUND)
+"""Two weeks; with less, what is usual is not known."""
+LEAST_MORE_USD = Decimal(1)
+# A normal distribution's standard deviation is this many median absolute deviations.
+_SIGMA = Decimal("1.4826")
+_SIGMAS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class UnusualHour:
+    """An hour that costs far more than it used to."""
+
+    hour: datetime
+    cost_usd: Decimal
+    usual_usd: Decimal
+    limit_usd: Decimal
+
+
+def compared_hours(hour: datetime) -> tuple[datetime, ...]:
+    """List the hours of past weeks that an hour is compared with, the latest week first."""
+    return tuple(hour - timedelta(weeks=week) + offset for week in range(1, WEEKS + 1) for offset in AROUND)
+
+
+def limit_above(past_usd: Sequence[Decimal]) -> Decimal:
+    """Return what an hour may cost: twice the usual, or a dollar or six standard deviations above it, whichever is most."""
+    usual = median(past_usd)
+    spread = _SIGMA * median(abs(cost - usual) for cost in past_usd)
+    return usual + max(_SIGMAS * spread, usual, LEAST_MORE_USD)
+
+
+def judge(hour: datetime, cost_usd: Decimal, past_usd: Sequence[Decimal]) -> UnusualHour | None:
+    """Return None where the hour is as usual, or where too few hours are known."""
+    if len(past_usd) < LEAST_HOURS:
+        return None
+    limit = limit_above(past_usd)
+    return UnusualHour(hour, cost_usd, median(past_usd), limit) if cost_usd > limit else None

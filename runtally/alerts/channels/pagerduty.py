@@ -1,0 +1,97 @@
+"""PagerDuty: Events API v2 (https://developer.pagerduty.com/docs/send-alert-event)."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+import httpx
+import msgspec
+
+from runtally.alerts.addresses import SHOWN_END, refused, vendor_url
+from runtally.alerts.channel import Notice, Outcome, shorten
+from runtally.alerts.posting import Answer, Poster
+from runtally.models.alert import AlertKind, TargetKind
+
+HOSTS = frozenset({"events.pagerduty.com", "events.eu.pagerduty.com"})
+KEY = re.compile(r"[0-9A-Za-z]{32}")
+ENQUEUE = "/v2/enqueue"
+SUMMARY_LIMIT = 1024
+USED_UP = 100
+"""Percent of a budget."""
+REFUSALS = {
+    400: "PagerDuty refused the event; check that the key is that of an Events API v2 integration",
+    403: "PagerDuty does not know the integration key",
+    429: "PagerDuty takes no more events at the moment",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PagerDuty:
+    """An address is a URL with the integration key as its query; what is posted to has none."""
+
+    poster: Poster
+    kind: ClassVar = TargetKind.PAGERDUTY
+    label: ClassVar = "PagerDuty"
+
+    def read(self, text: str) -> str | None:
+        if KEY.fullmatch(text):
+            return f"https://events.pagerduty.com{ENQUEUE}?routing_key={text}"
+        url = vendor_url(text, HOSTS.__contains__)
+        if url is None:
+            return None
+        key = next((part for part in (*url.params.values(), *url.path.split("/")) if KEY.fullmatch(part)), None)
+        if key is None:
+            raise refused(
+                "Give the integration key of 32 characters that PagerDuty shows with this URL; for an account in the EU "
+                "https://events.eu.pagerduty.com/v2/enqueue?routing_key= and the key."
+            )
+        return str(url.copy_with(path=ENQUEUE, query=f"routing_key={key}".encode()))
+
+    def mask(self, address: str) -> str:
+        url = httpx.URL(address)
+        return f"{url.scheme}://{url.netloc.decode()} …{url.params.get('routing_key', '')[-SHOWN_END:]}"
+
+    def new_secret(self) -> None:
+        return None
+
+    async def send(self, address: str, _secret: str | None, notice: Notice, _now: datetime) -> Outcome:
+        url = httpx.URL(address)
+        event, bare = trigger(url.params.get("routing_key", ""), notice), str(url.copy_with(query=None))
+        outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(event)))
+        if outcome.is_taken and notice.kind is AlertKind.TEST:
+            # A test should not leave an incident open.
+            resolve = {name: event[name] for name in ("routing_key", "dedup_key")} | {"event_action": "resolve"}
+            outcome = _outcome(await self.poster.post(bare, msgspec.json.encode(resolve)))
+        return outcome
+
+
+def trigger(key: str, notice: Notice) -> dict[str, Any]:
+    """Return the event that opens an incident; a second one with its `dedup_key` changes nothing."""
+    return {
+        "routing_key": key,
+        "event_action": "trigger",
+        "dedup_key": notice.id,
+        "client": "Runtally",
+        **({"client_url": notice.url} if notice.url else {}),
+        "payload": {
+            "summary": shorten(notice.title, SUMMARY_LIMIT),
+            "source": notice.project_id,
+            "severity": _severity(notice),
+            "timestamp": notice.timestamp,
+            "class": notice.kind,
+            "custom_details": {"text": notice.text, **notice.data},
+        },
+    }
+
+
+def _severity(notice: Notice) -> str:
+    if notice.kind in {AlertKind.TEST, AlertKind.REPORT}:
+        return "info"
+    return "error" if notice.kind is AlertKind.BUDGET and notice.level >= USED_UP else "warning"
+
+
+def _outcome(answer: Answer) -> Outcome:
+    if answer.is_success:
+        return Outcome.taken("PagerDuty")
+    return Outcome.failed(REFUSALS.get(answer.status, f"PagerDuty answered HTTP {answer.status}"))

@@ -1,0 +1,126 @@
+"""SQL of deliveries: claim those that are due, store their outcomes, delete the old ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from runtally.alerts.channel import Notice
+from runtally.db.database import Connection
+from runtally.models.alert import AlertKind
+
+# A delivery goes to the process that locks it first. Its lease ends by itself, so that what a killed process had is claimed by
+# another; and the try counts, so that a delivery that kills processes is given up as well.
+CLAIM = """
+WITH due AS MATERIALIZED (
+       SELECT project_id, alert_id, target_id
+         FROM alert_deliveries
+        WHERE delivered_at IS NULL
+          AND parked_at IS NULL
+          AND due_at <= $1
+     ORDER BY due_at
+        LIMIT $3
+   FOR UPDATE SKIP LOCKED
+)
+   UPDATE alert_deliveries AS taken
+      SET due_at = $2,
+          attempts = attempts + 1
+     FROM due
+          JOIN alerts
+            ON alerts.project_id = due.project_id
+           AND alerts.id = due.alert_id
+          JOIN alert_targets AS targets
+            ON targets.project_id = due.project_id
+           AND targets.id = due.target_id
+    WHERE taken.project_id = due.project_id
+      AND taken.alert_id = due.alert_id
+      AND taken.target_id = due.target_id
+RETURNING taken.project_id, taken.alert_id, taken.target_id, taken.attempts,
+          targets.kind, targets.address, targets.secret,
+          alerts.kind AS alert_kind, alerts.level, alerts.title, alerts.message, alerts.document
+"""
+
+UPDATE_DELIVERIES = """
+UPDATE alert_deliveries AS tried
+   SET delivered_at = tried_now.delivered_at,
+       parked_at = tried_now.parked_at,
+       due_at = tried_now.due_at,
+       answer = tried_now.answer
+  FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[])
+       AS tried_now (project_id, alert_id, target_id, delivered_at, parked_at, due_at, answer)
+ WHERE tried.project_id = tried_now.project_id
+   AND tried.alert_id = tried_now.alert_id
+   AND tried.target_id = tried_now.target_id
+"""
+
+# One statement, so that no delivery is left without its alert. Rows that another process has locked are left to it.
+DELETE_OLD = """
+WITH old AS MATERIALIZED (
+       SELECT project_id, id
+         FROM alerts
+        WHERE created_at < $1
+        LIMIT $2
+   FOR UPDATE SKIP LOCKED
+), deleted_deliveries AS (
+  DELETE FROM alert_deliveries AS delivery
+        USING old
+        WHERE delivery.project_id = old.project_id
+          AND delivery.alert_id = old.id
+)
+DELETE FROM alerts
+      USING old
+      WHERE alerts.project_id = old.project_id
+        AND alerts.id = old.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An alert to be sent to one target, for the `attempts`th time."""
+
+    project_id: str
+    alert_id: UUID
+    target_id: UUID
+    attempts: int
+    kind: str
+    address: str
+    secret: str | None
+    alert_kind: str
+    level: int
+    title: str
+    message: str
+    document: str
+
+    @property
+    def notice(self) -> Notice:
+        kind = AlertKind(self.alert_kind)
+        return Notice(self.alert_id, self.project_id, kind, self.level, self.title, self.message, self.document)
+
+
+class DeliveryResult(NamedTuple):
+    """What came of a try, as the row stores it."""
+
+    project_id: str
+    alert_id: UUID
+    target_id: UUID
+    delivered_at: datetime | None
+    parked_at: datetime | None
+    due_at: datetime
+    answer: str
+
+
+async def claim(connection: Connection, now: datetime, until: datetime, limit: int) -> tuple[Delivery, ...]:
+    """Claim deliveries that are due; no other process gets them until `until`."""
+    rows = await connection.fetch(CLAIM, now, until, limit)
+    return tuple(Delivery(**row) for row in rows)
+
+
+async def update_deliveries(connection: Connection, results: Sequence[DeliveryResult]) -> None:
+    await connection.execute(UPDATE_DELIVERIES, *(list(column) for column in zip(*results, strict=True)))
+
+
+async def delete_old(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete some alerts that were decided before then, with their deliveries; return how many alerts."""
+    tag = await connection.execute(DELETE_OLD, before, limit)
+    return int(tag.removeprefix("DELETE "))

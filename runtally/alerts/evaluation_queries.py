@@ -1,0 +1,174 @@
+"""SQL of evaluating alerts: which were sent already, what the hours cost, and storing new ones."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+from uuid import UUID
+
+from runtally.alerts.anomaly import HOUR
+from runtally.alerts.message import Message, ModelCost
+from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
+from runtally.db.database import Connection
+from runtally.models.rollup import GRAINS
+
+_HOURLY = next(grain.minutes for grain in GRAINS if grain.length == HOUR)
+_LASTING = GRAINS[-1].minutes
+_LOCK = 0x52_75_6E_74_61_6C_6C_79
+"""The lock's number: "Runtally"."""
+
+# Of several processes that evaluate at the same time one does, until its transaction ends.
+TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
+
+SELECT_ALERTED_LEVELS = """
+  SELECT project_id, subject, max(level) AS level
+    FROM alerts
+   WHERE kind = 'budget'
+     AND created_at >= $1
+GROUP BY 1, 2
+"""
+
+# Projects that have a target for alerts on unusual cost, unless there was such an alert lately.
+SELECT_HOURLY_COSTS = f"""
+  SELECT targeted.project_id, first.bucket AS first_bucket, hourly.bucket, hourly.cost_usd
+    FROM (SELECT DISTINCT project_id
+            FROM alert_targets
+           WHERE of_unusual_cost
+             AND NOT EXISTS (SELECT
+                               FROM alerts
+                              WHERE alerts.project_id = alert_targets.project_id
+                                AND alerts.kind = 'anomaly'
+                                AND alerts.created_at > $2)) AS targeted
+         CROSS JOIN LATERAL (SELECT bucket
+                               FROM rollup_totals
+                              WHERE project_id = targeted.project_id
+                                AND grain = {_LASTING}
+                           ORDER BY bucket
+                              LIMIT 1) AS first
+         JOIN rollup_totals AS hourly
+           ON hourly.project_id = targeted.project_id
+          AND hourly.grain = {_HOURLY}
+          AND hourly.bucket = ANY($1::timestamptz[])
+"""
+
+SELECT_MODELS = f"""
+  SELECT provider, model, cost_usd
+    FROM rollups
+   WHERE project_id = $1
+     AND grain = {_HOURLY}
+     AND bucket = $2
+     AND cost_usd > 0
+ORDER BY cost_usd DESC, provider, model
+   LIMIT 3
+"""
+
+# The row is the decision: a second process inserts nothing.
+INSERT_ALERT = """
+INSERT INTO alerts (project_id, id, kind, subject, level, title, message, document, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (project_id, kind, subject, level) DO NOTHING
+  RETURNING id
+"""
+
+INSERT_DELIVERIES = """
+INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at)
+     SELECT project_id, $2, id, 0, $3
+       FROM alert_targets
+      WHERE project_id = $1
+        AND (weekly_report OR $4 <> 'report')
+        AND (of_unusual_cost OR $4 <> 'anomaly')
+"""
+
+# In the longest buckets, whose bounds are those of days, too. A target that was added later waits for the next report.
+SELECT_WEEKLY_SPEND = f"""
+  SELECT due.project_id,
+         provider,
+         model,
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $2), 0) AS cost_usd,
+         coalesce(sum(cost_usd) FILTER (WHERE bucket < $2), 0) AS previous_usd,
+         coalesce(sum(runs) FILTER (WHERE bucket >= $2), 0)::bigint AS runs,
+         coalesce(sum(unpriced) FILTER (WHERE bucket >= $2), 0)::bigint AS unpriced
+    FROM (SELECT DISTINCT project_id
+            FROM alert_targets
+           WHERE weekly_report
+             AND created_at < $4
+             AND NOT EXISTS (SELECT
+                               FROM alerts
+                              WHERE alerts.project_id = alert_targets.project_id
+                                AND alerts.kind = 'report'
+                                AND alerts.subject = $5)) AS due
+         JOIN rollups
+           ON rollups.project_id = due.project_id
+          AND grain = {_LASTING}
+          AND bucket >= $1
+          AND bucket < $3
+GROUP BY due.project_id, provider, model
+ORDER BY due.project_id, provider, model
+"""
+
+SELECT_NAMES = """
+SELECT id, name
+  FROM projects
+ WHERE id = ANY($1::text[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyCosts:
+    """What some hours cost a project; those without runs are missing. It has runs since `first_at`."""
+
+    project_id: str
+    first_at: datetime
+    costs_usd: dict[datetime, Decimal]
+
+
+async def try_lock(connection: Connection) -> bool:
+    """Return whether no other process evaluates; the lock is held until the transaction ends."""
+    return bool(await connection.fetchval(TRY_LOCK, _LOCK))
+
+
+async def select_alerted_levels(connection: Connection, since: datetime) -> dict[tuple[str, str], int]:
+    """Return the highest level of each budget that an alert was sent for, by project and subject."""
+    rows = await connection.fetch(SELECT_ALERTED_LEVELS, since)
+    return {(row["project_id"], row["subject"]): row["level"] for row in rows}
+
+
+async def select_hourly_costs(
+    connection: Connection, hours: Iterable[datetime], last_alert: datetime
+) -> tuple[HourlyCosts, ...]:
+    """Return the costs of each project that can be alerted on unusual cost and was not since `last_alert`."""
+    found: dict[str, HourlyCosts] = {}
+    for row in await connection.fetch(SELECT_HOURLY_COSTS, list(hours), last_alert):
+        project = found.setdefault(row["project_id"], HourlyCosts(row["project_id"], row["first_bucket"], {}))
+        project.costs_usd[row["bucket"]] = row["cost_usd"]
+    return tuple(found.values())
+
+
+async def select_models(connection: Connection, project_id: str, hour: datetime) -> tuple[ModelCost, ...]:
+    """Return the costliest models of an hour."""
+    return tuple(ModelCost(*row) for row in await connection.fetch(SELECT_MODELS, project_id, hour))
+
+
+async def select_weekly_spend(connection: Connection, week: Week) -> tuple[WeeklySpend, ...]:
+    """Return the spend of each project whose report of this week is due and was not sent."""
+    bounds = (week.start - WEEK, week.start, week.end)
+    rows = await connection.fetch(SELECT_WEEKLY_SPEND, *bounds, week.due_at, week.name)
+    return tuple(
+        WeeklySpend(project_id, week, tuple(ModelSpend(*row[1:]) for row in of_project))
+        for project_id, of_project in groupby(map(tuple, rows), key=itemgetter(0))
+    )
+
+
+async def select_names(connection: Connection, project_ids: Iterable[str]) -> dict[str, str]:
+    return {row["id"]: row["name"] for row in await connection.fetch(SELECT_NAMES, list(project_ids))}
+
+
+async def insert_alert(connection: Connection, project_id: str, id_: UUID, message: Message, now: datetime) -> bool:
+    """Store an alert with a delivery for each target; return False if there is one already."""
+    columns = (message.kind, message.subject, message.level, message.title, message.text, message.document)
+    if await connection.fetchval(INSERT_ALERT, project_id, id_, *columns, now) is None:
+        return False
+    await connection.execute(INSERT_DELIVERIES, project_id, id_, now, message.kind)
+    return True

@@ -1,0 +1,118 @@
+"""Decide which alerts there are to send: each once, however many processes look. Expire the old ones."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+import structlog
+
+from runtally.alerts import delivery_queries, evaluation_queries
+from runtally.alerts.anomaly import HOUR, UnusualHour, compared_hours, judge
+from runtally.alerts.evaluation_queries import HourlyCosts
+from runtally.alerts.message import Message, ProjectLink, anomaly_message, budget_message, report_message
+from runtally.alerts.week import Week
+from runtally.budgets import queries
+from runtally.budgets.month import Month
+from runtally.clock import Clock
+from runtally.db.database import Connection, Database
+from runtally.ids import uuid7
+from runtally.paths import path_of
+
+QUIET: Final = timedelta(hours=6)
+"""A project has at most one alert on unusual cost in this time."""
+# The same month of last year is still there. A budget alerts again with its month, unusual cost with its hour.
+KEPT: Final = timedelta(days=396)
+EXPIRED_AT_ONCE: Final = 1000
+
+log = structlog.get_logger()
+
+
+class AlertEvaluator:
+    """Compares budgets and hours with the alerts that were sent already; one per process."""
+
+    def __init__(self, database: Database, clock: Clock, public_url: str | None) -> None:
+        self._database = database
+        self._clock = clock
+        self._public_url = public_url
+
+    async def evaluate(self) -> int:
+        """Decide all alerts that are due, and return how many. Raises `StoreUnavailable`.
+
+        An alert and its deliveries are rows of one transaction, so a crash leaves both or neither.
+        """
+        now = self._clock()
+        async with self._database.transaction() as connection:
+            if not await evaluation_queries.try_lock(connection):
+                return 0
+            decided = [
+                await evaluation_queries.insert_alert(connection, project_id, uuid7(), message, now)
+                for project_id, message in await self._due(connection, now)
+            ]
+        if any(decided):
+            log.info("alerts_decided", alerts=sum(decided))
+        return sum(decided)
+
+    async def _due(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
+        budgets = await self._budgets(connection, now)
+        return budgets + await self._anomalies(connection, now) + await self._reports(connection, now)
+
+    async def _budgets(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
+        """Of several shares that were reached at once, alert on the highest only."""
+        alerted = await evaluation_queries.select_alerted_levels(connection, Month.of(now).start)
+        reached = [
+            (use, percent)
+            for use in await queries.select_uses(connection, now)
+            if (percent := use.reached_percent()) is not None
+        ]
+        links = await self._links(connection, [use.project_id for use, _ in reached])
+        messages = [(use.project_id, budget_message(links[use.project_id], use, percent)) for use, percent in reached]
+        return [
+            (project_id, message)
+            for project_id, message in messages
+            if alerted.get((project_id, message.subject), 0) < message.level
+        ]
+
+    async def _anomalies(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
+        """Judge the hour that has ended last and the current one, which may cost too much already."""
+        this = now.replace(minute=0, second=0, microsecond=0)
+        hours = (this - HOUR, this)
+        wanted = {*hours, *(past for hour in hours for past in compared_hours(hour))}
+        projects = await evaluation_queries.select_hourly_costs(connection, wanted, now - QUIET)
+        found = [(one.project_id, unusual) for one in projects if (unusual := _first_unusual(one, hours))]
+        links = await self._links(connection, [project_id for project_id, _ in found])
+        messages = []
+        for project_id, unusual in found:
+            models = await evaluation_queries.select_models(connection, project_id, unusual.hour)
+            messages.append((project_id, anomaly_message(links[project_id], unusual, models, now)))
+        return messages
+
+    async def _reports(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
+        spends = await evaluation_queries.select_weekly_spend(connection, Week.reported_at(now))
+        links = await self._links(connection, [one.project_id for one in spends])
+        return [(one.project_id, report_message(links[one.project_id], one, now)) for one in spends]
+
+    async def _links(self, connection: Connection, project_ids: Sequence[str]) -> dict[str, ProjectLink]:
+        names = await evaluation_queries.select_names(connection, project_ids)
+        return {id_: project_link(id_, names.get(id_, id_), self._public_url) for id_ in project_ids}
+
+
+async def expire_alerts(database: Database, now: datetime) -> int:
+    """Delete some of the alerts that are older than `KEPT`, and return how many. Raises `StoreUnavailable`."""
+    async with database.connection() as connection:
+        return await delivery_queries.delete_old(connection, now - KEPT, EXPIRED_AT_ONCE)
+
+
+def project_link(project_id: str, name: str, public_url: str | None) -> ProjectLink:
+    url = f"{public_url.rstrip('/')}/projects/{path_of(project_id)}" if public_url else None
+    return ProjectLink(project_id, name, url)
+
+
+def _first_unusual(project: HourlyCosts, hours: Sequence[datetime]) -> UnusualHour | None:
+    costs = project.costs_usd
+    for hour in hours:
+        # Before its first run nothing was usual yet; later, an hour without runs cost nothing.
+        past = [costs.get(one, Decimal(0)) for one in compared_hours(hour) if one >= project.first_at]
+        if hour in costs and (found := judge(hour, costs[hour], past)):
+            return found
+    return None

@@ -1,0 +1,83 @@
+"""Send alerts that are due: each at least once, with an id that is the same on every try. `jobs` repeats the pass."""
+
+import asyncio
+import random
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from runtally.alerts import delivery_queries
+from runtally.alerts.channel import Outcome
+from runtally.alerts.delivery_queries import Delivery, DeliveryResult
+from runtally.alerts.posting import ANSWER_SECONDS
+from runtally.alerts.registry import Channels
+from runtally.clock import Clock
+from runtally.db.database import Database
+
+BATCH: Final = 20
+MAX_ATTEMPTS: Final = 8
+FIRST_PAUSE: Final = timedelta(seconds=30)
+MAX_PAUSE: Final = timedelta(hours=6)
+_FACTOR = 4.0
+# All of a batch are sent at once, and mail asks a server several times.
+LEASE: Final = timedelta(seconds=8 * ANSWER_SECONDS)
+
+log = structlog.get_logger()
+
+
+def pause_after(attempts: int) -> timedelta:
+    """Return how long to wait at most after so many tries: 30 s, 2 min, 8 min, and so on up to 6 hours."""
+    return min(FIRST_PAUSE * _FACTOR ** (attempts - 1), MAX_PAUSE)
+
+
+class AlertSender:
+    """Sends what is due; any number of processes share the deliveries."""
+
+    def __init__(self, database: Database, channels: Channels, clock: Clock) -> None:
+        self._database = database
+        self._channels = channels
+        self._clock = clock
+
+    async def work(self) -> bool:
+        """Send a batch, and return whether there is more to send at once. Raises `StoreUnavailable`.
+
+        No transaction is open while anything is sent.
+        """
+        now = self._clock()
+        async with self._database.connection() as connection:
+            deliveries = await delivery_queries.claim(connection, now, now + LEASE, BATCH)
+        if not deliveries:
+            return False
+        outcomes = await asyncio.gather(*(self._send(one) for one in deliveries))
+        results = [self._result(one, outcome) for one, outcome in zip(deliveries, outcomes, strict=True)]
+        async with self._database.connection() as connection:
+            await delivery_queries.update_deliveries(connection, results)
+        return len(deliveries) == BATCH
+
+    async def _send(self, delivery: Delivery) -> Outcome:
+        if delivery.attempts > MAX_ATTEMPTS:
+            return Outcome.failed("given up: no try of it came to an end")
+        return await self._channels.send(
+            delivery.kind, delivery.address, delivery.secret, delivery.notice, self._clock()
+        )
+
+    def _result(self, delivery: Delivery, outcome: Outcome) -> DeliveryResult:
+        now = self._clock()
+        is_last = not outcome.is_taken and delivery.attempts >= MAX_ATTEMPTS
+        if is_last:
+            log.warning("alert_parked", project=delivery.project_id, kind=delivery.kind, reason=outcome.answer)
+        return DeliveryResult(
+            delivery.project_id,
+            delivery.alert_id,
+            delivery.target_id,
+            delivered_at=now if outcome.is_taken else None,
+            parked_at=now if is_last else None,
+            due_at=_next_try(now, delivery.attempts),
+            answer=outcome.answer,
+        )
+
+
+def _next_try(now: datetime, attempts: int) -> datetime:
+    # Deliveries that failed together are not tried together again.
+    return now + pause_after(attempts) * random.uniform(0.5, 1.0)  # noqa: S311  # Chance, not a secret.

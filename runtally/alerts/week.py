@@ -1,0 +1,93 @@
+"""The week that a report is about, and what changed in it. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Self
+
+from runtally.clock import start_of_day
+
+WEEK = timedelta(weeks=1)
+DUE_AFTER = timedelta(hours=8)
+"""A report is sent on Monday at this time (UTC), when the runs of Sunday have come in."""
+MOST_DRIVERS = 5
+LEAST_CHANGE_USD = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """From a Monday at midnight (UTC) until the next."""
+
+    start: datetime
+
+    @classmethod
+    def reported_at(cls, now: datetime) -> Self:
+        """Return the last week whose report is due."""
+        today = start_of_day(now - DUE_AFTER)
+        return cls(today - timedelta(days=today.weekday()) - WEEK)
+
+    @property
+    def end(self) -> datetime:
+        return self.start + WEEK
+
+    @property
+    def due_at(self) -> datetime:
+        return self.end + DUE_AFTER
+
+    @property
+    def name(self) -> str:
+        """As in ISO 8601: 2026-W47."""
+        return f"{self.start:%G-W%V}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpend:
+    """What one provider's model cost in a week and in the one before."""
+
+    provider: str
+    model: str
+    cost_usd: Decimal
+    previous_usd: Decimal
+    runs: int
+    unpriced: int
+
+    @property
+    def change_usd(self) -> Decimal:
+        return self.cost_usd - self.previous_usd
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklySpend:
+    """What a project cost in a week, by model."""
+
+    project_id: str
+    week: Week
+    models: tuple[ModelSpend, ...]
+
+    @property
+    def cost_usd(self) -> Decimal:
+        return _sum(one.cost_usd for one in self.models)
+
+    @property
+    def previous_usd(self) -> Decimal:
+        return _sum(one.previous_usd for one in self.models)
+
+    @property
+    def runs(self) -> int:
+        return sum(one.runs for one in self.models)
+
+    @property
+    def unpriced(self) -> int:
+        return sum(one.unpriced for one in self.models)
+
+    @property
+    def drivers(self) -> tuple[ModelSpend, ...]:
+        """The models whose cost changed most and by a cent at least, the largest change first."""
+        changed = [one for one in self.models if abs(one.change_usd) >= LEAST_CHANGE_USD]
+        changed.sort(key=lambda one: (-abs(one.change_usd), one.provider, one.model))
+        return tuple(changed[:MOST_DRIVERS])
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0))

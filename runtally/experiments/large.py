@@ -1,0 +1,146 @@
+"""What the runs of large windows came to, as one process remembers it of days that are over.
+
+To read twenty thousand runs takes longer than all the rest of a page, and all but those of today are the same as a minute
+ago. So a verdict is put together of what is remembered day by day, of today's runs, and of those of the day within which
+the window begins.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import reduce
+from itertools import chain
+from math import ceil
+from typing import TypeAlias
+
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.experiments import queries
+from runtally.experiments.queries import Day, ExactTotals, Stretch
+from runtally.experiments.rule import MAX_WINDOW_RUNS, Measured, Rule, Window
+from runtally.experiments.verdict import Stats
+from runtally.usage.day_queries import select_versions
+from runtally.usage.memo import DayMemo
+
+# Fewer are read as fast as anything is looked up.
+FEW_RUNS = 2_000
+# Each is looked up by itself.
+MAX_WINDOWS = 30
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_MOMENT = timedelta(microseconds=1)
+# Wide enough for any amount of any count of runs.
+_CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
+
+_Key: TypeAlias = tuple[str, str, str, Window]
+
+
+async def select_experiments(
+    connection: Connection,
+    memo: DayMemo,
+    now: datetime,
+    project_ids: Sequence[str] | None,
+    experiment_id: str | None = None,
+) -> tuple[Measured, ...]:
+    """Read what `queries.select_experiments` does; the connection must be that of a snapshot."""
+    large = await queries.select_large(connection, project_ids, experiment_id, few=FEW_RUNS, most=MAX_WINDOWS)
+    others = await queries.select_experiments(connection, now, project_ids, experiment_id, besides=large)
+    measured = await _measured(connection, memo, now, large) if large else ()
+    return tuple(sorted((*others, *measured), key=lambda one: (one.project_id, one.id)))
+
+
+async def select_stats_at(
+    connection: Connection, memo: DayMemo, now: datetime, experiment: Measured, ends: Sequence[datetime]
+) -> tuple[Stats, ...]:
+    """Read what `queries.select_stats_at` does, at midnights that are over."""
+    key = _key(experiment)
+    version = (await _versions(connection, [experiment], ends[-1])).get(experiment.project_id)
+    known = {end: memo.get(("verdict at", key, end), version, now) for end in ends}
+    missing = [end for end, stats in known.items() if stats is None]
+    if missing:
+        found = await queries.select_stats_at(connection, experiment, missing)
+        for end, stats in zip(missing, found, strict=True):
+            memo.put(("verdict at", key, end), version, now, stats)
+            known[end] = stats
+    return tuple(stats for stats in known.values() if isinstance(stats, Stats))
+
+
+async def _measured(
+    connection: Connection, memo: DayMemo, now: datetime, large: Sequence[Measured]
+) -> Iterable[Measured]:
+    midnight = start_of_day(now)
+    windows = [_stretch(one, now) for one in large]
+    begun = [window._replace(since=_later(window.since, midnight - _MOMENT)) for window in windows]
+    today = await queries.select_stretches(connection, begun)
+    before = await _read_days(connection, memo, now, midnight, large)
+    parts = [
+        _put_together(window, midnight, came_to, days)
+        for window, came_to, days in zip(windows, today, before, strict=True)
+    ]
+    rests = await queries.select_stretches(connection, [rest for _, rest in parts])
+    return (
+        replace(one, stats=_stats((*whole, rest), one.rule))
+        for one, (whole, _), rest in zip(large, parts, rests, strict=True)
+    )
+
+
+async def _read_days(
+    connection: Connection, memo: DayMemo, now: datetime, midnight: datetime, large: Sequence[Measured]
+) -> list[Sequence[Day]]:
+    """The newest first; not all of those that a window holds need be there."""
+    versions = await _versions(connection, large, midnight)
+
+    async def of(one: Measured) -> Sequence[Day]:
+        async def read() -> Sequence[Day]:
+            return await queries.select_days(connection, _stretch(one, now)._replace(until=midnight))
+
+        return await memo.of(("days", midnight, _key(one)), versions.get(one.project_id), now, read)
+
+    return [await of(one) for one in large]
+
+
+def _put_together(
+    window: Stretch, midnight: datetime, today: ExactTotals, days: Sequence[Day]
+) -> tuple[list[ExactTotals], Stretch]:
+    """Today's runs with the days that are in the window as a whole, and where its other runs are."""
+    whole, left, until = [today], window.most - today.totals.runs, midnight
+    for day in days:
+        if day.came_to.totals.runs > left or (window.since is not None and day.begins <= window.since):
+            break
+        whole.append(day.came_to)
+        left -= day.came_to.totals.runs
+        until = day.begins
+    return whole, window._replace(until=until, most=left)
+
+
+def _stats(parts: Sequence[ExactTotals], rule: Rule) -> Stats:
+    runs = sum(one.totals.runs for one in parts)
+    latencies = sorted(chain.from_iterable(one.latencies for one in parts))
+    return Stats(
+        runs=runs,
+        failed=sum(one.totals.failed for one in parts),
+        unpriced=sum(one.totals.unpriced for one in parts),
+        cost_usd=reduce(_CONTEXT.add, (one.totals.cost_usd for one in parts), Decimal(0)),
+        # As Postgres computes the place of a percentile.
+        p95_latency_ms=latencies[ceil(0.95 * len(latencies)) - 1] if latencies else None,
+        is_partial=rule.window.runs is None and runs >= MAX_WINDOW_RUNS,
+    )
+
+
+def _stretch(experiment: Measured, now: datetime) -> Stretch:
+    """All of the window."""
+    window = experiment.rule.window
+    since = None if window.hours is None else now - timedelta(hours=window.hours)
+    return Stretch(experiment.project_id, experiment.id, since, None, window.runs or MAX_WINDOW_RUNS)
+
+
+def _later(since: datetime | None, other: datetime) -> datetime:
+    return other if since is None else max(since, other)
+
+
+def _key(experiment: Measured) -> _Key:
+    return "experiment", experiment.project_id, experiment.id, experiment.rule.window
+
+
+async def _versions(connection: Connection, experiments: Sequence[Measured], until: datetime) -> dict[str, str]:
+    return await select_versions(connection, sorted({one.project_id for one in experiments}), _FIRST, until)

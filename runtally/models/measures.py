@@ -1,0 +1,112 @@
+"""The measures: what is summed over runs. One row each drives the tables of sums and every statement that writes or reads them."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlalchemy import BigInteger, Numeric
+from sqlalchemy.types import TypeEngine
+
+from runtally.tokens import TOKEN_KINDS, TokenKind
+
+ADDED = "1"
+"""The weight of runs that are all added. Elsewhere it is SQL of 1 for a run that is added and -1 for one that is taken away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A sum over runs: of one of their columns, or of how many they are."""
+
+    name: str
+    """The column in the tables of sums, and the field in Python."""
+    comment: str
+    column_type: type[TypeEngine[int] | TypeEngine[Decimal]]
+    python_type: type[int] | type[Decimal]
+    summed: str | None = None
+    """The column of runs that is summed; without one, runs are counted."""
+    condition: str | None = None
+    """SQL over runs: only these are summed."""
+    in_totals: bool = True
+    """Whether `rollup_totals` has it too."""
+    in_dimensions: bool = False
+    """Whether sums by dimension have it too."""
+    server_default: str | None = None
+    """SQL, for a measure that was added to tables that had rows."""
+
+    def over_runs(self, weight: str = ADDED) -> str:
+        """SQL that sums it over rows of runs."""
+        value = f"{weight} * {self.summed}" if self.summed and weight != ADDED else self.summed or weight
+        whole = f"sum({value})" + (f" FILTER (WHERE {self.condition})" if self.condition else "")
+        # Each group has runs, but not each has runs that meet a condition or have a value.
+        return f"coalesce({whole}, 0)" if self.summed or self.condition else whole
+
+    def of_run(self, weight: str = ADDED) -> str:
+        """SQL of what one run adds to it; NULL for nothing."""
+        value = f"{weight} * {self.summed}" if self.summed and weight != ADDED else self.summed or weight
+        return f"CASE WHEN {self.condition} THEN {value} END" if self.condition else value
+
+    @property
+    def over_sums(self) -> str:
+        """SQL that adds up rows of sums. A sum of `bigint` is `numeric` to Postgres."""
+        return f"sum({self.name})::bigint" if self.column_type is BigInteger else f"sum({self.name})"
+
+
+def _count(name: str, comment: str, condition: str | None = None, *, in_dimensions: bool = True) -> Measure:
+    return Measure(name, comment, BigInteger, int, condition=condition, in_dimensions=in_dimensions)
+
+
+def _tokens(kind: TokenKind) -> Measure:
+    # Sums of what a client may send have no upper end.
+    return Measure(
+        kind.count_column,
+        kind.meaning,
+        Numeric,
+        int,
+        summed=kind.count_column,
+        in_totals=kind.is_in_totals,
+        in_dimensions=kind.is_in_dimensions,
+        server_default=kind.sums_default,
+    )
+
+
+def _cost(name: str, comment: str, condition: str | None = None, *, server_default: str | None = None) -> Measure:
+    return Measure(
+        name,
+        comment,
+        Numeric,
+        Decimal,
+        "cost_usd",
+        condition,
+        in_dimensions=condition is None,
+        server_default=server_default,
+    )
+
+
+MEASURES = (
+    _count("runs", "Runs."),
+    _count("errors", "Runs that ended in an error.", "status = 'error'"),
+    _count("timeouts", "Runs that ended in a timeout.", "status = 'timeout'"),
+    _count("unpriced", "Runs whose cost is not known.", "cost_usd IS NULL"),
+    _count("estimated", "Runs whose cost is an estimate.", "cost_estimated", in_dimensions=False),
+    _cost("cost_usd", "Cost in US dollars."),
+    *map(_tokens, TOKEN_KINDS),
+    _cost("error_cost_usd", "Cost of runs that ended in an error.", "status = 'error'", server_default="0"),
+    _cost("timeout_cost_usd", "Cost of runs that ended in a timeout.", "status = 'timeout'", server_default="0"),
+)
+"""In the order of their columns."""
+TOTAL_MEASURES = tuple(measure for measure in MEASURES if measure.in_totals)
+"""Those of `rollup_totals`."""
+
+
+def measures_named(*names: str) -> tuple[Measure, ...]:
+    """These measures, in the order of `MEASURES`."""
+    return tuple(measure for measure in MEASURES if measure.name in names)
+
+
+def columns_over_runs(measures: tuple[Measure, ...] = MEASURES, weight: str = ADDED) -> str:
+    """SQL of the columns that sum measures over rows of runs."""
+    return ",\n         ".join(f"{measure.over_runs(weight)} AS {measure.name}" for measure in measures)
+
+
+def columns_over_sums(measures: tuple[Measure, ...] = MEASURES) -> str:
+    """SQL of the columns that add up rows of sums."""
+    return ",\n         ".join(f"{measure.over_sums} AS {measure.name}" for measure in measures)

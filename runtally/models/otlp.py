@@ -1,0 +1,51 @@
+"""What came by OTLP, by who sent it."""
+
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import BigInteger
+from sqlmodel import SQLModel
+
+from runtally.models.base import Timestamp, column
+
+
+class OtlpClient(SQLModel, table=True):
+    """What one service sent to one project by one kind of exporter: enough to say why it is not seen, and nothing else of it."""
+
+    __tablename__ = "otlp_clients"
+
+    project_id: str = column("Project that its runs belong to, also if it has none yet.", key=True)
+    service: str = column("Name of the service.", key=True)
+    exporter: str = column("Family of the exporter, as its requests say.", key=True)
+    signal: str = column("traces or logs.", key=True)
+    first_at: datetime = column("When the first request came (UTC).", Timestamp)
+    last_at: datetime = column("When the last one came (UTC).", Timestamp)
+    requests: int = column("Requests.", BigInteger)
+    records: int = column("Spans or log records.", BigInteger)
+    runs: int = column("Of these, stored as runs, now or before.", BigInteger)
+    twins: int = column("Of these, told of by another record too.", BigInteger)
+    rejected: int = column("Of these, rejected.", BigInteger)
+    no_calls: int = column("Of these, no calls of models.", BigInteger)
+    told_elsewhere: int = column("Of these, of an agent that is read from another signal.", BigInteger)
+
+
+class Client(msgspec.Struct):
+    """A row of `OtlpClient` on its way to or from the database: its columns, in their order."""
+
+    project_id: str
+    service: str
+    exporter: str
+    signal: str
+    first_at: datetime
+    last_at: datetime
+    requests: int = 0
+    records: int = 0
+    runs: int = 0
+    twins: int = 0
+    rejected: int = 0
+    no_calls: int = 0
+    told_elsewhere: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.project_id, self.service, self.exporter, self.signal

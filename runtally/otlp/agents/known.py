@@ -1,0 +1,72 @@
+"""The coding agents that are known, and which of their signals is read: one each, since most tell of a call by several.
+
+An agent is known by its service, or by the scope or the names of its events where a user may rename the service.
+"""
+
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from runtally.otlp.values import Attributes
+
+
+class Signal(StrEnum):
+    """What an agent's calls are read from."""
+
+    LOGS = "logs"
+    TRACES = "traces"
+    NEITHER = "neither"
+
+
+class Agent(NamedTuple):
+    """An agent: how it is known, and how it tells of calls."""
+
+    name: str
+    signal: Signal
+    services: tuple[str, ...]
+    """Beginnings of its service's name that end at the name's end or at a `_`."""
+    scopes: tuple[str, ...] = ()
+    """Beginnings of the names of its scopes."""
+    events: str = ""
+    """The first part of the names of its events."""
+    prefers_response_model: bool = False
+    """Whether the model that answered is the run's; the one that was asked for is a choice by the agent's service."""
+
+
+CLAUDE = Agent("claude-code", Signal.LOGS, ("claude-code",), ("com.anthropic.claude_code",))
+CODEX = Agent("codex", Signal.LOGS, ("codex",), ("codex_otel",), "codex")
+GEMINI = Agent("gemini-cli", Signal.LOGS, ("gemini-cli",), ("gemini-cli",), "gemini_cli")
+QWEN = Agent("qwen-code", Signal.LOGS, ("qwen-code",), ("qwen-code",), "qwen-code")
+CLINE = Agent("cline", Signal.LOGS, ("cline",))
+COPILOT = Agent("github-copilot", Signal.TRACES, ("github-copilot",), prefers_response_model=True)
+COPILOT_CHAT = Agent("copilot-chat", Signal.TRACES, ("copilot-chat",), prefers_response_model=True)
+OPENCODE = Agent("opencode", Signal.TRACES, ("opencode",), ("opencode",), prefers_response_model=True)
+AGENTS = (
+    CLAUDE, CODEX, GEMINI, QWEN, CLINE, COPILOT, COPILOT_CHAT, OPENCODE,
+    Agent("goose", Signal.TRACES, ("goose",)),
+    # Its metrics mix requests, and say neither whose nor which session.
+    Agent("continue-cli", Signal.NEITHER, ("continue-cli",)),
+    # What its records of requests are called has not been seen.
+    Agent("cursor", Signal.NEITHER, ("cursor",), ("cursor.telemetry",)),
+)  # fmt: skip
+
+
+def find_agent(resource: Attributes, scope: str, event_name: str = "") -> Agent | None:
+    """The agent that recorded something; None for what is no agent that is known."""
+    service = resource.get("service.name")
+    # Nothing else of an event is looked at, and there are few beginnings.
+    return _find(service if isinstance(service, str) else "", scope, event_name.partition(".")[0])
+
+
+@lru_cache(1024)
+def _find(service: str, scope: str, event: str) -> Agent | None:
+    name = service.strip().casefold()
+    for agent in AGENTS:
+        if any(name == known or name.startswith(f"{known}_") for known in agent.services):
+            return agent
+    for agent in AGENTS:
+        if scope.startswith(agent.scopes) and agent.scopes:
+            return agent
+        if agent.events and event == agent.events:
+            return agent
+    return None

@@ -1,0 +1,273 @@
+"""Log records of coding agents as calls: one row for each event that is one, and none for those that tell of it again.
+
+The ids of runs are made of what a record says, so that a record that is sent again is the same run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from runtally.models.run import Status
+from runtally.otlp import parse
+from runtally.otlp.agents import about
+from runtally.otlp.agents.known import CLAUDE, CLINE, CODEX, GEMINI, QWEN, Agent
+from runtally.otlp.attributes import Facts
+from runtally.otlp.calls import Call, error_code, settle_tokens
+from runtally.otlp.values import Attributes, LogRecord, Resource, Span, Value
+
+_NS_PER_MS, _NS_PER_SECOND = 1_000_000, 1_000_000_000
+_LONG_CONTEXT = "[1m]"
+_OK, _REDIRECT = 200, 300
+_TIMEOUTS = frozenset({"408", "504"})
+_RESPONSES = "/responses"
+_COMPLETED = "response.completed"
+# Of conversations in one body, the last of which is looked for.
+_MAX_CONVERSATIONS = 1_000
+
+TASK_TOKENS, TASK_ERROR = "task.tokens", "task.provider_api_error"
+BODIES = frozenset({TASK_TOKENS, TASK_ERROR})
+"""Of records that are known by their body."""
+
+_TOKENS: Mapping[Agent, Mapping[str, tuple[str, ...]]] = {
+    CLAUDE: {
+        "input": ("input_tokens",),
+        "output": ("output_tokens",),
+        "cached": ("cache_read_tokens",),
+        "written": ("cache_creation_tokens",),
+    },
+    CODEX: {
+        "input": ("input_token_count",),
+        "output": ("output_token_count",),
+        "cached": ("cached_token_count",),
+        "written": ("cache_write_token_count",),
+        "reasoning": ("reasoning_token_count",),
+    },
+    GEMINI: {
+        "input": ("input_token_count",),
+        "output": ("output_token_count",),
+        "cached": ("cached_content_token_count",),
+        "reasoning": ("thoughts_token_count",),
+        "tool": ("tool_token_count",),
+        "total": ("total_token_count",),
+    },
+    CLINE: {
+        "input": ("tokensIn", "tokens_in"),
+        "output": ("tokensOut", "tokens_out"),
+        "cached": ("cacheReadTokens", "cache_read_tokens"),
+        "written": ("cacheWriteTokens", "cache_write_tokens"),
+    },
+}
+_PROVIDERS = {CLAUDE: "anthropic", CODEX: "openai", GEMINI: "google"}
+_NAMES = (
+    "event.name", "event.kind", "event.timestamp", "event.sequence", "request_id", "response_id", "model", "model_name", "endpoint",
+    "duration_ms", "status_code", "http.response.status_code", "http.status_code", "error.type", "error_type", "ttft_ms",
+    "finish_reasons", "stop_reason", "cost_usd", "cost_usd_micros", "span.type", "success", "ulid", "provider", "apiProvider",
+    "gen_ai.provider.name",
+)  # fmt: skip
+NAMES = frozenset(
+    {*_NAMES, *(name for fields in _TOKENS.values() for names in fields.values() for name in names), *about.NAMES}
+)
+"""All attributes of log records, and of the spans of agents, that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record came from: its resource, and the project that it belongs to."""
+
+    resource: Resource
+    project_id: str
+    keeps_email: bool
+
+
+class RecordReader:
+    """Reads the records of one request, in their order."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, tuple[int, int]] = {}
+        """Of conversations with Codex: when their last request was answered, and how long that took, in nanoseconds."""
+
+    def read(self, agent: Agent, record: LogRecord, place: Place) -> Call | None:
+        """The call that the record tells of; None if it tells of none, or again of one."""
+        sent = record.attributes
+        event = str(sent.get("event.name") or record.event_name).rpartition(".")[2]
+        if agent is CLAUDE and event in {"api_request", "api_error"}:
+            return _claude(record, place, has_failed=event == "api_error")
+        if agent is CODEX and event in {"sse_event", "api_request"}:
+            return self._codex(record, place, event)
+        if agent in {GEMINI, QWEN} and event in {"api_response", "api_error"}:
+            return _gemini(agent, record, place, has_failed=event == "api_error")
+        if agent is CLINE and record.body in BODIES:
+            return _cline(record, place)
+        return None
+
+    def _codex(self, record: LogRecord, place: Place, event: str) -> Call | None:
+        sent = record.attributes
+        ended = _moment(sent) or record.observed_time
+        conversation = str(sent.get("conversation.id", ""))
+        if event == "api_request":
+            if not str(sent.get("endpoint", "")).endswith(_RESPONSES):
+                return None
+            duration = _duration(sent)
+            status = _status(sent, "http.response.status_code")
+            if status is not None and _OK <= status < _REDIRECT:
+                if len(self._requests) < _MAX_CONVERSATIONS:
+                    self._requests[conversation] = ended, duration or 0
+                return None
+            key: tuple[object, ...] = (conversation, record.observed_time, sent.get("event.name"), sent.get("attempt"))
+            return _call(CODEX, place, sent, key, ended, duration, error=str(status) if status else "connection")
+        if sent.get("event.kind") != _COMPLETED or parse.count(sent.get("input_token_count", "")) is None:
+            return None
+        answered = self._requests.pop(conversation, None)
+        duration = max(ended - answered[0], 0) + answered[1] if answered else None
+        counts = (sent.get(name) for names in _TOKENS[CODEX].values() for name in names)
+        key = (conversation, record.observed_time, sent.get("event.name"), *counts)
+        return _call(CODEX, place, sent, key, ended, duration)
+
+
+def read_claude_span(span: Span, place: Place) -> Call | None:
+    """A request that Claude Code traces; its log record, if that comes too, is the same run."""
+    sent = span.attributes
+    if sent.get("span.type") != "llm_request" or not sent.get("request_id"):
+        return None
+    has_failed = sent.get("success") is False or span.has_failed
+    error = str(_status(sent, "status_code") or "connection") if has_failed else None
+    key = (sent.get("session.id"), sent["request_id"])
+    return _call(CLAUDE, place, sent, key, span.end, span.end - span.start, error=error)
+
+
+def _claude(record: LogRecord, place: Place, *, has_failed: bool) -> Call:
+    sent = record.attributes
+    key: tuple[object, ...] = (sent.get("session.id"), sent.get("request_id"))
+    if not sent.get("request_id"):
+        # The sequence begins anew when a session is resumed, so it says nothing by itself.
+        names = ("session.id", "prompt.id", "event.timestamp", "event.sequence")
+        key = (*(sent.get(name) for name in names), "" if "event.timestamp" in sent else record.time)
+    error = str(_status(sent, "status_code") or "connection") if has_failed else None
+    return _call(CLAUDE, place, sent, key, _moment(sent) or record.time, _duration(sent), error=error)
+
+
+def _gemini(agent: Agent, record: LogRecord, place: Place, *, has_failed: bool) -> Call:
+    sent = record.attributes
+    names = ("session.id", "event.timestamp", "model", "duration_ms", "event.name", "response_id")
+    key = (*(sent.get(name) for name in names), record.time)
+    status = _status(sent, "status_code", "http.status_code")
+    kind = parse.name(sent.get("error.type", "")) or parse.name(sent.get("error_type", ""))
+    error = str(status) if status else (error_code(kind) if kind else "") or "unknown"
+    return _call(
+        agent, place, sent, key, _moment(sent) or record.time, _duration(sent), error=error if has_failed else None
+    )
+
+
+def _cline(record: LogRecord, place: Place) -> Call:
+    sent = record.attributes
+    key = (sent.get("ulid"), record.time, record.observed_time, record.body, sent.get("model"))
+    error = str(_status(sent, "status_code") or "unknown") if record.body == TASK_ERROR else None
+    return _call(CLINE, place, sent, key, record.time or record.observed_time, _duration(sent), error=error)
+
+
+def _call(  # noqa: PLR0913, PLR0917  # What the agents have in common is told apart by what they say of it.
+    agent: Agent,
+    place: Place,
+    sent: Attributes,
+    key: tuple[object, ...],
+    ended: int,
+    duration: int | None,
+    *,
+    error: str | None = None,
+) -> Call:
+    facts = _facts(agent, sent, place.resource.attributes)
+    described = about.describe(agent, sent, place.resource.attributes, facts, keeps_email=place.keeps_email)
+    reported = about.reported_cost(sent)
+    if reported is not None:
+        described["reportedCostUSD"] = reported
+    settle_tokens(facts, has_failed=error is not None)
+    status = Status.SUCCESS if error is None else Status.TIMEOUT if _is_timeout(error) else Status.ERROR
+    return Call(
+        key=b"",
+        run_id=sha256("\0".join([agent.name, *map(str, key)]).encode()).hexdigest(),
+        trace_id="",
+        parent_id=b"",
+        project_id=place.project_id,
+        resource=place.resource,
+        scope="",
+        start=max(ended - (duration or 0), 0),
+        end=ended,
+        latency_ms=None if duration is None else round(duration / _NS_PER_MS),
+        status=status,
+        error_code=error,
+        facts=facts,
+        about=described,
+    )
+
+
+def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
+    facts: Facts = {}
+    for field, names in _TOKENS[GEMINI if agent is QWEN else agent].items():
+        found = next((count for name in names if name in sent and (count := parse.count(sent[name])) is not None), None)
+        if found is not None:
+            facts[field] = found
+    if agent is CLAUDE and "input" in facts:
+        facts["input"] += facts.get("cached", 0) + facts.get("written", 0)
+    if agent in {GEMINI, QWEN}:
+        _settle_gemini(facts)
+    model = parse.name(sent.get("model", "")) or parse.name(sent.get("model_name", ""))
+    if model:
+        facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
+    provider = _PROVIDERS.get(agent) or _provider(sent, resource)
+    if provider:
+        facts["provider"] = provider
+    reasons = parse.texts(sent.get("finish_reasons", [])) or parse.texts(sent.get("stop_reason", []))
+    if reasons:
+        facts["finish_reasons"] = list(dict.fromkeys(reasons))
+    first = parse.milliseconds(sent["ttft_ms"]) if "ttft_ms" in sent else None
+    if first is not None:
+        facts["first_token"] = first
+    return facts
+
+
+def _settle_gemini(facts: Facts) -> None:
+    """Tokens of tools are input; the output is what is left of the total, because Gemini's own lacks the thoughts."""
+    tool, total = facts.pop("tool", 0), facts.pop("total", 0)
+    if "input" in facts:
+        facts["input"] += tool
+    output = total - facts.get("input", 0)
+    if output > 0:
+        facts["output"] = output
+
+
+def _provider(sent: Attributes, resource: Attributes) -> str | None:
+    values: tuple[Value, ...] = (
+        resource.get("gen_ai.provider.name", ""),
+        *(sent.get(name, "") for name in ("gen_ai.provider.name", "provider", "apiProvider")),
+    )
+    return next(filter(None, map(parse.provider, values)), None)
+
+
+def _is_timeout(error: str) -> bool:
+    return error in _TIMEOUTS or "timeout" in error.casefold() or "deadline" in error.casefold()
+
+
+def _status(sent: Attributes, *names: str) -> int | None:
+    return next(
+        (status for name in names if name in sent and (status := parse.http_status(sent[name])) is not None), None
+    )
+
+
+def _duration(sent: Attributes) -> int | None:
+    """Nanoseconds."""
+    found = parse.milliseconds(sent["duration_ms"]) if "duration_ms" in sent else None
+    return None if found is None else found * _NS_PER_MS
+
+
+def _moment(sent: Mapping[str, Any]) -> int:
+    """The end of a request, in Unix nanoseconds; 0 if it is not said."""
+    text = sent.get("event.timestamp")
+    if not isinstance(text, str):
+        return 0
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    return round(moment.timestamp() * 1_000) * _NS_PER_MS if moment.tzinfo else 0

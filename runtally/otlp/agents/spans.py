@@ -1,0 +1,41 @@
+"""Spans of coding agents: which of them are calls, and what an agent's are told beyond other spans."""
+
+from runtally.otlp.agents import about
+from runtally.otlp.agents.known import CLAUDE, COPILOT, COPILOT_CHAT, OPENCODE, Agent, Signal
+from runtally.otlp.agents.records import Place, read_claude_span
+from runtally.otlp.attributes import OPERATION
+from runtally.otlp.calls import Call
+from runtally.otlp.spans import is_call
+from runtally.otlp.values import Span
+
+_CHAT = "chat"
+
+
+def read_other_span(agent: Agent, span: Span, place: Place) -> Call | None:
+    """The call of a span of an agent whose spans are not read as others are; None if it is none."""
+    return read_claude_span(span, place) if agent is CLAUDE else None
+
+
+def is_agents_call(agent: Agent, span: Span) -> bool:
+    """Whether the span of an agent is a call of a model."""
+    if agent.signal is not Signal.TRACES or not is_call(span):
+        return False
+    # Around its chats are agents with their sums.
+    return agent not in {COPILOT, COPILOT_CHAT} or span.attributes.get(OPERATION) == _CHAT
+
+
+def add_agent(call: Call, agent: Agent, span: Span, *, keeps_email: bool) -> None:
+    """Say which agent made the call, and who used it; put right what the agent says in its own way."""
+    facts = call.facts
+    if agent.prefers_response_model and "response_model" in facts:
+        facts["model"] = facts["response_model"]
+    if "provider" in facts:
+        if agent is OPENCODE:
+            facts["provider"] = facts["provider"].partition(".")[0]
+        elif agent in {COPILOT, COPILOT_CHAT} and facts["provider"].casefold() == "github":
+            facts["provider"] = "github-copilot"
+    described = about.describe(agent, span.attributes, span.resource.attributes, facts, keeps_email=keeps_email)
+    subagent = facts.pop("agent", None)
+    if subagent is not None:
+        described.setdefault("agentName", subagent)
+    call.about = described

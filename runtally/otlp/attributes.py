@@ -1,0 +1,300 @@
+"""Which attributes say what of a run: the table, and how a span is read by it. Pure.
+
+For each field the names are in order: the first one that says anything wins, the newer convention before the older one. What is
+not in this table is never decoded. `docs/opentelemetry.md` shows it to users.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from runtally.otlp import parse
+from runtally.otlp.parse import Found, Parser
+from runtally.otlp.values import Attributes, Value, Wanted
+
+Facts: TypeAlias = dict[str, Any]
+"""What a span says of a run, by field."""
+
+OPERATION_ID = "ai.operationId"
+OPERATION = "gen_ai.operation.name"
+OBSERVATION_TYPE = "langfuse.observation.type"
+LANGSMITH_KIND = "langsmith.span.kind"
+OPENINFERENCE_KIND = "openinference.span.kind"
+REQUEST_TYPE = "llm.request.type"
+TRACELOOP_KIND = "traceloop.span.kind"
+LOGFIRE_TYPE = "logfire.span_type"
+KINDS = (
+    OPERATION_ID, OPERATION, OBSERVATION_TYPE, LANGSMITH_KIND, OPENINFERENCE_KIND, REQUEST_TYPE, TRACELOOP_KIND, LOGFIRE_TYPE,
+)  # fmt: skip
+"""What says which kind of span it is; see `spans`."""
+LEVEL = "langfuse.observation.level"
+
+FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
+    "provider": (
+        parse.provider,
+        ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"),
+    ),
+    "provider_model": (parse.name, ("litellm.provider.model",)),
+    "model": (
+        parse.name,
+        (
+            "gen_ai.request.model", "ai.model.id", "llm.invocation_parameters", "embedding.model_name",
+            "llm.request.model_name", "llm.model_name", "langfuse.observation.model.name", "gen_ai.response.model",
+            "ai.response.model", "llm.response.model_name",
+        ),
+    ),
+    "response_model": (parse.text, ("gen_ai.response.model", "ai.response.model", "llm.response.model_name")),
+    "input": (
+        parse.count,
+        (
+            "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
+            "ai.usage.promptTokens", "ai.usage.tokens", "langfuse.observation.usage_details",
+        ),
+    ),
+    "output": (
+        parse.count,
+        (
+            "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
+            "ai.usage.outputTokens", "ai.usage.completionTokens", "langfuse.observation.usage_details",
+        ),
+    ),
+    "cached": (
+        parse.count,
+        (
+            "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
+            "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
+            "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens",
+            "langfuse.observation.usage_details", "metadata.usage_object", "gen_ai.usage.input_token_details",
+        ),
+    ),
+    "written": (
+        parse.count,
+        (
+            "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation.input_tokens",
+            "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
+            "ai.usage.inputTokenDetails.cacheWriteTokens", "gen_ai.usage.details.cache_write_tokens",
+            "langfuse.observation.usage_details", "ai.response.providerMetadata", "metadata.usage_object",
+            "gen_ai.usage.input_token_details",
+        ),
+    ),
+    "reasoning": (
+        parse.count,
+        (
+            "gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens",
+            "gen_ai.usage.details.reasoning_tokens", "llm.usage.reasoning_tokens",
+            "llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens",
+            "ai.usage.outputTokenDetails.reasoningTokens", "langfuse.observation.usage_details", "metadata.usage_object",
+            "gen_ai.usage.output_token_details",
+        ),
+    ),
+    "audio_input": (
+        parse.count,
+        (
+            "gen_ai.usage.audio.input_tokens", "llm.token_count.prompt_details.audio",
+            "gen_ai.usage.details.input_audio_tokens", "langfuse.observation.usage_details",
+        ),
+    ),
+    "audio_output": (
+        parse.count,
+        (
+            "gen_ai.usage.audio.output_tokens", "llm.token_count.completion_details.audio",
+            "gen_ai.usage.details.output_audio_tokens", "langfuse.observation.usage_details",
+        ),
+    ),
+    "audio_cached": (
+        parse.count,
+        ("gen_ai.usage.audio.cache_read.input_tokens", "gen_ai.usage.details.cache_audio_read_tokens"),
+    ),
+    "total": (
+        parse.count,
+        (
+            "gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens",
+            "langfuse.observation.usage_details",
+        ),
+    ),
+    "cost": (
+        parse.amount,
+        (
+            "gen_ai.cost.total_cost", "operation.cost", "gen_ai.usage.cost", "llm.cost.total",
+            "langfuse.observation.cost_details", "ai.response.providerMetadata", "hidden_params",
+        ),
+    ),
+    "error_type": (parse.name, ("error.type",)),
+    "http_status": (parse.http_status, ("http.response.status_code", "http.status_code", "error.code")),
+    "experiment": (parse.name, ("runtally.experiment",)),
+    "session": (parse.text, ("session.id", "gen_ai.conversation.id", "langfuse.session.id")),
+    "user": (parse.text, ("user.id", "enduser.id", "langfuse.user.id")),
+    "tags": (parse.texts, ("langfuse.trace.tags", "tag.tags")),
+    "first_token_s": (
+        parse.seconds,
+        (
+            "gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token",
+            "gen_ai.client.operation.time_to_first_chunk",
+        ),
+    ),
+    "first_token_ms": (parse.milliseconds, ("ai.response.msToFirstChunk",)),
+    "first_token_at": (parse.text, ("langfuse.observation.completion_start_time",)),
+    "finish_reasons": (
+        parse.texts,
+        (
+            "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "ai.response.finishReason",
+            "llm.finish_reason", "llm.response.finish_reason", "gen_ai.response.stop_reason", "llm.response.stop_reason",
+        ),
+    ),
+    "streamed": (
+        parse.flag,
+        ("gen_ai.request.stream", "gen_ai.is_streaming", "gen_ai.request.is_stream", "llm.is_streaming"),
+    ),
+    "operation": (
+        parse.text,
+        (OPERATION, OPERATION_ID, REQUEST_TYPE, OPENINFERENCE_KIND, OBSERVATION_TYPE, LANGSMITH_KIND),
+    ),
+    "agent": (parse.text, ("gen_ai.agent.name",)),
+    "tool": (parse.text, ("gen_ai.tool.name",)),
+    "prompt_name": (parse.text, ("gen_ai.prompt.name", "langfuse.observation.prompt.name")),
+    "request_id": (parse.text, ("gen_ai.response.id", "ai.response.id")),
+    "service": (parse.text, ("service.name",)),
+    "environment": (
+        parse.text,
+        ("deployment.environment.name", "deployment.environment", "langfuse.environment"),
+    ),
+    "release": (parse.text, ("service.version", "langfuse.release")),
+}  # fmt: skip
+"""By field: how a value is read, and the names in their order."""
+
+MEANING = {
+    "provider": "`provider`, under the catalogue's name; `metadata.providerName` if it was another",
+    "provider_model": "`provider`, its prefix; else read off the model's name",
+    "model": "`model`",
+    "response_model": "`metadata.responseModel`, which prices a run whose model has no price",
+    "input": "`inputTokens`",
+    "output": "`outputTokens`",
+    "cached": "`cachedInputTokens`",
+    "written": "`cacheWriteTokens`",
+    "reasoning": "`reasoningTokens`",
+    "audio_input": "`audioInputTokens`, less cached ones",
+    "audio_cached": "cached audio",
+    "audio_output": "`audioOutputTokens`",
+    "total": "a total, which tells what the counts include",
+    "cost": "`costUSD`, as reported",
+    "error_type": "`errorCode`",
+    "http_status": "`errorCode`, without a class",
+    "experiment": "`experimentId`",
+    "session": "`sessionId`",
+    "user": "`userId`",
+    "tags": "`tags`",
+    "first_token_s": "`timeToFirstTokenMs`, from seconds",
+    "first_token_ms": "`timeToFirstTokenMs`",
+    "first_token_at": "`timeToFirstTokenMs`, from a time",
+    "finish_reasons": "`finishReason`, and `metadata.finishReasons`",
+    "streamed": "`metadata.streamed`",
+    "operation": "`metadata.operation`",
+    "agent": "`metadata.agent`",
+    "tool": "`metadata.tool`",
+    "prompt_name": "`metadata.promptName`",
+    "request_id": "`metadata.requestId`",
+    "service": "`metadata.service`",
+    "environment": "`metadata.environment`",
+    "release": "`metadata.release`",
+}
+"""What the fields are of a run, for people."""
+
+PARTS: Mapping[str, Callable[[Value], Found]] = {
+    "llm.invocation_parameters": parse.invocation_parameters,
+    "langfuse.observation.usage_details": parse.usage_details,
+    "langfuse.observation.cost_details": parse.cost_details,
+    "ai.response.providerMetadata": parse.provider_metadata,
+    "hidden_params": parse.hidden_params,
+    "metadata.usage_object": parse.literal,
+    "gen_ai.usage.input_token_details": parse.literal,
+    "gen_ai.usage.output_token_details": parse.literal,
+}
+"""Attributes that hold several fields, of which nothing else is decoded."""
+
+OF_RESOURCE = (
+    "runtally.project", "openinference.project.name", "runtally.experiment", "service.name", "service.version",
+    "deployment.environment.name", "deployment.environment", "langfuse.environment", "langfuse.release", "session.id",
+    "user.id", "enduser.id",
+)  # fmt: skip
+"""What is looked for in resources."""
+_OF_SPANS_TOO = ("experiment", "session", "user", "environment", "release", "service")
+"""Fields that a resource may say for all its spans."""
+
+LANGFUSE_PREFIXES = ("langfuse.trace.metadata.", "langfuse.observation.metadata.")
+FREE_PREFIXES = (
+    "traceloop.association.properties.", "ai.telemetry.metadata.", *LANGFUSE_PREFIXES, "runtally.metadata.",
+)  # fmt: skip
+"""What people attach to their spans on purpose; what follows names it in the metadata of the run."""
+MAX_FREE_KEYS = 32
+
+
+class _Source(NamedTuple):
+    field: str
+    rank: int
+    parse: Parser | None
+    """None for one of `PARTS`."""
+
+
+def _sources() -> Mapping[str, tuple[_Source, ...]]:
+    sources: dict[str, tuple[_Source, ...]] = {}
+    for field, (parser, names) in FIELDS.items():
+        for rank, name in enumerate(names):
+            source = _Source(field, rank, None if name in PARTS else parser)
+            sources[name] = (*sources.get(name, ()), source)
+    return sources
+
+
+_SOURCES = _sources()
+OF_SPAN = frozenset({*_SOURCES, *KINDS, LEVEL})
+MODEL_NAMES = frozenset(FIELDS["model"][1])
+COUNT_NAMES = frozenset({*FIELDS["input"][1], *FIELDS["output"][1]})
+
+
+def wanted_of_spans(more: frozenset[str]) -> Wanted:
+    """What is decoded of spans; `more` are names that an operator wants to keep."""
+    return Wanted(OF_SPAN | more, FREE_PREFIXES)
+
+
+def wanted_of_resources(more: frozenset[str]) -> Wanted:
+    return Wanted(frozenset(OF_RESOURCE) | more)
+
+
+def read_resource(attributes: Attributes) -> Facts:
+    """What a resource says for all its spans."""
+    facts = read_facts(attributes, {})
+    return {field: facts[field] for field in _OF_SPANS_TOO if field in facts}
+
+
+def read_facts(attributes: Attributes, of_resource: Facts) -> Facts:
+    """What the attributes of a span say, and what its resource says where they do not."""
+    facts: Facts = {**of_resource}
+    ranks: dict[str, int] = {}
+    for name, value in attributes.items():
+        sources = _SOURCES.get(name)
+        if sources is None:
+            continue
+        parts = PARTS[name](value) if name in PARTS else None
+        for field, rank, parser in sources:
+            if rank < ranks.get(field, len(_SOURCES)):
+                found = parts.get(field) if parts is not None else parser(value) if parser else None
+                if found is not None:
+                    facts[field], ranks[field] = found, rank
+    return facts
+
+
+def read_free(attributes: Attributes, more: frozenset[str]) -> Mapping[str, Value]:
+    """What people attached on purpose, by the names that it has in metadata; not more than metadata has room for."""
+    if attributes.keys() <= OF_SPAN:
+        return {}
+    free: dict[str, Value] = {}
+    for name, value in attributes.items():
+        prefix = next((prefix for prefix in FREE_PREFIXES if name.startswith(prefix)), None)
+        if prefix is not None:
+            key = name[len(prefix) :]
+            sent = parse.unquoted(value) if prefix in LANGFUSE_PREFIXES else value
+        elif name in more:
+            key, sent = name, value
+        else:
+            continue
+        if len(free) < MAX_FREE_KEYS and key and parse.is_kept(key) and (found := parse.kept(sent)) is not None:
+            free.setdefault(key, found)
+    return free

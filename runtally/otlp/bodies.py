@@ -1,0 +1,92 @@
+"""Bodies of OTLP requests: unpacked in steps, and no more large ones in work at once than there is room for."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from runtally.errors import BodyTooLarge, InvalidOtlp, StoreBusy
+
+LARGE_BODY = 2 * 1024 * 1024
+AT_ONCE = 2
+"""Larger bodies that are in work at the same time."""
+MAX_WAITING = 32
+WAIT_SECONDS = 5.0
+# What is unpacked before other requests have their turn.
+_STEP = 512 * 1024
+# Packers of some clients write several members; each costs a copy of what follows it, so they are limited.
+_MAX_MEMBERS = 128
+_GZIP, _ZLIB = zlib.MAX_WBITS | 16, zlib.MAX_WBITS
+_WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
+_PLAIN = frozenset({"", "identity"})
+ENCODINGS = _PLAIN | _WINDOWS.keys()
+"""What a body may say of how it is packed."""
+
+
+class LargeBodies:
+    """Turns of the large bodies of one process."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def unpacked(self, body: bytes, encoding: str) -> AsyncIterator[bytes]:
+        """The body, unpacked; while it is used, a large one has its turn.
+
+        Raises `BodyTooLarge`, `InvalidOtlp`, and `StoreBusy` where too many wait for their turn, or for too long.
+        """
+        window = _WINDOWS.get(encoding)
+        small = min(LARGE_BODY, self._limit)
+        whole = body if window is None else await _inflated(body, window, small)
+        if whole is not None and len(whole) <= small:
+            yield whole
+            return
+        async with self._turn():
+            whole = body if window is None else await _inflated(body, window, self._limit)
+            if whole is None or len(whole) > self._limit:
+                raise BodyTooLarge(f"Send at most {self._limit} bytes, also after unpacking; set a smaller batch size.")
+            yield whole
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        if self._waiting >= MAX_WAITING:
+            raise StoreBusy
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise StoreBusy from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+
+async def _inflated(packed: bytes, window: int, limit: int) -> bytes | None:
+    """All members of the body, in steps; None if they are more than the limit. Raises `InvalidOtlp`."""
+    parts: list[bytes] = []
+    left = limit
+    for _ in range(_MAX_MEMBERS):
+        unpacker = zlib.decompressobj(window)
+        while not unpacker.eof:
+            try:
+                part = unpacker.decompress(packed, min(_STEP, left + 1))
+            except zlib.error:
+                raise InvalidOtlp from None
+            packed = unpacker.unconsumed_tail
+            left -= len(part)
+            if left < 0:
+                return None
+            parts.append(part)
+            if not part and not unpacker.eof:
+                raise InvalidOtlp("The packed body ends too early; send it whole.")
+            await asyncio.sleep(0)
+        packed = unpacker.unused_data
+        if not packed or window == _ZLIB:
+            return b"".join(parts)
+    raise InvalidOtlp(f"Pack the body into at most {_MAX_MEMBERS} gzip members; one is best.")

@@ -1,0 +1,166 @@
+"""A call of a model, from whatever was recorded of it: what it used, how it ended and what is known of it, settled. Pure."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from runtally.fields import MAX_COUNT
+from runtally.models.run import Status
+from runtally.otlp.attributes import Facts
+from runtally.otlp.values import Resource, Value
+
+_ERROR_PART = re.compile(r"[.:]")
+_ERROR_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_ERROR_CODE = 64
+_TIMEOUT_CLASS = re.compile(r"time[-_ ]?d?[-_ ]?out|deadline", re.IGNORECASE)
+_TIMEOUT_STATUS = frozenset({408, 504})
+_UNKNOWN = "unknown"
+_MS_PER_SECOND, _NS_PER_MS = 1_000, 1_000_000
+_MAX_WAIT_MS = 24 * 3600 * _MS_PER_SECOND
+
+
+class Call(msgspec.Struct, eq=False):
+    """A call on its way to a run. Times are Unix nanoseconds, 0 where unknown."""
+
+    key: bytes
+    """Trace id and span id; empty if there was no span."""
+    run_id: str
+    trace_id: str
+    parent_id: bytes
+    """Id of the span above, empty if there is none."""
+    project_id: str
+    resource: Resource
+    scope: str
+    start: int
+    end: int
+    latency_ms: int | None
+    status: Status
+    error_code: str | None
+    facts: Facts
+    free: Mapping[str, Value] = {}
+    """What people attached to it on purpose."""
+    about: Mapping[str, Any] = {}
+    """What is known of a coding agent and of who used it, by names in metadata."""
+
+    @property
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Input and output, as far as they are known."""
+        return self.facts.get("input"), self.facts.get("output")
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The names of its model, as two instrumentations would write them alike."""
+        names = (self.facts.get("model"), self.facts.get("response_model"))
+        return frozenset(name.casefold().rpartition("/")[2] for name in names if name)
+
+
+class Ending(NamedTuple):
+    status: Status
+    error_code: str | None
+
+
+def ending(facts: Facts, exception_type: str, *, has_failed: bool) -> Ending:
+    """How the call ended. The code is the name of a class or a status, never a message."""
+    if not has_failed:
+        return Ending(Status.SUCCESS, None)
+    classes = [kind for kind in (facts.get("error_type"), exception_type) if kind]
+    status = facts.get("http_status")
+    codes = {
+        status,
+        *(int(kind) for kind in classes if kind.isascii() and kind.isdecimal() and len(kind) == len("504")),
+    }
+    code = next(filter(None, map(error_code, classes)), None) or (str(status) if status else _UNKNOWN)
+    has_timed_out = any(map(_TIMEOUT_CLASS.search, classes)) or not _TIMEOUT_STATUS.isdisjoint(codes)
+    return Ending(Status.TIMEOUT if has_timed_out else Status.ERROR, code)
+
+
+def error_code(kind: str) -> str:
+    """The last part of the name of a class; nothing of a text that is a message."""
+    if any(map(str.isspace, kind.strip())):
+        return ""
+    last = _ERROR_PART.split(kind.rstrip(".: "))[-1]
+    return _ERROR_CHARS.sub("", last)[:_MAX_ERROR_CODE]
+
+
+def settle_tokens(facts: Facts, *, has_failed: bool) -> None:
+    """Make cached and written tokens a part of the input, and reasoning a part of the output, where they were told apart.
+
+    Nothing is ever subtracted. A call that failed and says 0 says nothing.
+    """
+    if has_failed:
+        for field in ("input", "output", "cached", "written", "reasoning"):
+            if facts.get(field) == 0:
+                del facts[field]
+    if facts.get("audio_cached") and "audio_input" in facts:
+        # Cached audio is counted as both, and charged as cached.
+        facts["audio_input"] = max(facts["audio_input"] - facts["audio_cached"], 0)
+    beside_input = _sum(facts, "cached", "written")
+    reasoning = facts.get("reasoning", 0)
+    tokens_in, tokens_out = facts.get("input", 0), facts.get("output", 0)
+    total = facts.get("total")
+    if beside_input > tokens_in:
+        tokens_in += beside_input
+        beside_input = 0
+    if total is not None and total != tokens_in + tokens_out:
+        audio_in, audio_out = facts.get("audio_input", 0), facts.get("audio_output", 0)
+        for more_in, more_out in (
+            (beside_input, 0),
+            (0, reasoning),
+            (beside_input, reasoning),
+            (beside_input + audio_in, reasoning + audio_out),
+        ):
+            if (more_in or more_out) and total == tokens_in + more_in + tokens_out + more_out:
+                tokens_in, tokens_out = tokens_in + more_in, tokens_out + more_out
+                break
+    _keep(facts, "input", tokens_in)
+    _keep(facts, "output", tokens_out)
+
+
+def settle_first_token(facts: Facts, start: int) -> None:
+    """Make one number of milliseconds of the ways to say when the first part of an answer came; the first one wins."""
+    found = facts.pop("first_token_s", None)
+    in_ms, at = facts.pop("first_token_ms", None), facts.pop("first_token_at", None)
+    found = in_ms if found is None else found
+    if found is None and at is not None and start:
+        found = _since(start, at)
+    if found is not None:
+        facts["first_token"] = found
+
+
+def _since(start: int, moment: str) -> int | None:
+    """Milliseconds from Unix nanoseconds to an ISO 8601 time, which Langfuse writes in quotes; None if that is before."""
+    try:
+        at = datetime.fromisoformat(moment.strip('"'))
+    except ValueError:
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    waited = round(at.timestamp() * _MS_PER_SECOND - start / _NS_PER_MS)
+    return waited if 0 <= waited < _MAX_WAIT_MS else None
+
+
+def _sum(facts: Facts, *fields: str) -> int:
+    return sum(facts.get(field, 0) for field in fields)
+
+
+def _keep(facts: Facts, field: str, tokens: int) -> None:
+    if tokens and tokens != facts.get(field) and tokens <= MAX_COUNT:
+        facts[field] = tokens
+
+
+_TOKENS = ("input", "output", "cached", "written", "reasoning", "audio_input", "audio_output")
+_FILLED_ALWAYS = ("session", "user", "tags", "agent")
+_FILLED_BY_ONE = ("cost", "first_token", "finish_reasons")
+
+
+def fill(call: Call, other: Call, *, is_same: bool) -> None:
+    """Take over what the call lacks from another record of it or, unless `is_same`, from a record of several calls with it."""
+    fields: tuple[str, ...] = _FILLED_ALWAYS + _FILLED_BY_ONE if is_same else _FILLED_ALWAYS
+    if is_same and "input" not in call.facts and "output" not in call.facts:
+        # Counts that belong together are of one record.
+        fields += _TOKENS
+    for field in fields:
+        if field in other.facts:
+            call.facts.setdefault(field, other.facts[field])

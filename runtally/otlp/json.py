@@ -1,0 +1,316 @@
+"""OTLP in JSON: the same spans and log records as `protobuf` reads, from the mapping that the OTLP specification has.
+
+Ids are hex in any case, 64-bit numbers come as numbers or as strings, enums as numbers or names. A value that is not wanted
+stays bytes.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from runtally.otlp.values import (
+    EXCEPTION,
+    EXCEPTION_TYPE,
+    MAX_FIELDS,
+    MAX_GROUPS,
+    MAX_ITEMS,
+    RAW_REQUEST,
+    SPAN_ID_BYTES,
+    TRACE_ID_BYTES,
+    Attributes,
+    LogRecord,
+    Malformed,
+    Resource,
+    Rules,
+    Scalar,
+    Span,
+    Value,
+    Wanted,
+    digest_of,
+)
+
+_STATUS_ERROR = {2, "2", "STATUS_CODE_ERROR"}
+_EXCEPTION, _RAW_REQUEST = (msgspec.json.encode(name) for name in (EXCEPTION, RAW_REQUEST))
+_OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
+# 2^64 has as many digits; a longer text is no number of nanoseconds.
+_MAX_DIGITS = 20
+_INT64, _UINT64 = 2**63, 2**64
+# To decode all at once is one pass over the content instead of two, and takes this much memory for each object at most.
+_OBJECTS_AT_ONCE = 250_000
+_Number = int | float | str | None
+_T = TypeVar("_T")
+
+
+class _KeyValue(msgspec.Struct, gc=False):
+    key: str | None = None
+    value: Raw | UnsetType = UNSET
+
+
+class _ArrayValue(msgspec.Struct, gc=False):
+    values: list[Raw] | None = None
+
+
+class _AnyValue(msgspec.Struct, rename="camel", gc=False):
+    string_value: str | None = None
+    bool_value: bool | None = None
+    int_value: _Number = None
+    double_value: _Number = None
+    array_value: _ArrayValue | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    name: Raw | UnsetType = UNSET
+    attributes: list[_KeyValue] | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    code: int | str | None = None
+
+
+class _Span(msgspec.Struct, rename="camel", gc=False):
+    trace_id: Raw | UnsetType = UNSET
+    span_id: Raw | UnsetType = UNSET
+    parent_span_id: Raw | UnsetType = UNSET
+    name: Raw | UnsetType = UNSET
+    start_time_unix_nano: _Number = None
+    end_time_unix_nano: _Number = None
+    attributes: list[_KeyValue] | None = None
+    events: list[_Event] | None = None
+    status: _Status | None = None
+
+
+class _LogRecord(msgspec.Struct, rename="camel", gc=False):
+    time_unix_nano: _Number = None
+    observed_time_unix_nano: _Number = None
+    event_name: Raw | UnsetType = UNSET
+    body: Raw | UnsetType = UNSET
+    attributes: list[_KeyValue] | None = None
+
+
+class _Resource(msgspec.Struct, gc=False):
+    attributes: list[_KeyValue] | None = None
+
+
+class _Scope(msgspec.Struct, gc=False):
+    name: str | None = None
+
+
+class _ScopeSpans(msgspec.Struct, gc=False):
+    scope: _Scope | None = None
+    spans: list[_Span | None] | None = None
+
+
+class _ScopeRawSpans(msgspec.Struct, gc=False):
+    scope: _Scope | None = None
+    spans: list[Raw] | None = None
+
+
+class _ScopeLogs(msgspec.Struct, rename="camel", gc=False):
+    scope: _Scope | None = None
+    log_records: list[Raw] | None = None
+
+
+class _ResourceSpans(msgspec.Struct, rename="camel", gc=False):
+    resource: Raw | UnsetType = UNSET
+    scope_spans: list[_ScopeSpans | None] | None = None
+
+
+class _ResourceRawSpans(msgspec.Struct, rename="camel", gc=False):
+    resource: Raw | UnsetType = UNSET
+    scope_spans: list[_ScopeRawSpans | None] | None = None
+
+
+class _ResourceLogs(msgspec.Struct, rename="camel", gc=False):
+    resource: Raw | UnsetType = UNSET
+    scope_logs: list[_ScopeLogs | None] | None = None
+
+
+class _Traces(msgspec.Struct, rename="camel", gc=False):
+    resource_spans: list[_ResourceSpans | None] | None = None
+
+
+class _RawTraces(msgspec.Struct, rename="camel", gc=False):
+    resource_spans: list[_ResourceRawSpans | None] | None = None
+
+
+class _Logs(msgspec.Struct, rename="camel", gc=False):
+    resource_logs: list[_ResourceLogs | None] | None = None
+
+
+_traces = msgspec.json.Decoder(_Traces)
+_raw_traces = msgspec.json.Decoder(_RawTraces)
+_logs = msgspec.json.Decoder(_Logs)
+_resource = msgspec.json.Decoder(_Resource | None)
+_span = msgspec.json.Decoder(_Span | None)
+_log_record = msgspec.json.Decoder(_LogRecord | None)
+_any = msgspec.json.Decoder(_AnyValue | None)
+_text = msgspec.json.Decoder(str | None)
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
+    """The spans of a request, in their order. Raises `Malformed` on the way."""
+    resources = _Resources(rules.resource)
+    try:
+        whole = body.count(b"{") <= _OBJECTS_AT_ONCE
+        sent = (_traces if whole else _raw_traces).decode(body)
+        for group in _bounded(sent.resource_spans, MAX_GROUPS):
+            resource = resources.read(group.resource) if group else None
+            for scoped in _bounded(group.scope_spans, MAX_GROUPS) if group else ():
+                name = (scoped and scoped.scope and scoped.scope.name) or ""
+                for item in _bounded(scoped.spans, MAX_GROUPS) if scoped else ():
+                    span = _span.decode(item) if isinstance(item, Raw) else item
+                    if span is not None and resource is not None:
+                        yield _read_span(span, resource, name, rules)
+    except _WRONG:
+        raise Malformed from None
+
+
+def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
+    """The log records of a request, in their order. Raises `Malformed` on the way."""
+    resources = _Resources(rules.resource)
+    try:
+        for group in _bounded(_logs.decode(body).resource_logs, MAX_GROUPS):
+            resource = resources.read(group.resource) if group else None
+            for scoped in _bounded(group.scope_logs, MAX_GROUPS) if group else ():
+                name = (scoped and scoped.scope and scoped.scope.name) or ""
+                for item in _bounded(scoped.log_records, MAX_GROUPS) if scoped else ():
+                    record = _log_record.decode(item)
+                    if record is not None and resource is not None:
+                        yield _read_log_record(record, resource, name, rules)
+    except _WRONG:
+        raise Malformed from None
+
+
+def _bounded(items: Sequence[_T] | None, most: int) -> Sequence[_T]:
+    if items is None:
+        return ()
+    if len(items) > most:
+        raise Malformed
+    return items
+
+
+class _Resources:
+    """The resources of a request, equal ones once."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._known: dict[bytes, Resource] = {}
+
+    def read(self, sent: Raw | UnsetType) -> Resource:
+        raw = b"" if isinstance(sent, UnsetType) else bytes(sent)
+        known = self._known.get(raw)
+        if known is None:
+            decoded = _resource.decode(raw) if raw else None
+            attributes = _attributes(decoded.attributes, self._wanted) if decoded else {}
+            known = self._known[raw] = Resource(attributes, digest_of(raw))
+        return known
+
+
+def _read_span(sent: _Span, resource: Resource, scope: str, rules: Rules) -> Span:
+    span = Span(resource, scope)
+    span.trace_id = _id(sent.trace_id, TRACE_ID_BYTES)
+    span.span_id = _id(sent.span_id, SPAN_ID_BYTES)
+    span.parent_id = _id(sent.parent_span_id, SPAN_ID_BYTES)
+    span.is_raw_request = sent.name is not UNSET and bytes(sent.name) == _RAW_REQUEST
+    span.start, span.end = _nanoseconds(sent.start_time_unix_nano), _nanoseconds(sent.end_time_unix_nano)
+    span.has_failed = sent.status is not None and sent.status.code in _STATUS_ERROR
+    for event in _bounded(sent.events, MAX_FIELDS):
+        if event is not None and event.name is not UNSET and bytes(event.name) == _EXCEPTION:
+            span.has_failed = True
+            kind = _attributes(event.attributes, _OF_EVENT).get(EXCEPTION_TYPE)
+            if isinstance(kind, str) and kind:
+                span.exception_type = kind
+    span.attributes = _attributes(sent.attributes, rules.record)
+    return span
+
+
+def _read_log_record(sent: _LogRecord, resource: Resource, scope: str, rules: Rules) -> LogRecord:
+    record = LogRecord(resource, scope, _nanoseconds(sent.time_unix_nano), _nanoseconds(sent.observed_time_unix_nano))
+    record.attributes = _attributes(sent.attributes, rules.record)
+    # A longer one is none of those that are wanted, and stays unread.
+    longest = max(map(len, rules.bodies), default=0) + len('{"stringValue":""}') + 2
+    if not isinstance(sent.body, UnsetType) and len(bytes(sent.body)) <= longest:
+        record.body = _wanted_text(_any_value(sent.body), rules)
+    if not isinstance(sent.event_name, UnsetType) and len(bytes(sent.event_name)) <= longest:
+        record.event_name = _wanted_text(_text.decode(sent.event_name), rules)
+    return record
+
+
+def _wanted_text(value: Value | None, rules: Rules) -> str:
+    return value if isinstance(value, str) and value in rules.bodies else ""
+
+
+def _id(sent: Raw | UnsetType, size: int) -> bytes:
+    """The id if it is valid, which one of zeros alone is not; else empty."""
+    if isinstance(sent, UnsetType):
+        return b""
+    text = bytes(sent)
+    if len(text) != 2 * size + 2:
+        return b""
+    try:
+        raw = bytes.fromhex(text[1:-1].decode("ascii"))
+    except ValueError:
+        return b""
+    return raw if len(raw) == size and any(raw) else b""
+
+
+def _nanoseconds(sent: _Number) -> int:
+    if sent is None or sent == "":
+        return 0
+    number = _whole(sent)
+    if not 0 <= number < _UINT64:
+        raise Malformed
+    return number
+
+
+def _whole(sent: float | str) -> int:
+    try:
+        if isinstance(sent, str) and len(sent) <= _MAX_DIGITS and sent.isascii():
+            return int(sent)
+        if not isinstance(sent, str) and sent == int(sent):
+            return int(sent)
+    except (ValueError, OverflowError):
+        pass
+    raise Malformed
+
+
+def _attributes(sent: Sequence[_KeyValue] | None, wanted: Wanted) -> Attributes:
+    attributes: Attributes = {}
+    for item in _bounded(sent, MAX_FIELDS):
+        key = item.key
+        if key is None or (key not in wanted.names and not key.startswith(wanted.prefixes)):
+            continue
+        value = None if isinstance(item.value, UnsetType) else _any_value(item.value)
+        if value is not None:
+            attributes[key] = value
+    return attributes
+
+
+def _any_value(sent: Raw) -> Value | None:
+    """A scalar or a list of such; None for what is neither."""
+    value = _any.decode(sent)
+    if value is None:
+        return None
+    if value.array_value is not None:
+        items = (_any.decode(item) for item in (value.array_value.values or ())[:MAX_ITEMS])
+        return [scalar for item in items if item is not None and (scalar := _scalar(item)) is not None]
+    return _scalar(value)
+
+
+def _scalar(value: _AnyValue) -> Scalar | None:
+    if value.string_value is not None:
+        return value.string_value
+    if value.int_value is not None:
+        number = _whole(value.int_value)
+        if not -_INT64 <= number < _INT64:
+            raise Malformed
+        return number
+    if value.double_value is not None:
+        try:
+            return float(value.double_value)
+        except ValueError:
+            raise Malformed from None
+    return value.bool_value

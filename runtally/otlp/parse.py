@@ -1,0 +1,320 @@
+"""Values of attributes as what they mean: counts, amounts, texts, lists, and what stands in JSON or in a Python literal.
+
+Instrumentations write the same thing as a number, as digits in a string, or as JSON; what is none of these is as if it were not
+there. Pure.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from runtally.fields import MAX_COUNT, MAX_NAME
+from runtally.money import MAX_USD
+from runtally.otlp.values import Value
+
+MAX_ITEMS = 20
+"""Of a list that is kept."""
+# As many as the largest count has, and some noughts before them.
+_MAX_DIGITS = 20
+_MAX_NUMBER_CHARS = 40
+_MAX_LITERAL_CHARS = 8_192
+_MS_PER_SECOND = 1000
+# A number of milliseconds that a column keeps; centuries.
+_MAX_MS = float(2**53)
+_OK_STATUS, _LAST_STATUS = 100, 599
+
+Found: TypeAlias = dict[str, Any]
+Parser: TypeAlias = Callable[[Value], Any]
+_Sent = TypeVar("_Sent")
+
+
+def count(value: Value) -> int | None:
+    """A whole number from 0 to 2^53 - 1, also as a double or as digits."""
+    if isinstance(value, str):
+        digits = value.strip()
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
+            return None
+        value = int(digits)
+    if isinstance(value, float):
+        if not value.is_integer():
+            return None
+        value = int(value)
+    # A boolean is a whole number to Python, and to nobody else.
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT else None
+
+
+def amount(value: Value) -> Decimal | None:
+    """US dollars above 0: those who do not know a cost say that it is 0."""
+    if isinstance(value, bool | list) or (isinstance(value, str) and len(value) > _MAX_NUMBER_CHARS):
+        return None
+    try:
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and 0 < number <= MAX_USD else None
+
+
+def name(value: Value) -> str | None:
+    """A text of any length that is not blank: what is too long is for whoever stores it to refuse."""
+    if isinstance(value, str):
+        return value.strip() or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def text(value: Value) -> str | None:
+    """A text that metadata may keep; a longer one is left out."""
+    found = name(value)
+    return found if found is not None and is_kept(found) else None
+
+
+def provider(value: Value) -> str | None:
+    """The name of a provider; LiteLLM says `Unknown` where it knows none."""
+    found = name(value)
+    return None if found is None or found.casefold() == "unknown" else found
+
+
+def texts(value: Value) -> list[str] | None:
+    """A list of texts, also as JSON in a string, or one text alone."""
+    items: Any = value
+    if isinstance(value, str):
+        items = json_list(value) if value.lstrip().startswith("[") else [value]
+    if not isinstance(items, list) or len(items) > MAX_ITEMS:
+        return None
+    found = [each for item in items if isinstance(item, str) and (each := text(item))]
+    return found or None
+
+
+def flag(value: Value) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().casefold())
+    return value if isinstance(value, bool) else None
+
+
+def seconds(value: Value) -> int | None:
+    """Seconds as whole milliseconds."""
+    return _rounded(value, _MS_PER_SECOND)
+
+
+def milliseconds(value: Value) -> int | None:
+    return _rounded(value, 1)
+
+
+def http_status(value: Value) -> int | None:
+    status = count(value)
+    return status if status is not None and _OK_STATUS <= status <= _LAST_STATUS else None
+
+
+def is_kept(value: str) -> bool:
+    """Whether metadata may keep the text, by its length and for the database."""
+    return len(value) <= MAX_NAME and "\0" not in value
+
+
+def kept(value: Value) -> Value | None:
+    """What people attached to a span on purpose, if it is small: a scalar, or a list of such."""
+    if isinstance(value, list):
+        return [*value] if len(value) <= MAX_ITEMS and all(kept(item) is not None for item in value) else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if not isinstance(value, str) or is_kept(value) else None
+
+
+def unquoted(value: Value) -> Value:
+    """Langfuse writes each value of metadata as JSON since version 5, a text too: then without its quotes."""
+    if isinstance(value, str) and value.startswith('"') and value.endswith('"') and len(value) > 1:
+        try:
+            return msgspec.json.decode(value, type=str)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return value
+    return value
+
+
+def json_list(value: str) -> list[Any] | None:
+    if len(value) > _MAX_LITERAL_CHARS:
+        return None
+    try:
+        return msgspec.json.decode(value, type=list[str | int | float | None])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _rounded(value: Value, factor: int) -> int | None:
+    if isinstance(value, bool | list):
+        return None
+    try:
+        number = float(value) * factor if not isinstance(value, str) or len(value) <= _MAX_NUMBER_CHARS else -1.0
+    except ValueError:
+        return None
+    return round(number) if 0 <= number < _MAX_MS else None
+
+
+# ---- JSON in a string: only the named members are decoded.
+
+
+class _Parameters(msgspec.Struct):
+    model: str | None = None
+
+
+class _Costs(msgspec.Struct):
+    total: float | str | None = None
+
+
+class _Hidden(msgspec.Struct):
+    response_cost: float | str | None = None
+
+
+class _VendorUsage(msgspec.Struct):
+    cost: float | str | None = None
+    cache_creation_input_tokens: float | None = None
+    cacheWriteInputTokens: float | None = None  # noqa: N815  # As it is sent.
+
+
+class _Vendor(msgspec.Struct):
+    usage: _VendorUsage | None = None
+    cacheCreationInputTokens: float | None = None  # noqa: N815  # As it is sent.
+
+
+class _Vendors(msgspec.Struct):
+    anthropic: _Vendor | None = None
+    bedrock: _Vendor | None = None
+    openrouter: _Vendor | None = None
+
+
+_Number = int | float | str | None
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: _Number = None
+    reasoning_tokens: _Number = None
+    audio_tokens: _Number = None
+
+
+class _Usage(msgspec.Struct):
+    """Tokens as Langfuse is told them: OpenAI's names, Anthropic's, its own, and LangChain's flattened ones."""
+
+    prompt_tokens: _Number = None
+    input_tokens: _Number = None
+    input: _Number = None
+    completion_tokens: _Number = None
+    output_tokens: _Number = None
+    output: _Number = None
+    total_tokens: _Number = None
+    total: _Number = None
+    prompt_tokens_details: _Details | None = None
+    input_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
+    cache_read_input_tokens: _Number = None
+    input_cached_tokens: _Number = None
+    input_cache_read: _Number = None
+    cache_creation_input_tokens: _Number = None
+    input_cache_creation: _Number = None
+    output_reasoning_tokens: _Number = None
+    output_reasoning: _Number = None
+    input_audio: _Number = None
+    output_audio: _Number = None
+
+
+def invocation_parameters(value: Value) -> Found:
+    sent = _decoded(value, _Parameters)
+    return {"model": name(sent.model)} if sent and sent.model else {}
+
+
+def cost_details(value: Value) -> Found:
+    sent = _decoded(value, _Costs)
+    return {"cost": amount(sent.total)} if sent and sent.total is not None else {}
+
+
+def hidden_params(value: Value) -> Found:
+    sent = _decoded(value, _Hidden)
+    return {"cost": amount(sent.response_cost)} if sent and sent.response_cost is not None else {}
+
+
+def provider_metadata(value: Value) -> Found:
+    """What the AI SDK is told by a vendor beyond what all of them say."""
+    sent = _decoded(value, _Vendors)
+    if sent is None:
+        return {}
+    found: Found = {}
+    for vendor in (sent.anthropic or _Vendor(), sent.bedrock or _Vendor()):
+        usage = vendor.usage or _VendorUsage()
+        for written in (
+            usage.cache_creation_input_tokens,
+            usage.cacheWriteInputTokens,
+            vendor.cacheCreationInputTokens,
+        ):
+            if written is not None:
+                found.setdefault("written", count(written))
+    routed = sent.openrouter.usage if sent.openrouter else None
+    if routed and routed.cost is not None:
+        found["cost"] = amount(routed.cost)
+    return found
+
+
+def usage_details(value: Value) -> Found:
+    sent = _decoded(value, _Usage)
+    if sent is None:
+        return {}
+    of_input = sent.prompt_tokens_details or sent.input_tokens_details or _Details()
+    of_output = sent.completion_tokens_details or sent.output_tokens_details or _Details()
+    return {
+        "input": _first(sent.prompt_tokens, sent.input_tokens, sent.input),
+        "output": _first(sent.completion_tokens, sent.output_tokens, sent.output),
+        "total": _first(sent.total_tokens, sent.total),
+        "cached": _first(
+            of_input.cached_tokens, sent.cache_read_input_tokens, sent.input_cached_tokens, sent.input_cache_read
+        ),
+        "written": _first(sent.cache_creation_input_tokens, sent.input_cache_creation),
+        "reasoning": _first(of_output.reasoning_tokens, sent.output_reasoning_tokens, sent.output_reasoning),
+        "audio_input": _first(of_input.audio_tokens, sent.input_audio),
+        "audio_output": _first(of_output.audio_tokens, sent.output_audio),
+    }
+
+
+_MEMBER = re.compile(
+    r"['\"](cached_tokens|cache_read_input_tokens|cache_read|cache_creation_input_tokens|cache_creation"
+    r"|reasoning_tokens|reasoning)['\"]: ?(\d{1,16})\b"
+)
+_MEMBERS = {
+    "cached_tokens": "cached",
+    "cache_read_input_tokens": "cached",
+    "cache_read": "cached",
+    "cache_creation_input_tokens": "written",
+    "cache_creation": "written",
+    "reasoning_tokens": "reasoning",
+    "reasoning": "reasoning",
+}
+
+
+def literal(value: Value) -> Found:
+    """Counts in a Python literal, as LiteLLM and LangSmith write a usage object; of two that name the same, the larger one."""
+    found: Found = {}
+    if isinstance(value, str):
+        for member, digits in _MEMBER.findall(value[:_MAX_LITERAL_CHARS]):
+            field, tokens = _MEMBERS[member], count(digits)
+            if tokens is not None:
+                found[field] = max(found.get(field, 0), tokens)
+    return found
+
+
+def _first(*values: _Number) -> int | None:
+    return next(_counts(values), None)
+
+
+def _counts(values: tuple[_Number, ...]) -> Iterator[int]:
+    for value in values:
+        if value is not None and (found := count(value)) is not None:
+            yield found
+
+
+def _decoded(value: Value, kind: type[_Sent]) -> _Sent | None:
+    """The JSON, unless it is none, or has something else where the named members should be."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

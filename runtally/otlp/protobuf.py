@@ -1,0 +1,379 @@
+"""OTLP in protobuf: a reader of the wire that knows the few fields that make a run, and steps over all others undecoded.
+
+The numbers are those of opentelemetry-proto. Unknown fields are skipped by their wire type. Of a field that comes twice the last
+one counts, and of a message that comes twice both, as protobuf has it.
+"""
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from struct import error as StructError  # noqa: N812  # An exception, as its name should say.
+from typing import TypeVar
+
+from runtally.otlp.values import (
+    EXCEPTION,
+    EXCEPTION_TYPE,
+    MAX_FIELDS,
+    MAX_GROUPS,
+    MAX_ITEMS,
+    RAW_REQUEST,
+    SPAN_ID_BYTES,
+    TRACE_ID_BYTES,
+    Attributes,
+    LogRecord,
+    Malformed,
+    Resource,
+    Rules,
+    Scalar,
+    Span,
+    Value,
+    Wanted,
+    digest_of,
+)
+
+# A tag is a field's number and its wire type in one: 0 varint, 1 of 8 bytes, 2 with its length before it, 5 of 4 bytes.
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_REQUEST_RESOURCE = _KEY = _ITEM = 1 << 3 | _BYTES
+_GROUP_HEAD = 1 << 3 | _BYTES
+_GROUP_ITEM = _KEY_VALUE = 2 << 3 | _BYTES
+_RESOURCE_ATTRIBUTE = _SCOPE_NAME = 1 << 3 | _BYTES
+_ANY_STRING, _ANY_BOOL, _ANY_INT = 1 << 3 | _BYTES, 2 << 3 | _VARINT, 3 << 3 | _VARINT
+_ANY_DOUBLE, _ANY_ARRAY = 4 << 3 | _FIXED64, 5 << 3 | _BYTES
+_ANY_OTHER = frozenset({6 << 3 | _BYTES, 7 << 3 | _BYTES, 8 << 3 | _VARINT})
+_SPAN_TRACE, _SPAN_ID, _SPAN_PARENT = 1 << 3 | _BYTES, 2 << 3 | _BYTES, 4 << 3 | _BYTES
+_SPAN_NAME, _SPAN_START, _SPAN_END = 5 << 3 | _BYTES, 7 << 3 | _FIXED64, 8 << 3 | _FIXED64
+_SPAN_ATTRIBUTE, _SPAN_EVENT, _SPAN_STATUS = 9 << 3 | _BYTES, 11 << 3 | _BYTES, 15 << 3 | _BYTES
+_EVENT_NAME, _EVENT_ATTRIBUTE = 2 << 3 | _BYTES, 3 << 3 | _BYTES
+_STATUS_CODE = 3 << 3 | _VARINT
+_LOG_TIME, _LOG_OBSERVED = 1 << 3 | _FIXED64, 11 << 3 | _FIXED64
+_LOG_BODY, _LOG_ATTRIBUTE, _LOG_EVENT_NAME = 5 << 3 | _BYTES, 6 << 3 | _BYTES, 12 << 3 | _BYTES
+
+_STATUS_ERROR = 2
+# A byte of a varint that is not its last one.
+_MORE = 0x80
+_MAX_VARINT_BYTES = 10
+_MAX_TAG = 2**32 - 1
+_UINT64, _INT64_MAX = 2**64 - 1, 2**63 - 1
+_uint64 = Struct("<Q").unpack_from
+_double = Struct("<d").unpack_from
+_EXCEPTION, _RAW_REQUEST = EXCEPTION.encode(), RAW_REQUEST.encode()
+_OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
+# Bytes of an attribute that may be the same in many records, and how many such are remembered within a request.
+_SHORT, _MAX_KNOWN = 128, 4_096
+_UNREAD: tuple[str, Value] = ("", "")
+# What reading beyond the end, or text that is none, raises.
+_WRONG = (IndexError, StructError, UnicodeDecodeError)
+
+_Record = TypeVar("_Record", Span, LogRecord)
+
+
+def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
+    """The spans of an ExportTraceServiceRequest, in their order. Raises `Malformed` on the way."""
+    return _records(body, rules, _span)
+
+
+def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
+    """The records of an ExportLogsServiceRequest, in their order. Raises `Malformed` on the way."""
+    return _records(body, rules, _log_record)
+
+
+def _records(
+    body: bytes, rules: Rules, read: Callable[[bytes, int, int, Resource, str, "_Attributes"], _Record]
+) -> Iterator[_Record]:
+    resources: dict[bytes, Resource] = {}
+    attributes = _Attributes(rules)
+    groups = 0
+    try:
+        for tag, begin, end in _fields(body, 0, len(body), most=MAX_GROUPS):
+            if tag == _REQUEST_RESOURCE:
+                raw, scopes = _group(body, begin, end)
+                resource = resources.get(raw)
+                if resource is None:
+                    resource = resources[raw] = Resource(_resource_attributes(raw, rules.resource), digest_of(raw))
+                groups += len(scopes)
+                if groups > MAX_GROUPS:
+                    raise Malformed
+                for scope_begin, scope_end in scopes:
+                    scope, records = _group(body, scope_begin, scope_end)
+                    name = _scope_name(scope)
+                    for record_begin, record_end in records:
+                        yield read(body, record_begin, record_end, resource, name, attributes)
+    except _WRONG:
+        raise Malformed from None
+
+
+class _Attributes:
+    """Reads attributes of records. Within a request most of the short ones are the same in many records, and are read once."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.known: dict[bytes, tuple[str, Value] | None] = {}
+        self._wanted = rules.record
+
+    def read(self, body: bytes, pos: int, end: int) -> tuple[str, Value] | None:
+        """Name and value; None unless it is wanted and has a value of a kind that is kept."""
+        if end - pos > _SHORT:
+            # As all encoders write it: first the key, with its length in one byte. Most long values are content.
+            key_end = pos + 2 + body[pos + 1]
+            if (
+                body[pos] == _KEY
+                and body[pos + 1] < _MORE
+                and key_end < end
+                and not self._wants(body[pos + 2 : key_end])
+            ):
+                return None
+            return _attribute(body, pos, end, self._wanted)
+        found = _attribute(body, pos, end, self._wanted)
+        if len(self.known) < _MAX_KNOWN:
+            self.known[body[pos:end]] = found
+        return found
+
+    def _wants(self, key: bytes) -> bool:
+        return key in self._wanted.keys or key.startswith(self._wanted.key_prefixes)
+
+
+def _fields(body: bytes, pos: int, end: int, *, most: int = MAX_FIELDS) -> Iterator[tuple[int, int, int]]:
+    """The fields of a message: tag, and where the content begins and ends."""
+    while pos < end:
+        most -= 1
+        if most < 0:
+            raise Malformed
+        tag = body[pos]
+        pos += 1
+        if tag >= _MORE:
+            tag, pos = _varint(body, pos - 1)
+        begin = pos
+        kind = tag & 7
+        if kind == _BYTES:
+            size, begin = _varint(body, pos)
+            pos = begin + size
+        else:
+            pos = _skip(body, tag, pos)
+        if pos > end or tag < 1 << 3 or tag > _MAX_TAG:
+            raise Malformed
+        yield tag, begin, pos
+
+
+def _skip(body: bytes, tag: int, pos: int) -> int:
+    """Where a field ends that has no length before it."""
+    kind = tag & 7
+    if kind == _VARINT:
+        return _varint(body, pos)[1]
+    if kind == _FIXED64:
+        return pos + 8
+    if kind == _FIXED32:
+        return pos + 4
+    raise Malformed
+
+
+def _varint(body: bytes, pos: int) -> tuple[int, int]:
+    """The number, and where it ends."""
+    byte = body[pos]
+    if byte < _MORE:
+        return byte, pos + 1
+    number, shift = byte & 0x7F, 7
+    for at in range(pos + 1, pos + _MAX_VARINT_BYTES):
+        byte = body[at]
+        number |= (byte & 0x7F) << shift
+        if byte < _MORE:
+            return number & _UINT64, at + 1
+        shift += 7
+    raise Malformed
+
+
+def _group(body: bytes, pos: int, end: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """The parts of a message that has a head, in field 1, and items, in field 2: the head's bytes, and where the items are."""
+    head, items = b"", []
+    for tag, begin, stop in _fields(body, pos, end, most=MAX_GROUPS + 1):
+        if tag == _GROUP_ITEM:
+            items.append((begin, stop))
+        elif tag == _GROUP_HEAD:
+            head += body[begin:stop]
+    return head, items
+
+
+def _resource_attributes(raw: bytes, wanted: Wanted) -> Attributes:
+    attributes: Attributes = {}
+    for tag, begin, stop in _fields(raw, 0, len(raw)):
+        if tag == _RESOURCE_ATTRIBUTE and (found := _attribute(raw, begin, stop, wanted)) is not None:
+            attributes[found[0]] = found[1]
+    return attributes
+
+
+def _scope_name(raw: bytes) -> str:
+    name = b""
+    for tag, begin, stop in _fields(raw, 0, len(raw)):
+        if tag == _SCOPE_NAME:
+            name = raw[begin:stop]
+    return name.decode()
+
+
+def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over the fields: calls would take longer than what they do.
+    body: bytes, pos: int, end: int, resource: Resource, scope: str, reader: _Attributes
+) -> Span:
+    span = Span(resource, scope)
+    attributes: Attributes = {}
+    known, read = reader.known, reader.read
+    left = MAX_FIELDS
+    while pos < end:
+        left -= 1
+        tag = body[pos]
+        pos += 1
+        if tag >= _MORE:
+            tag, pos = _varint(body, pos - 1)
+        if tag & 7 == _BYTES:
+            size = body[pos]
+            pos += 1
+            if size >= _MORE:
+                size, pos = _varint(body, pos - 1)
+            stop = pos + size
+            if stop > end:
+                raise Malformed
+            if tag == _SPAN_ATTRIBUTE:
+                found = known.get(body[pos:stop], _UNREAD) if size <= _SHORT else _UNREAD
+                if found is _UNREAD:
+                    found = read(body, pos, stop)
+                if found is not None:
+                    attributes[found[0]] = found[1]
+            elif tag == _SPAN_TRACE:
+                span.trace_id = _id(body[pos:stop], TRACE_ID_BYTES)
+            elif tag == _SPAN_ID:
+                span.span_id = _id(body[pos:stop], SPAN_ID_BYTES)
+            elif tag == _SPAN_PARENT:
+                span.parent_id = _id(body[pos:stop], SPAN_ID_BYTES)
+            elif tag == _SPAN_NAME:
+                span.is_raw_request = body[pos:stop] == _RAW_REQUEST
+            elif tag == _SPAN_EVENT:
+                if body.find(_EXCEPTION, pos, stop) >= 0:
+                    _read_event(body, pos, stop, span)
+            elif tag == _SPAN_STATUS and size:
+                _read_status(body, pos, stop, span)
+            pos = stop
+        elif tag == _SPAN_START:
+            span.start = _uint64(body, pos)[0]
+            pos += 8
+        elif tag == _SPAN_END:
+            span.end = _uint64(body, pos)[0]
+            pos += 8
+        else:
+            pos = _skip(body, tag, pos)
+        if tag < 1 << 3 or tag > _MAX_TAG or left < 0:
+            raise Malformed
+    if pos != end:
+        raise Malformed
+    span.attributes = attributes
+    return span
+
+
+def _id(raw: bytes, size: int) -> bytes:
+    """The id if it is valid, which one of zeros alone is not; else empty."""
+    return raw if len(raw) == size and any(raw) else b""
+
+
+def _read_status(body: bytes, pos: int, end: int, span: Span) -> None:
+    for tag, begin, _ in _fields(body, pos, end):
+        if tag == _STATUS_CODE:
+            span.has_failed = span.has_failed or _varint(body, begin)[0] == _STATUS_ERROR
+
+
+def _read_event(body: bytes, pos: int, end: int, span: Span) -> None:
+    """Note an exception and its type; its message, its stack trace and all other events stay unread."""
+    name, kind = b"", ""
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _EVENT_NAME:
+            name = body[begin:stop]
+        elif tag == _EVENT_ATTRIBUTE and (found := _attribute(body, begin, stop, _OF_EVENT)) is not None:
+            kind = found[1] if isinstance(found[1], str) else ""
+    if name == _EXCEPTION:
+        span.has_failed = True
+        span.exception_type = kind or span.exception_type
+
+
+def _attribute(body: bytes, pos: int, end: int, wanted: Wanted) -> tuple[str, Value] | None:
+    """Name and value; None unless it is wanted and has a value of a kind that is kept. Others' values are not looked at."""
+    key, values = b"", []
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _KEY:
+            key = body[begin:stop]
+        elif tag == _KEY_VALUE:
+            values.append((begin, stop))
+    name = wanted.keys.get(key)
+    if name is None:
+        if not key.startswith(wanted.key_prefixes):
+            return None
+        name = key.decode()
+    if len(values) == 1:
+        value = _any_value(body, *values[0])
+    else:
+        merged = b"".join(body[begin:stop] for begin, stop in values)
+        value = _any_value(merged, 0, len(merged))
+    return None if value is None else (name, value)
+
+
+def _any_value(body: bytes, pos: int, end: int) -> Value | None:
+    """A scalar or a list of such; None for what is neither."""
+    value: Value | None = None
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _ANY_ARRAY:
+            items = [item for at in _items(body, begin, stop) if (item := _scalar(body, *at)) is not None]
+            # An array that comes in two parts is one.
+            value = [*value, *items] if isinstance(value, list) else items
+        elif tag in _ANY_OTHER:
+            value = None
+        elif (scalar := _scalar_in(body, tag, begin, stop)) is not None:
+            value = scalar
+    return value
+
+
+def _items(body: bytes, pos: int, end: int) -> Iterator[tuple[int, int]]:
+    left = MAX_ITEMS
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _ITEM and left:
+            left -= 1
+            yield begin, stop
+
+
+def _scalar(body: bytes, pos: int, end: int) -> Scalar | None:
+    value: Scalar | None = None
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _ANY_ARRAY or tag in _ANY_OTHER:
+            value = None
+        elif (scalar := _scalar_in(body, tag, begin, stop)) is not None:
+            value = scalar
+    return value
+
+
+def _scalar_in(body: bytes, tag: int, begin: int, end: int) -> Scalar | None:
+    if tag == _ANY_STRING:
+        return body[begin:end].decode()
+    if tag == _ANY_INT:
+        number = _varint(body, begin)[0]
+        return number if number <= _INT64_MAX else number - _UINT64 - 1
+    if tag == _ANY_DOUBLE:
+        return float(_double(body, begin)[0])
+    return bool(_varint(body, begin)[0]) if tag == _ANY_BOOL else None
+
+
+def _log_record(  # noqa: PLR0913, PLR0917  # As `_span`.
+    body: bytes, pos: int, end: int, resource: Resource, scope: str, reader: _Attributes
+) -> LogRecord:
+    record = LogRecord(resource, scope)
+    attributes: Attributes = {}
+    bodies = reader.rules.bodies
+    longest = max(map(len, bodies), default=0)
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _LOG_ATTRIBUTE:
+            found = reader.read(body, begin, stop)
+            if found is not None:
+                attributes[found[0]] = found[1]
+        elif tag == _LOG_TIME:
+            record.time = _uint64(body, begin)[0]
+        elif tag == _LOG_OBSERVED:
+            record.observed_time = _uint64(body, begin)[0]
+        elif tag == _LOG_EVENT_NAME and stop - begin <= longest:
+            text = body[begin:stop].decode()
+            record.event_name = text if text in bodies else ""
+        elif tag == _LOG_BODY and stop - begin <= longest + 2:
+            name = _scalar(body, begin, stop)
+            record.body = name if isinstance(name, str) and name in bodies else ""
+    record.attributes = attributes
+    return record

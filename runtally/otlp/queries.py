@@ -1,0 +1,62 @@
+"""Statements over what came by OTLP."""
+
+from collections.abc import Sequence
+
+from runtally.db.bulk import document, insert, sent
+from runtally.db.database import Connection
+from runtally.models.otlp import Client, OtlpClient
+
+MAX_CLIENTS = 1_000
+"""In all; senders may call themselves anything, so what comes beyond is told together."""
+OTHERS = "(others)"
+
+_SUMMED = ("requests", "records", "runs", "twins", "rejected", "no_calls", "told_elsewhere")
+_SUMS = ", ".join(f"{name} = otlp_clients.{name} + excluded.{name}" for name in _SUMMED)
+_KEY = "project_id, service, exporter, signal"
+
+# Whoever is not known yet is one of the others where there is no room for more.
+UPSERT_CLIENTS = f"""
+WITH sent AS MATERIALIZED (
+{sent(OtlpClient)}
+),
+room AS (SELECT count(*) < $2::int AS is_left FROM otlp_clients),
+named AS (
+  SELECT CASE WHEN is_known THEN project_id ELSE $3 END AS project_id,
+         CASE WHEN is_known THEN service ELSE $3 END AS service,
+         CASE WHEN is_known THEN exporter ELSE $3 END AS exporter,
+         signal, first_at, last_at, {", ".join(_SUMMED)}
+    FROM sent,
+         room,
+ LATERAL (SELECT room.is_left
+              OR EXISTS (SELECT FROM otlp_clients AS known
+                          WHERE known.project_id = sent.project_id AND known.service = sent.service
+                            AND known.exporter = sent.exporter AND known.signal = sent.signal) AS is_known) AS known
+),
+summed AS (
+  SELECT {_KEY}, min(first_at) AS first_at, max(last_at) AS last_at,
+         {", ".join(f"sum({name})::bigint AS {name}" for name in _SUMMED)}
+    FROM named
+GROUP BY {_KEY}
+ORDER BY {_KEY}
+)
+{insert(OtlpClient, "summed", on_conflict=f"({_KEY}) DO UPDATE SET last_at = greatest(otlp_clients.last_at, excluded.last_at), {_SUMS}", returning="project_id")}
+"""
+
+SELECT_CLIENTS = f"""
+  SELECT {_KEY}, first_at, last_at, {", ".join(_SUMMED)}
+    FROM otlp_clients
+   WHERE $1::text IS NULL OR project_id = $1
+ORDER BY last_at DESC, {_KEY}
+   LIMIT $2
+"""
+
+
+async def upsert_clients(connection: Connection, clients: Sequence[Client]) -> None:
+    """Add what came since the last time."""
+    await connection.execute(UPSERT_CLIENTS, document(clients), MAX_CLIENTS, OTHERS)
+
+
+async def select_clients(connection: Connection, project_id: str | None, limit: int) -> tuple[Client, ...]:
+    """Those of a project, or of all, the last to come first."""
+    rows = await connection.fetch(SELECT_CLIENTS, project_id, limit)
+    return tuple(Client(**row) for row in rows)

@@ -1,0 +1,339 @@
+"""An OTLP request, step by step: read its spans, keep the calls of models, one of each, and hand them to ingest.
+
+A span that is no call of a model is forgotten as soon as it was read.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from runtally.audit import Actor
+from runtally.clock import Clock
+from runtally.errors import BodyTooLarge, Detail, InvalidOtlp
+from runtally.ingest.accept import Ingest
+from runtally.ingest.normalize import NormalRun
+from runtally.otlp import json, protobuf
+from runtally.otlp.agents.about import EMAIL
+from runtally.otlp.agents.known import Signal, find_agent
+from runtally.otlp.agents.records import BODIES, Place, RecordReader
+from runtally.otlp.agents.records import NAMES as RECORD_NAMES
+from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
+from runtally.otlp.attributes import Facts, read_facts, read_free, read_resource, wanted_of_resources, wanted_of_spans
+from runtally.otlp.bodies import LargeBodies
+from runtally.otlp.calls import Call, ending, settle_first_token, settle_tokens
+from runtally.otlp.clients import ClientCounts, Tally
+from runtally.otlp.nesting import Lineage, keep_innermost
+from runtally.otlp.projects import ProjectRule, valid_project
+from runtally.otlp.recent import Recent, SpanPlace
+from runtally.otlp.runs import INVALID_ID, latency_ms, wire_run
+from runtally.otlp.spans import has_failed, is_call
+from runtally.otlp.twins import keep_one_of_each
+from runtally.otlp.values import LogRecord, Malformed, Resource, Rules, Span, Wanted
+from runtally.settings import Settings
+from runtally.telemetry import count_otlp
+
+MAX_SPANS = 100_000
+"""In one request, so that many small ones take no more memory than a few large ones."""
+MAX_PROJECTS = 50
+"""In one request."""
+PIECE = 1_000
+"""Runs that are stored at once."""
+# Spans between which other requests are answered.
+_TURN = 100
+# Comparing more calls than that takes longer than another request should wait.
+_MANY_CALLS = 2_000
+# How the AI SDK calls what is streamed.
+_STREAM = ".doStream"
+_NAMED_FAULTS = 5
+_TOO_MANY_PROJECTS = Detail("project", f"is one of more than {MAX_PROJECTS} in one request")
+
+_Record = TypeVar("_Record", Span, LogRecord)
+
+Admit = Callable[[Collection[str]], Awaitable[None]]
+"""Counts the request for each of these projects, and raises `RateLimited` before anything is stored."""
+
+
+class Sender(NamedTuple):
+    """Who sent a request, and which projects its spans go to."""
+
+    by: Actor
+    exporter: str
+    """What its requests say they were made by."""
+    rule: ProjectRule
+    admit: Admit
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a request's spans or log records."""
+
+    read: int = 0
+    runs: int = 0
+    """Stored now or before."""
+    twins: int = 0
+    """Calls that another record of the request, or of one shortly before it, told of already."""
+    faults: Counter[Detail] = field(default_factory=Counter)
+
+    @property
+    def rejected(self) -> int:
+        return self.faults.total()
+
+    @property
+    def message(self) -> str:
+        """What was wrong with those that were rejected, with no value of theirs."""
+        shown = (f"{fault.path} {fault.message} ({times})" for fault, times in self.faults.most_common(_NAMED_FAULTS))
+        return f"Not stored: {self.rejected}; {'; '.join(shown)}."
+
+
+class _Read(NamedTuple):
+    """What was read of a request's spans."""
+
+    calls: list[Call]
+    apart: list[Call]
+    """Of an agent whose calls are known by what they say, not by their spans."""
+    lineage: Lineage
+    above: list[SpanPlace]
+    """Spans that came after calls below them had been stored."""
+    origins: "_Origins"
+
+
+class _Origin(NamedTuple):
+    """Where records of a request came from: their project, what their resource says of them, and what became of them."""
+
+    project_id: str
+    facts: Facts
+    tally: Tally
+
+
+class _Origins:
+    """The resources of a request."""
+
+    def __init__(self, rule: ProjectRule) -> None:
+        self._rule = rule
+        self._known: dict[Resource, _Origin] = {}
+
+    def of(self, resource: Resource) -> _Origin:
+        known = self._known.get(resource)
+        if known is None:
+            sent = resource.attributes
+            known = self._known[resource] = _Origin(self._rule.project_of(sent), read_resource(sent), Tally())
+        return known
+
+    def count(self, calls: Sequence[Call], kept: Sequence[Call], stored: Sequence[Call]) -> None:
+        """Say what became of calls: those that are not kept are told of by another one."""
+        kept_ids, stored_ids = set(map(id, kept)), set(map(id, stored))
+        for call in calls:
+            tally = self.of(call.resource).tally
+            if id(call) in stored_ids:
+                tally.runs += 1
+            elif id(call) in kept_ids:
+                tally.rejected += 1
+            else:
+                tally.twins += 1
+
+    def tell(self, clients: ClientCounts, exporter: str, signal: str) -> None:
+        """Count the request for each service and project that it holds records of."""
+        found: dict[tuple[str, object], Tally] = {}
+        for resource, origin in self._known.items():
+            key = origin.project_id, resource.attributes.get("service.name")
+            tally = found.get(key)
+            if tally is None:
+                found[key] = origin.tally
+            else:
+                tally.add(origin.tally)
+        for (project_id, service), tally in found.items():
+            clients.add(project_id, service, exporter, signal, tally)
+
+
+class Receiver:
+    """Takes OTLP requests in; one per process."""
+
+    def __init__(
+        self, ingest: Ingest, settings: Settings, clock: Clock, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.bodies = LargeBodies(settings.otlp_max_body_bytes)
+        self.default_project = valid_project(settings.otlp_project) or "default"
+        self.clients = ClientCounts(clock)
+        self._ingest = ingest
+        self._recent = Recent(seconds)
+        self._dropped = frozenset(settings.otlp_drop)
+        self._more = frozenset(settings.otlp_attributes) - self._dropped
+        self._keeps_email = EMAIL in self._more
+        of_resources = wanted_of_resources(self._more | RECORD_NAMES)
+        self._spans = Rules(of_resources, wanted_of_spans(self._more | RECORD_NAMES))
+        self._records = Rules(of_resources, Wanted(RECORD_NAMES), BODIES)
+
+    async def take_traces(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
+        """Store the calls of models among the spans; when this returns they are committed.
+
+        Raises `InvalidOtlp`, `BodyTooLarge`, `RateLimited`, `StoreUnavailable` and `StoreBusy`. After the last two the
+        request can be sent again: what was stored then is known.
+        """
+        outcome = Outcome()
+        if not body:
+            return outcome
+        read = await self._read(body, sender, outcome, is_json=is_json)
+        kept = keep_innermost(read.calls, read.lineage, [key for _, key in read.above])
+        kept = await (asyncio.to_thread(keep_one_of_each, kept) if len(kept) > _MANY_CALLS else _at_once(kept))
+        kept = [*(call for call in kept if not self._recent.takes(call)), *read.apart]
+        calls = [*read.calls, *read.apart]
+        outcome.twins = len(calls) - len(kept)
+        stored = await self._store(kept, sender, outcome)
+        with_spans = [call for call in stored if call.key]
+        self._recent.add(with_spans, _still_to_come(with_spans, read.above, read.lineage))
+        read.origins.count(calls, kept, stored)
+        read.origins.tell(self.clients, sender.exporter, "traces")
+        count_otlp("traces", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected, twins=outcome.twins)
+        return outcome
+
+    async def take_logs(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
+        """Store the calls of models that coding agents tell of in log records. Raises what `take_traces` does."""
+        outcome = Outcome()
+        if not body:
+            return outcome
+        calls: list[Call] = []
+        reader, origins = RecordReader(), _Origins(sender.rule)
+        for record in _checked((json if is_json else protobuf).read_logs(body, self._records)):
+            await _take_turns(outcome)
+            event = str(record.attributes.get("event.name", ""))
+            agent = find_agent(record.resource.attributes, record.scope, event)
+            project_id, _, tally = origins.of(record.resource)
+            tally.records += 1
+            if agent is not None and agent.signal is not Signal.LOGS:
+                tally.told_elsewhere += 1
+                continue
+            place = Place(record.resource, project_id, self._keeps_email)
+            call = reader.read(agent, record, place) if agent is not None else None
+            if call is None:
+                tally.no_calls += 1
+            else:
+                calls.append(call)
+        stored = await self._store(calls, sender, outcome)
+        origins.count(calls, calls, stored)
+        origins.tell(self.clients, sender.exporter, "logs")
+        count_otlp("logs", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
+        return outcome
+
+    async def _read(self, body: bytes, sender: Sender, outcome: Outcome, *, is_json: bool) -> _Read:
+        read = _Read([], [], Lineage(), [], _Origins(sender.rule))
+        for span in _checked((json if is_json else protobuf).read_spans(body, self._spans)):
+            await _take_turns(outcome)
+            project_id, of_resource, tally = read.origins.of(span.resource)
+            tally.records += 1
+            key = read.lineage.add(span)
+            if key and self._recent.is_above(project_id, key):
+                read.above.append((project_id, key))
+            agent = find_agent(span.resource.attributes, span.scope)
+            if agent is not None and agent.signal is not Signal.TRACES:
+                apart = read_other_span(agent, span, Place(span.resource, project_id, self._keeps_email))
+                if apart is None:
+                    tally.told_elsewhere += 1
+                else:
+                    read.apart.append(apart)
+            elif not (is_call(span) if agent is None else is_agents_call(agent, span)):
+                tally.no_calls += 1
+            elif not key:
+                tally.rejected += 1
+                outcome.faults[INVALID_ID] += 1
+            else:
+                call = call_of(span, key, project_id, of_resource, self._more)
+                if agent is not None:
+                    add_agent(call, agent, span, keeps_email=self._keeps_email)
+                read.calls.append(call)
+        return read
+
+    async def _store(self, calls: Sequence[Call], sender: Sender, outcome: Outcome) -> list[Call]:
+        """Store the calls as runs, each project's in pieces; those that were stored."""
+        projects: dict[str, list[Call]] = {}
+        for call in calls:
+            projects.setdefault(call.project_id, []).append(call)
+        for project_id in list(projects)[MAX_PROJECTS:]:
+            outcome.faults[_TOO_MANY_PROJECTS] += len(projects.pop(project_id))
+        await sender.admit(projects.keys())
+        stored = await asyncio.gather(
+            *(self._store_project(*project, sender.by, outcome) for project in projects.items()),
+            # What is under way for one project is not left alone because another's failed.
+            return_exceptions=True,
+        )
+        for failed in stored:
+            if isinstance(failed, BaseException):
+                raise failed
+        return [call for calls in stored if not isinstance(calls, BaseException) for call in calls]
+
+    async def _store_project(self, project_id: str, calls: Sequence[Call], by: Actor, outcome: Outcome) -> list[Call]:
+        stored: list[Call] = []
+        for start in range(0, len(calls), PIECE):
+            piece = calls[start : start + PIECE]
+            accepted: list[NormalRun] = []
+            for turn in range(0, len(piece), _TURN):
+                few = piece[turn : turn + _TURN]
+                runs = [wire_run(call, self._dropped) for call in few]
+                prepared = await self._ingest.prepare(project_id, runs, takes_turns=False)
+                accepted += prepared.accepted
+                bad = {run.index for run in prepared.rejected}
+                outcome.faults.update(run.details[0] for run in prepared.rejected)
+                stored += [call for index, call in enumerate(few) if index not in bad] if bad else few
+                await asyncio.sleep(0)
+            await self._ingest.store(accepted, by=by)
+            outcome.runs += len(accepted)
+        return stored
+
+
+def _still_to_come(stored: Sequence[Call], above: Sequence[SpanPlace], lineage: Lineage) -> Iterator[SpanPlace]:
+    """The spans above what was stored, and above those that are known to be so, that this request does not hold."""
+    below: dict[str, list[bytes]] = {}
+    for project_id, key in [*((call.project_id, call.key) for call in stored), *above]:
+        below.setdefault(project_id, []).append(key)
+    for project_id, keys in below.items():
+        yield from ((project_id, key) for key in lineage.above(keys) if lineage.is_unknown(key))
+
+
+async def _take_turns(outcome: Outcome) -> None:
+    """Count a span or record, and let other requests be answered now and then. Raises `BodyTooLarge`."""
+    outcome.read += 1
+    if outcome.read % _TURN == 0:
+        await asyncio.sleep(0)
+    if outcome.read > MAX_SPANS:
+        raise BodyTooLarge(f"Send at most {MAX_SPANS:,} spans or records in one request; set a smaller batch size.")
+
+
+def _checked(records: Iterator[_Record]) -> Iterator[_Record]:
+    try:
+        yield from records
+    except Malformed:
+        raise InvalidOtlp from None
+
+
+async def _at_once(calls: Sequence[Call]) -> list[Call]:
+    return keep_one_of_each(calls)
+
+
+def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: frozenset[str]) -> Call:
+    """The span as a settled call, with what its resource says of it; `more` are names of attributes to keep besides."""
+    facts = read_facts(span.attributes, of_resource)
+    if str(facts.get("operation", "")).endswith(_STREAM):
+        facts.setdefault("streamed", True)
+    failed = has_failed(span)
+    settle_tokens(facts, has_failed=failed)
+    settle_first_token(facts, span.start)
+    ended = ending(facts, span.exception_type, has_failed=failed)
+    trace_id = span.trace_id.hex()
+    return Call(
+        key=key,
+        run_id=f"{trace_id}-{span.span_id.hex()}",
+        trace_id=trace_id,
+        parent_id=span.parent_id,
+        project_id=project_id,
+        resource=span.resource,
+        scope=span.scope,
+        start=span.start,
+        end=span.end,
+        latency_ms=latency_ms(span.start, span.end),
+        status=ended.status,
+        error_code=ended.error_code,
+        facts=facts,
+        free=read_free(span.attributes, more),
+    )

@@ -1,0 +1,102 @@
+"""Which span is one call of a model. Pure.
+
+Agents, chains, workflows and outer functions repeat the tokens of the calls below them, so a span is a call only by what its
+instrumentation says of it. Of calls that are one inside another `nesting` keeps the innermost.
+"""
+
+from collections.abc import Callable
+
+from runtally.otlp import parse
+from runtally.otlp.attributes import (
+    COUNT_NAMES,
+    LANGSMITH_KIND,
+    LEVEL,
+    LOGFIRE_TYPE,
+    MODEL_NAMES,
+    OBSERVATION_TYPE,
+    OPENINFERENCE_KIND,
+    OPERATION,
+    OPERATION_ID,
+    PARTS,
+    REQUEST_TYPE,
+    TRACELOOP_KIND,
+)
+from runtally.otlp.values import Attributes, Span
+
+_PENDING = "pending_span"
+_AI_SDK_CALLS = (".doGenerate", ".doStream", ".doEmbed", ".doRerank")
+_LANGFUSE_CALLS = frozenset({"generation", "embedding"})
+_LANGSMITH_CALL = "llm"
+_OPENINFERENCE_CALLS = frozenset({"llm", "embedding"})
+_REQUEST_TYPES = frozenset({"chat", "completion", "embedding", "rerank"})
+_KNOWN_OPERATIONS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
+_OTHER_OPERATIONS = frozenset({"plan", "retrieval", "fetch_response"})
+_OTHER_STARTS = ("create_", "invoke_", "execute_")
+_OTHER_ENDS = ("_memory", "_memory_store")
+_PROVIDERS = ("gen_ai.system", "gen_ai.provider.name")
+
+
+def is_call(span: Span) -> bool:
+    """Whether the span is one call of a model, by the first rule that applies to it."""
+    attributes = span.attributes
+    # Most spans are of other things, and say nothing of all that.
+    if _TELLING.isdisjoint(attributes) or span.is_raw_request or attributes.get(LOGFIRE_TYPE) == _PENDING:
+        return False
+    for name, decide in _RULES:
+        if said := _said(attributes, name):
+            return decide(said, span)
+    if _said(attributes, REQUEST_TYPE).casefold() in _REQUEST_TYPES:
+        return True
+    return (
+        _has_model(attributes)
+        and any(_said(attributes, name) for name in _PROVIDERS)
+        and not _said(attributes, TRACELOOP_KIND)
+        and (_has_count(attributes) or span.has_failed)
+    )
+
+
+def has_failed(span: Span) -> bool:
+    """Whether the call ended in an error, as far as the span's status and events say, or its level."""
+    return span.has_failed or span.attributes.get(LEVEL) == "ERROR"
+
+
+def _is_operation(operation: str, span: Span) -> bool:
+    if operation in _OTHER_OPERATIONS or operation.startswith(_OTHER_STARTS) or operation.endswith(_OTHER_ENDS):
+        return False
+    if not _has_model(span.attributes):
+        return False
+    return operation in _KNOWN_OPERATIONS or _has_count(span.attributes) or has_failed(span)
+
+
+def _said(attributes: Attributes, name: str) -> str:
+    value = attributes.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _has_model(attributes: Attributes) -> bool:
+    return any(_said(attributes, name) for name in MODEL_NAMES & attributes.keys() if name not in PARTS) or any(
+        PARTS[name](attributes[name]).get("model") for name in MODEL_NAMES & attributes.keys() & PARTS.keys()
+    )
+
+
+def _has_count(attributes: Attributes) -> bool:
+    for name in COUNT_NAMES & attributes.keys():
+        value = attributes[name]
+        if name in PARTS:
+            parts = PARTS[name](value)
+            if parts.get("input") is not None or parts.get("output") is not None:
+                return True
+        elif parse.count(value) is not None:
+            return True
+    return False
+
+
+_RULES: tuple[tuple[str, Callable[[str, Span], bool]], ...] = (
+    (OPERATION_ID, lambda said, _: said.endswith(_AI_SDK_CALLS)),
+    (OBSERVATION_TYPE, lambda said, _: said.casefold() in _LANGFUSE_CALLS),
+    (LANGSMITH_KIND, lambda said, _: said.casefold() == _LANGSMITH_CALL),
+    (OPERATION, _is_operation),
+    (OPENINFERENCE_KIND, lambda said, _: said.casefold() in _OPENINFERENCE_CALLS),
+)
+"""What says which kind of span it is, the most telling first, and how it decides."""
+_TELLING = frozenset({*(name for name, _ in _RULES), REQUEST_TYPE, *_PROVIDERS})

@@ -1,0 +1,49 @@
+"""Find the runs whose cost differs from what they would cost at the prices of now. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Cost, settle
+from runtally.tokens import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class PricedRun:
+    """A stored run: its cost, and everything that the cost depends on."""
+
+    id: str
+    occurred_at: datetime
+    provider: str
+    model: str
+    answered_by: str | None
+    version: int
+    reported: Decimal | None
+    cost: Cost
+    usage: Usage
+
+    @property
+    def input_tokens(self) -> int | None:
+        return self.usage.input_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Recost:
+    """A run and the cost that it should have."""
+
+    run: PricedRun
+    cost: Cost
+
+
+def recosts_of(runs: Iterable[PricedRun], book: PriceBook, project_id: str) -> list[Recost]:
+    """List the runs of a project that would cost something else if they came now, costs reported by providers aside."""
+    found = []
+    for run in runs:
+        cost = settle(
+            run.usage, book.price_of(run, project_id), direct=False, reported=run.reported, upstream_reported=None
+        )
+        if cost != run.cost:
+            found.append(Recost(run, cost))
+    return found

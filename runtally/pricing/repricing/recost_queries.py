@@ -1,0 +1,168 @@
+"""SQL that changes the cost of runs: with it, in the same statement, change rollups and the relay's queue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runtally.db.database import Connection
+from runtally.db.outbox import enqueue
+from runtally.models.run import CostSource
+from runtally.pricing.cost import Cost
+from runtally.pricing.repricing.recost import PricedRun, Recost
+from runtally.tokens import COUNT_COLUMNS, Usage
+from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
+
+# The model that answered prices a run whose own model has no price.
+_ANSWERED_BY = "CASE WHEN jsonb_typeof(metadata -> 'responseModel') = 'string' THEN metadata ->> 'responseModel' END"
+SELECT_UNPRICED_NAMES = f"""
+  SELECT DISTINCT project_id,
+         provider,
+         unnest(ARRAY[model, {_ANSWERED_BY}]) AS model
+    FROM runs
+   WHERE cost_usd IS NULL
+ORDER BY project_id, provider, model
+"""
+
+_COUNTS = ",\n         ".join(COUNT_COLUMNS)
+_PRICED = f"""
+  SELECT id,
+         occurred_at,
+         provider,
+         model,
+         {_ANSWERED_BY} AS answered_by,
+         version,
+         reported_cost_usd,
+         cost_usd,
+         cost_source,
+         cost_estimated,
+         price_entry_id,
+         {_COUNTS}
+    FROM runs
+   WHERE project_id = $1"""
+
+# Statements on runs name one project, so that they also work where runs are distributed by it.
+SELECT_UNPRICED = f"""{_PRICED}
+     AND cost_usd IS NULL
+     AND created_at <= $2
+     AND id > $3
+ORDER BY id
+   LIMIT $4
+"""
+
+# In the order of time, so that the runs of a chunk are in few buckets of the rollups.
+SELECT_COMPUTED = f"""{_PRICED}
+     AND (occurred_at, id) > ($2, $3)
+     AND ($4::timestamptz IS NULL OR occurred_at < $4)
+     AND ($5::text IS NULL OR provider = $5)
+     AND ($6::text IS NULL OR model = $6)
+     AND cost_source IS DISTINCT FROM 'provider'
+ORDER BY occurred_at, id
+   LIMIT $7
+"""
+
+# The runs as they were before.
+_BEFORE = [
+    {"cost_usd": "before_usd", "cost_estimated": "before_estimated"}.get(name, name) for name in ROLLUP_INPUT_COLUMNS
+]
+
+# A run that somebody else has changed meanwhile has another version, and is left alone.
+UPDATE_COSTS = f"""
+WITH changed AS (
+     UPDATE runs
+        SET cost_usd = priced.cost_usd,
+            cost_source = priced.cost_source,
+            cost_estimated = priced.cost_estimated,
+            price_entry_id = priced.price_entry_id,
+            version = runs.version + 1
+       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[],
+                   $7::numeric[], $8::boolean[], $9::integer[])
+            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id,
+                       before_usd, before_estimated, version)
+      WHERE runs.project_id = $1
+        AND runs.id = priced.id
+        AND runs.version = priced.version
+  RETURNING runs.id, runs.version, before_usd, before_estimated, {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
+),
+queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$10::timestamptz", when="$11::boolean")}
+),
+weighed AS (
+     SELECT {", ".join(ROLLUP_INPUT_COLUMNS)}, 1 AS weight
+       FROM changed
+  UNION ALL
+     SELECT {", ".join(_BEFORE)}, -1
+       FROM changed
+),
+{rollup_ctes("weighed", now="$10::timestamptz", weight="weight")}
+SELECT count(*)
+  FROM changed
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Which runs of a project, and after which of them to go on."""
+
+    project_id: str
+    after: datetime
+    after_id: str
+    until: datetime | None
+    provider: str | None
+    model: str | None
+
+
+async def select_unpriced_names(connection: Connection) -> dict[str, list[tuple[str, str]]]:
+    """Provider and model of the runs that wait for a price, by project."""
+    names: dict[str, list[tuple[str, str]]] = {}
+    for row in await connection.fetch(SELECT_UNPRICED_NAMES):
+        if row["model"] is None:
+            continue
+        names.setdefault(row["project_id"], []).append((row["provider"], row["model"]))
+    return names
+
+
+async def select_unpriced(
+    connection: Connection, project_id: str, *, stored_until: datetime, after: str, limit: int
+) -> tuple[PricedRun, ...]:
+    """The next unpriced runs of the project in the order of their ids."""
+    rows = await connection.fetch(SELECT_UNPRICED, project_id, stored_until, after, limit)
+    return tuple(_run(tuple(row)) for row in rows)
+
+
+async def select_computed(connection: Connection, walk: Walk, limit: int) -> tuple[PricedRun, ...]:
+    """The next runs in the order of time, without those whose cost is the provider's word."""
+    rows = await connection.fetch(
+        SELECT_COMPUTED, walk.project_id, walk.after, walk.after_id, walk.until, walk.provider, walk.model, limit
+    )
+    return tuple(_run(tuple(row)) for row in rows)
+
+
+async def update_costs(
+    connection: Connection, project_id: str, recosts: Sequence[Recost], now: datetime, *, queued: bool
+) -> int:
+    """Set the costs, and queue the runs for the relay; says how many nobody had changed meanwhile."""
+    if not recosts:
+        return 0
+    columns = zip(
+        *(
+            (
+                each.run.id,
+                each.cost.total_usd,
+                each.cost.source,
+                each.cost.estimated,
+                each.cost.entry_id,
+                each.run.cost.total_usd,
+                each.run.cost.estimated,
+                each.run.version,
+            )
+            for each in recosts
+        ),
+        strict=True,
+    )
+    return int(await connection.fetchval(UPDATE_COSTS, project_id, *columns, now, queued))
+
+
+def _run(row: tuple[Any, ...]) -> PricedRun:
+    id_, occurred_at, provider, model, answered_by, version, reported, usd, source, estimated, entry_id, *counts = row
+    cost = Cost(usd, CostSource(source) if source else None, estimated, entry_id)
+    return PricedRun(id_, occurred_at, provider, model, answered_by, version, reported, cost, Usage(*counts))

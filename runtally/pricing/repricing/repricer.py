@@ -1,0 +1,191 @@
+"""Compute the costs of past runs again at the prices of now: compare first, and change them once an admin starts it.
+
+Each step is a transaction of its own, which stores how far it has come along with the costs. So whatever breaks off, no
+run is left out or counted twice, and runs, rollups and the relay's queue agree at every moment.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.audit import Actor, Change, record
+from runtally.clock import Clock
+from runtally.db.database import Connection, Database
+from runtally.errors import InvalidPrice, NotFound
+from runtally.models.repricing import Repricing, RepricingState
+from runtally.pricing.book import LivePrices, PriceBook
+from runtally.pricing.repricing import progress_queries, recost_queries
+from runtally.pricing.repricing.progress_queries import Progress, Scope
+from runtally.pricing.repricing.recost import Recost, recosts_of
+
+CHUNK = 1000
+"""Runs to a step: each is a short transaction, so that ingest never waits for long."""
+LISTED = 20
+
+_FROM = {
+    RepricingState.RUNNING: frozenset({RepricingState.COMPARED, RepricingState.PAUSED}),
+    RepricingState.PAUSED: frozenset({RepricingState.RUNNING}),
+    RepricingState.CANCELLED: frozenset(
+        {RepricingState.COMPARING, RepricingState.COMPARED, RepricingState.RUNNING, RepricingState.PAUSED}
+    ),
+}
+_ACTIONS = {
+    RepricingState.RUNNING: "repricing.started",
+    RepricingState.PAUSED: "repricing.paused",
+    RepricingState.CANCELLED: "repricing.cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The runs of one project and model that change, with what they cost before and after."""
+
+    project_id: str
+    provider: str
+    model: str
+    runs: int
+    before_usd: Decimal
+    after_usd: Decimal
+    priced: int
+    """Runs that have no cost before, and one after."""
+    unpriced: int
+    """Runs that have a cost before, and none after."""
+
+
+async def plan(session: AsyncSession, by: Actor, scope: Scope, runs: int, now: datetime) -> Repricing:
+    """Add a repricing, which compares at once and changes nothing until it is started."""
+    repricing = Repricing(
+        **asdict(scope),
+        state=RepricingState.COMPARING,
+        runs=runs,
+        found=[],
+        author=by.label or by.name,
+        created_at=now,
+        updated_at=now,
+    )
+    session.add(repricing)
+    await session.flush()
+    record(session, by, Change("repricing.planned", _target(repricing), scope.project_id, after=asdict(scope)))
+    return repricing
+
+
+async def get(session: AsyncSession, repricing_id: int, *, locked: bool = False) -> Repricing:
+    """Return the repricing; with `locked` no step is done until the transaction ends. Raises `NotFound`."""
+    repricing = await session.get(Repricing, repricing_id, with_for_update=locked)
+    if repricing is None:
+        raise NotFound("There is no such repricing.")
+    return repricing
+
+
+async def list_latest(session: AsyncSession) -> Sequence[Repricing]:
+    """List the latest repricings, newest first."""
+    return (await session.exec(select(Repricing).order_by(col(Repricing.id).desc()).limit(LISTED))).all()
+
+
+async def move(session: AsyncSession, by: Actor, repricing_id: int, state: RepricingState, now: datetime) -> Repricing:
+    """Start, resume, pause or cancel a repricing. Raises `InvalidPrice` where its state does not allow that."""
+    repricing = await get(session, repricing_id, locked=True)
+    before = RepricingState(repricing.state)
+    if before not in _FROM[state]:
+        raise InvalidPrice(f"This repricing is {before} already.")
+    if before is RepricingState.COMPARED:
+        # From the start again: what has changed since the comparison is changed too.
+        repricing.at_project = repricing.at_time = repricing.at_run = None
+        repricing.seen = 0
+    repricing.state = state
+    repricing.updated_at = now
+    session.add(repricing)
+    record(
+        session, by, Change(_ACTIONS[state], _target(repricing), repricing.project_id, after={"runs": repricing.seen})
+    )
+    return repricing
+
+
+def groups_of(repricing: Repricing) -> tuple[Group, ...]:
+    """List what changes by project and model, the largest change first."""
+    groups = (_group(one) for one in repricing.found)
+    return tuple(sorted(groups, key=lambda one: (-abs(one.after_usd - one.before_usd), -one.runs)))
+
+
+class Repricer:
+    """Do the steps of the repricings that are under way; one per process."""
+
+    def __init__(self, database: Database, prices: LivePrices, clock: Clock, *, queued: bool) -> None:
+        self._database = database
+        self._prices = prices
+        self._clock = clock
+        self._queued = queued
+
+    async def work(self) -> bool:
+        """Do one step, and return whether there was one to do. Raises `StoreUnavailable`; then the step was not done."""
+        async with self._database.transaction() as connection:
+            progress = await progress_queries.select_next(connection)
+            if progress is None:
+                return False
+            # Prices that were saved a moment ago are the reason to be here.
+            await self._prices.refresh_over(connection)
+            await self._step(connection, progress, self._prices.book)
+            await progress_queries.update_progress(connection, progress, self._clock())
+        return True
+
+    async def _step(self, connection: Connection, progress: Progress, book: PriceBook) -> None:
+        if progress.at_project is None:
+            await _advance(connection, progress)
+            return
+        project_id = progress.at_project
+        runs = await recost_queries.select_computed(connection, progress.walk(project_id), CHUNK)
+        recosts = recosts_of(runs, book, project_id)
+        progress.seen += len(runs)
+        if progress.state is RepricingState.RUNNING:
+            progress.changed += await recost_queries.update_costs(
+                connection, project_id, recosts, self._clock(), queued=self._queued
+            )
+        else:
+            progress.found = _add_up(progress.found, project_id, recosts)
+        if len(runs) < CHUNK:
+            await _advance(connection, progress)
+        else:
+            progress.at_time, progress.at_run = runs[-1].occurred_at, runs[-1].id
+
+
+async def _advance(connection: Connection, progress: Progress) -> None:
+    """Move on to the next project, or to the end."""
+    following = await progress_queries.select_project_after(connection, progress.scope, progress.at_project)
+    progress.at_time = progress.at_run = None
+    if following is not None:
+        progress.at_project = following
+        return
+    is_running = progress.state is RepricingState.RUNNING
+    progress.state = RepricingState.DONE if is_running else RepricingState.COMPARED
+    progress.at_project = None
+
+
+def _add_up(before: Iterable[Mapping[str, Any]], project_id: str, recosts: Iterable[Recost]) -> list[dict[str, Any]]:
+    """Add recosts to what was found before; amounts are texts, so that no digit is lost."""
+    sums = {(one["project_id"], one["provider"], one["model"]): dict(one) for one in before}
+    for each in recosts:
+        old, new = each.run.cost.total_usd, each.cost.total_usd
+        key = (project_id, each.run.provider, each.run.model)
+        empty = {"runs": 0, "before_usd": "0", "after_usd": "0", "priced": 0, "unpriced": 0}
+        one = sums.setdefault(key, dict(zip(("project_id", "provider", "model"), key, strict=True)) | empty)
+        one["runs"] += 1
+        one["before_usd"] = str(Decimal(one["before_usd"]) + (old or 0))
+        one["after_usd"] = str(Decimal(one["after_usd"]) + (new or 0))
+        one["priced"] += old is None and new is not None
+        one["unpriced"] += old is not None and new is None
+    return list(sums.values())
+
+
+def _group(one: Mapping[str, Any]) -> Group:
+    amounts = {name: Decimal(one[name]) for name in ("before_usd", "after_usd")}
+    return Group(**{**one, **amounts})
+
+
+def _target(repricing: Repricing) -> str:
+    names = filter(None, (repricing.project_id, repricing.provider, repricing.model))
+    return f"repricing {repricing.id}: {' '.join(names) or 'all runs'}"

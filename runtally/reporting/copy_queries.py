@@ -1,0 +1,126 @@
+"""SQL of copying queued runs into the reporting table: they leave the queue in the transaction that copies them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from runtally.db.bulk import insert, replacing
+from runtally.db.database import Connection
+from runtally.db.outbox import BATCHES_AT_ONCE, taken_batches
+from runtally.fields import exact
+from runtally.models.reporting import ReportingRun
+from runtally.models.run import StoredRun
+from runtally.reporting.outbox_queries import Claim
+
+# What comes while a relay looks is for the next time, or it would never end.
+TAKE_BATCHES = f"""{taken_batches("queued_at <= $2")}
+SELECT project_id, run_ids
+  FROM taken
+"""
+
+# Whatever changes one of these runs waits until it is copied, and then queues it again.
+TAKE_DUE = """
+WITH due AS MATERIALIZED (
+       SELECT project_id, run_id
+         FROM outbox
+        WHERE parked_at IS NULL
+          AND due_at <= $2
+     ORDER BY due_at
+        LIMIT $1
+   FOR UPDATE SKIP LOCKED
+)
+DELETE FROM outbox
+      USING due
+      WHERE outbox.project_id = due.project_id
+        AND outbox.run_id = due.run_id
+  RETURNING outbox.project_id, outbox.run_id
+"""
+
+# A run may be queued twice, as it was stored and as it was changed. To read it is a statement of its own, after the queue is
+# locked: so it sees every version that was queued.
+_QUEUED = """(SELECT DISTINCT project_id, id FROM unnest($1::text[], $2::text[]) AS keys (project_id, id)) AS queued
+  JOIN runs
+    ON runs.project_id = queued.project_id
+   AND runs.id = queued.id"""
+_COLUMNS = {name: f"runs.{name}" for name in StoredRun.__struct_fields__}
+_COPIED = _COLUMNS | {"prompt_preview": "CASE WHEN $4::boolean THEN runs.prompt_preview END AS prompt_preview"}
+# A number that passes through a float may lose digits.
+_AS_TEXT = _COLUMNS | {"metadata": "runs.metadata::text AS metadata"}
+_INSERT_COPIED = insert(
+    ReportingRun,
+    "copied",
+    on_conflict=replacing(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"),
+)
+
+# By key order, so that two that write the same runs wait for each other instead of deadlocking.
+COPY_RUNS = f"""
+WITH copied AS (
+  SELECT {", ".join(_COPIED.values())}, $3::timestamptz AS synced_at
+  FROM {_QUEUED}
+ORDER BY runs.project_id, runs.id
+)
+{_INSERT_COPIED}
+"""
+
+SELECT_RUNS = f"""
+SELECT {", ".join(_AS_TEXT.values())}
+  FROM {_QUEUED}
+"""
+
+_metadata = msgspec.json.Decoder(dict, float_hook=exact)
+
+
+class Keys(NamedTuple):
+    """Runs by project and id, as the two arrays of a statement; the same run may be named twice."""
+
+    project_ids: list[str]
+    run_ids: list[str]
+
+    @classmethod
+    def of(cls, claims: Iterable[Claim]) -> "Keys":
+        keys = cls([], [])
+        for claim in claims:
+            keys.project_ids.append(claim.project_id)
+            keys.run_ids.append(claim.run_id)
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Runs that were taken off the queue, and whether it may hold more that is due."""
+
+    keys: Keys
+    more: bool
+
+
+async def take(connection: Connection, now: datetime, limit: int) -> Taken:
+    """Take runs off the queue, about as many as the limit of each kind; inside a transaction, which may undo it."""
+    due = await connection.fetch(TAKE_DUE, limit, now)
+    batches = await connection.fetch(TAKE_BATCHES, limit, now)
+    keys = Keys([project_id for project_id, _ in due], [run_id for _, run_id in due])
+    for project_id, run_ids in batches:
+        keys.project_ids.extend([project_id] * len(run_ids))
+        keys.run_ids.extend(run_ids)
+    is_full = len(due) >= limit or len(batches) >= BATCHES_AT_ONCE
+    return Taken(keys, is_full or len(keys.run_ids) - len(due) >= limit)
+
+
+async def copy_runs(connection: Connection, keys: Keys, now: datetime, *, with_previews: bool) -> None:
+    """Copy live runs into the reporting table of the same database, unless a version is there that is as new."""
+    # What a crash undoes it undoes of both tables at once, so that there is nothing to wait for.
+    await connection.execute("SET LOCAL synchronous_commit = off")
+    await connection.execute(COPY_RUNS, *keys, now, with_previews)
+
+
+async def select_runs(connection: Connection, keys: Keys) -> Sequence[StoredRun]:
+    """The live runs of these keys, with every digit of their metadata; runs that were deleted are not there."""
+    runs = []
+    for row in await connection.fetch(SELECT_RUNS, *keys):
+        run = StoredRun(**dict(row))
+        if run.metadata is not None:
+            run.metadata = _metadata.decode(row["metadata"])
+        runs.append(run)
+    return runs

@@ -1,0 +1,109 @@
+"""The relay where this service keeps the reporting table itself: it copies runs in batches, without a call to anything.
+
+A batch leaves the queue in the transaction that copies it, so that nothing is lost and there is nothing to settle. A batch of
+which one run cannot be copied is undone, and its runs are tried one by one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from runtally.clock import Clock
+from runtally.db.database import Connection, Database
+from runtally.errors import StoreUnavailable
+from runtally.models.run import StoredRun
+from runtally.privacy import ContentRule
+from runtally.reporting import copy_queries, outbox_queries
+from runtally.reporting.copy_queries import Keys
+from runtally.reporting.outbox_queries import Claim, Failure
+from runtally.reporting.queries import upsert_reported
+from runtally.reporting.relay import Pass, Relay
+
+# Large enough that what a statement costs does not count, small enough to hold up nothing that waits for its locks.
+BATCH: Final = 2_000
+# Of a batch that failed, in one pass: each run is a transaction.
+SINGLY: Final = 100
+LEASE: Final = timedelta(seconds=60)
+# While none of so many can be copied, the reporting table is to blame rather than the runs.
+MOST_FAILURES: Final = 16
+
+log = structlog.get_logger()
+
+
+class DirectRelay(Relay):
+    """Copies queued runs into the reporting table, in the same database or in another."""
+
+    receiver = "the reporting table"
+
+    def __init__(self, database: Database, reporting: Database, rule: ContentRule, clock: Clock) -> None:
+        super().__init__(database, clock)
+        self._reporting = reporting
+        self._rule = rule
+
+    async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
+        now = self._clock()
+        try:
+            return await self._copy_batch(now)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  # Whatever it is, it may be of one run.
+            # Its class alone: what a database says may quote a value.
+            log.warning("batch_not_copied", cause=type(error).__qualname__)
+            return await self._copy_singly(now, stop or asyncio.Event())
+
+    async def _copy_batch(self, now: datetime) -> Pass:
+        async with self._database.transaction() as connection:
+            taken = await copy_queries.take(connection, now, BATCH)
+            if taken.keys.run_ids:
+                await self._copy(connection, taken.keys, now)
+        return Pass(delivered=len(taken.keys.run_ids), more=taken.more)
+
+    async def _copy_singly(self, now: datetime, stop: asyncio.Event) -> Pass:
+        async with self._database.connection() as connection:
+            claims = await outbox_queries.claim(connection, now, now + LEASE, SINGLY)
+        delivered: list[Claim] = []
+        failed: list[Failure] = []
+        for claim in claims:
+            if stop.is_set() or _is_receiver_down(delivered, failed):
+                break
+            try:
+                async with self._database.transaction() as connection:
+                    await self._copy(connection, Keys.of([claim]), now)
+            except StoreUnavailable:
+                break
+            except Exception as error:  # noqa: BLE001  # As above.
+                failed.append(self._failure(claim, f"the reporting table does not take it: {type(error).__qualname__}"))
+            else:
+                delivered.append(claim)
+        released = claims[len(delivered) + len(failed) :]
+        await self._settle(delivered=delivered, failed=failed, released=released)
+        return Pass(
+            delivered=len(delivered),
+            failed=failed,
+            released=len(released),
+            receiver_failures=len(failed) if _is_receiver_down(delivered, failed) else 0,
+            more=bool(delivered),
+        )
+
+    async def _copy(self, connection: Connection, keys: Keys, now: datetime) -> None:
+        if self._reporting.is_same(self._database):
+            await copy_queries.copy_runs(connection, keys, now, with_previews=self._rule.keeps_preview)
+            return
+        runs = await copy_queries.select_runs(connection, keys)
+        async with self._reporting.durable() as there:
+            await upsert_reported(there, [self._thinned(run) for run in runs], now)
+
+    def _thinned(self, run: StoredRun) -> StoredRun:
+        """The run as the content rule of today has it."""
+        if not self._rule.keeps_preview:
+            run.prompt_preview = None
+        if run.metadata is not None:
+            run.metadata = self._rule.scrub(run.metadata).metadata
+        return run
+
+
+def _is_receiver_down(delivered: Sequence[Claim], failed: Sequence[Failure]) -> bool:
+    return not delivered and len(failed) >= MOST_FAILURES

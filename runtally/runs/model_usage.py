@@ -1,0 +1,83 @@
+"""What was used of each model since some time: all of it together, and day by day."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.models.measures import MEASURES
+from runtally.models.rollup import GRAINS
+from runtally.tokens import COUNT_COLUMNS, Usage
+from runtally.usage.dimensions import BY_MODEL
+from runtally.usage.filter import RunFilter
+from runtally.usage.memo import DayMemo
+from runtally.usage.question import Question
+from runtally.usage.reader import UsageReader
+from runtally.usage.summary import Group, Summary
+from runtally.usage.totals import Totals
+from runtally.usage.window import LAST, CustomRange, Window, ceil
+
+DAY = timedelta(days=1)
+_ALL = tuple(measure.name for measure in MEASURES)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """What was used of a provider's model, and what that cost as far as it is known."""
+
+    provider: str
+    model: str
+    runs: int
+    unpriced: int
+    cost_usd: Decimal
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class UsageByDay:
+    """What was used of each model, the most expensive first, and the same of each day in UTC that has runs."""
+
+    models: Sequence[ModelUsage]
+    days: Mapping[date, Sequence[ModelUsage]]
+
+
+async def read_usage_by_day(
+    connection: Connection, memo: DayMemo, project_id: str, since: datetime, now: datetime
+) -> UsageByDay:
+    """Read it from the first stored bucket on that begins then or later; runs of days to come count as well."""
+    first = ceil(since, GRAINS[-1].length)
+    midnight = start_of_day(first + DAY - timedelta(microseconds=1))
+    reader = UsageReader(connection, memo, now, project_id, since=first)
+
+    async def read(start: datetime, until: datetime) -> Summary:
+        window = Window.of(CustomRange(start, until), now, DAY)
+        run_filter = RunFilter(project_id=project_id)
+        return await reader.summary(
+            Question(window, run_filter, BY_MODEL, _ALL, has_buckets=False, bar=DAY, bar_measures=_ALL)
+        )
+
+    days: dict[date, list[ModelUsage]] = {}
+    groups: dict[Group, Totals] = {}
+    # The first day may have begun before.
+    for start, until in ((first, midnight), (midnight, LAST)):
+        summary = await read(start, until)
+        for group, totals in summary.groups.items():
+            groups[group] = groups.get(group, Totals()) + totals
+        for (number, group), totals in sorted(summary.cells.items()):
+            days.setdefault((start.astimezone(UTC) + number * DAY).date(), []).append(_usage_of(group, totals))
+    ranked = sorted(groups.items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0]))
+    return UsageByDay(tuple(_usage_of(group, totals) for group, totals in ranked if totals.runs), days)
+
+
+def _usage_of(group: Group, totals: Totals) -> ModelUsage:
+    provider, model = group
+    return ModelUsage(
+        provider,
+        model,
+        totals.runs,
+        totals.unpriced,
+        totals.cost_usd,
+        Usage(*(getattr(totals, name) for name in COUNT_COLUMNS)),
+    )

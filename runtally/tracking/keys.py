@@ -1,0 +1,92 @@
+"""The keys that a project tracks: list, track, untrack."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.audit import Actor, Change, record
+from runtally.errors import InvalidTrackedKey, NotFound
+from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
+from runtally.models.project import Project
+from runtally.tracking import key_queries
+from runtally.tracking.key_queries import KeyRow
+
+MAX_KEY_LENGTH = 128
+# Other spellings of keys that each project tracks by default; ingest reads users and sessions from all of these.
+SAME_KEYS = {
+    "env": "environment",
+    "userId": "user",
+    "user_id": "user",
+    "sessionId": "session",
+    "session_id": "session",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """A key that a project tracks."""
+
+    key: str
+    state: KeyState
+    filled: float
+    """Share of the days of the project whose runs are counted; below 1 nothing is read from its sums."""
+
+
+async def list_keys(session: AsyncSession, project_id: str, now: datetime) -> Sequence[Tracked]:
+    """The keys that a project tracks, by name; those whose sums are being deleted as well."""
+    rows = await key_queries.select_keys(session, project_id)
+    return [Tracked(row.key, KeyState(row.state), _filled(row, now)) for row in rows]
+
+
+async def track(session: AsyncSession, by: Actor, project_id: str, key: str, now: datetime) -> None:
+    """Track a key from now on; a job counts the runs of before. Nothing happens where it is tracked.
+
+    Raises `InvalidTrackedKey` and `NotFound`.
+    """
+    key = canonical(key)
+    if not key or len(key) > MAX_KEY_LENGTH or "\0" in key:
+        raise InvalidTrackedKey(f"Name a key of metadata with 1 to {MAX_KEY_LENGTH} characters.")
+    rows = await _locked(session, project_id)
+    state = rows[key].state if key in rows else None
+    if state == KeyState.DROPPING:
+        raise InvalidTrackedKey("The sums of this key are still being deleted; track it again in a minute.")
+    if state is not None:
+        return
+    if sum(row.state != KeyState.DROPPING for row in rows.values()) >= MAX_TRACKED_KEYS:
+        raise InvalidTrackedKey(f"A project tracks at most {MAX_TRACKED_KEYS} keys: untrack another one first.")
+    names = await key_queries.select_default_names(session, key)
+    await key_queries.track(session, project_id, key, [key] if names is None else names, now)
+    record(session, by, Change("key.tracked", key, project_id))
+
+
+async def untrack(session: AsyncSession, by: Actor, project_id: str, key: str, now: datetime) -> None:
+    """Track a key no more; a job deletes its sums. Nothing happens where it is not tracked. Raises `NotFound`."""
+    row = (await _locked(session, project_id)).get(canonical(key))
+    if row is None or row.state == KeyState.DROPPING:
+        return
+    await key_queries.untrack(session, project_id, row, now)
+    record(session, by, Change("key.untracked", row.key, project_id))
+
+
+def canonical(key: str) -> str:
+    """The name of the dimension that people mean by a key."""
+    key = key.strip()
+    return SAME_KEYS.get(key, key)
+
+
+async def _locked(session: AsyncSession, project_id: str) -> dict[str, KeyRow]:
+    """The keys of a project by name, which no one else changes until the transaction ends."""
+    if await session.get(Project, project_id, with_for_update=True) is None:
+        raise NotFound("There is no such project; `runtally projects list` shows all.")
+    return {row.key: row for row in await key_queries.select_keys(session, project_id)}
+
+
+def _filled(row: KeyRow, now: datetime) -> float:
+    if row.state != KeyState.FILLING:
+        return 1.0
+    if row.filled_until is None or row.first_day is None:
+        return 0.0
+    days = (now.astimezone(UTC).date() - row.first_day).days + 1
+    return min(max((row.filled_until - row.first_day).days / days, 0.0), 0.99)

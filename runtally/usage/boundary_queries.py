@@ -1,0 +1,45 @@
+"""SQL of the runs of all projects within a few minutes of a day that is over."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from runtally.db.database import Connection
+from runtally.models.measures import TOTAL_MEASURES, columns_over_runs
+from runtally.usage.question import STANDARD
+from runtally.usage.sketch import LATENCY
+from runtally.usage.summary_queries import totals_reader
+from runtally.usage.totals import Totals
+
+SELECT_RUNS = f"""
+  SELECT occurred_at, project_id, provider, model, {LATENCY} AS latency,
+         {columns_over_runs(TOTAL_MEASURES)}
+    FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE occurred_at >= $1
+     AND occurred_at < $2
+GROUP BY 1, 2, 3, 4, 5
+ORDER BY 1
+   LIMIT $3
+"""
+
+
+class BoundaryRun(NamedTuple):
+    """A run, or several of the same moment that differ in nothing here."""
+
+    occurred_at: datetime
+    project_id: str
+    provider: str
+    model: str
+    latency: int | None
+    """As sketches have it."""
+    totals: Totals
+
+
+async def select_runs(connection: Connection, since: datetime, until: datetime, most: int) -> tuple[BoundaryRun, ...]:
+    """Read the first `most`, oldest first."""
+    totals_of = totals_reader(STANDARD)
+    rows = await connection.fetch(SELECT_RUNS, since, until, most)
+    return tuple(
+        BoundaryRun(at, project_id, provider, model, latency, totals_of(values))
+        for at, project_id, provider, model, latency, *values in rows
+    )

@@ -1,0 +1,101 @@
+"""SQL of the versions of days: whatever is done to a run changes the row of its day, and every change of a row has a number."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from runtally.db.database import Connection
+from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS
+
+_DAY = TOTAL_GRAINS[-1].minutes
+_COARSEST = GRAINS[-1].minutes
+
+# Dropping runs leaves their sums as they are. It is announced before it begins, and goes on for a while; of all projects
+# together there are but sums, so that it does not matter.
+SELECT_DAYS = f"""
+  SELECT 'day' AS kind,
+         project_id,
+         bucket AS at,
+         xmin::text AS version,
+         runs
+    FROM rollup_totals
+   WHERE project_id = $1::text
+     AND grain = {_DAY}
+     AND bucket > $2::timestamptz - interval '{_DAY} minutes'
+   UNION ALL
+  SELECT 'sketches',
+         project_id,
+         to_timestamp(floor(date_part('epoch', bucket) / ({_DAY} * 60)) * ({_DAY} * 60)),
+         string_agg(xmin::text, ' ' ORDER BY bucket),
+         NULL
+    FROM latency_sketches
+   WHERE project_id = $1
+     AND grain = {_COARSEST}
+     AND bucket > $2::timestamptz - interval '{_DAY} minutes'
+GROUP BY 2, 3
+   UNION ALL
+  SELECT 'all time',
+         project_id,
+         NULL,
+         md5(string_agg(xmin::text, ' ' ORDER BY bucket)),
+         NULL
+    FROM rollup_totals
+   WHERE project_id = ANY ($3::text[])
+     AND grain = {_DAY}
+     AND bucket < $4
+GROUP BY 2
+   UNION ALL
+  SELECT 'last bucket',
+         '{ALL_PROJECTS.key}',
+         max(bucket),
+         NULL,
+         NULL
+    FROM rollup_totals
+   WHERE project_id = '{ALL_PROJECTS.key}'
+     AND grain = {GRAINS[0].minutes}
+     AND runs > 0
+   UNION ALL
+  SELECT CASE WHEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < dropped_before)
+              THEN 'dropping'
+              ELSE 'dropped' END,
+         id,
+         dropped_before,
+         NULL,
+         NULL
+    FROM projects
+   WHERE dropped_before IS NOT NULL
+     AND ($1 = '{ALL_PROJECTS.key}' OR id = $1)
+"""
+
+# Until the last of them is dropped there is no version.
+SELECT_VERSIONS = f"""
+SELECT id,
+       md5(concat_ws(' ', dropped_before, (
+           SELECT string_agg(xmin::text, ' ' ORDER BY bucket)
+             FROM rollup_totals
+            WHERE project_id = projects.id
+              AND grain = {_DAY}
+              AND bucket > $2::timestamptz - interval '{_DAY} minutes'
+              AND bucket < $3)))
+  FROM projects
+ WHERE id = ANY ($1::text[])
+   AND NOT EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < projects.dropped_before)
+"""
+
+
+async def select_days(
+    connection: Connection, scope: str, since: datetime, ranked: Sequence[str], midnight: datetime
+) -> list[tuple[Any, ...]]:
+    """Read the days of a scope since then, and for each ranked scope a version of all its days before midnight."""
+    return [tuple(row) for row in await connection.fetch(SELECT_DAYS, scope, since, ranked, midnight)]
+
+
+async def select_versions(
+    connection: Connection, project_ids: Sequence[str], since: datetime, until: datetime
+) -> dict[str, str]:
+    """Read for each project a version of its days from then until a midnight.
+
+    A project of which runs are being dropped is not there: what is read of it now is soon different.
+    """
+    rows = await connection.fetch(SELECT_VERSIONS, project_ids, since, until)
+    return {row[0]: row[1] for row in rows}

@@ -1,0 +1,78 @@
+"""The days of a scope: whether runs of theirs came, changed or went, and how many they have. Read once for a page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.models.rollup import ALL_PROJECTS, RollupScope
+from runtally.usage.day_queries import select_days
+from runtally.usage.memo import Version
+from runtally.usage.window import TimeSpan
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """What is known of the days of a project, or of all projects together, since some day."""
+
+    since: datetime
+    versions: Mapping[datetime, str]
+    """Of each day with runs, today and days to come included."""
+    runs: Mapping[datetime, int]
+    sketches: Mapping[datetime, str]
+    """Versions of the stored latencies."""
+    of_all_time: Mapping[str, str]
+    """By scope: the version of all days that are over."""
+    last_bucket: datetime | None
+    """The last of the shortest buckets that has runs of any project."""
+    dropped_before: datetime | None
+    """Older runs are known by their sums alone; of several projects the latest."""
+    is_dropping: bool = field(default=False)
+    """Whether runs are being dropped: what is read of them now is soon different."""
+
+    @classmethod
+    async def read(cls, connection: Connection, project_id: str | None, since: datetime, now: datetime) -> "Days":
+        """Read them in one statement, with the versions of all time of all projects too."""
+        scope = RollupScope(project_id).key
+        ranked = list({ALL_PROJECTS.key, scope})
+        rows = await select_days(connection, scope, since, ranked, start_of_day(now))
+        by_kind: dict[str, list[tuple[str, datetime, str, int]]] = {}
+        for kind, *row in rows:
+            by_kind.setdefault(kind, []).append((row[0], row[1], row[2], row[3]))
+        days, sketches = (sorted(by_kind.get(kind, ()), key=lambda row: row[1]) for kind in ("day", "sketches"))
+        dropped = [at for kind in ("dropped", "dropping") for _, at, *_ in by_kind.get(kind, ())]
+        return cls(
+            since=since,
+            versions={day: version for _, day, version, _ in days},
+            runs={day: runs for _, day, _, runs in days},
+            sketches={day: version for _, day, version, _ in sketches},
+            of_all_time={key: version for key, _, version, _ in by_kind.get("all time", ())},
+            last_bucket=by_kind["last bucket"][0][1],
+            dropped_before=max(dropped, default=None),
+            is_dropping="dropping" in by_kind,
+        )
+
+    def version(self, span: TimeSpan, *, has_runs: bool = True, has_sketches: bool = True) -> Version:
+        """Return what differs whenever something in the span changes; None where nothing of it may be remembered.
+
+        Sums alone are not changed by dropping runs, and sums and runs not by adding latencies up.
+        """
+        if span.since < self.since or (has_runs and self.is_dropping):
+            return None
+        sketches = _within(self.sketches, span) if has_sketches else ()
+        return _within(self.versions, span), sketches, self.dropped_before if has_runs else None
+
+    def tag(self, since: datetime) -> Version:
+        """Return what differs whenever a run of the time since then came, changed or went, today and later too."""
+        return tuple(version for day, version in self.versions.items() if day > since - DAY)
+
+    def runs_in(self, span: TimeSpan) -> int:
+        """Return how many runs there are on the days of a span."""
+        return sum(runs for day, runs in self.runs.items() if span.since - DAY < day < span.until)
+
+
+def _within(versions: Mapping[datetime, str], span: TimeSpan) -> tuple[tuple[datetime, str], ...]:
+    return tuple((day, version) for day, version in versions.items() if span.since - DAY < day < span.until)

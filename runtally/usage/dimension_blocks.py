@@ -1,0 +1,150 @@
+"""SQL of the blocks that hold the sums of one key and day: how sums become blocks, and which values have sums of their own.
+
+A value has sums of its own for a day once it was added to that day's block, for as long as it has runs. When there are
+`MAX_VALUES` of them, all runs of others are summed under NULL; from then on no other value is added to that day, until none
+of its runs is summed so. So the block itself says where a run was counted, and a run that goes is taken from there.
+"""
+
+from runtally.models.dimension import DIMENSION_MEASURES, HOURS_KEPT_DAYS, MAX_VALUES, Detail
+
+MEASURE_NAMES = ", ".join(measure.name for measure in DIMENSION_MEASURES)
+SUMS = ",\n         ".join(f"coalesce(sum({measure.name}), 0) AS {measure.name}" for measure in DIMENSION_MEASURES)
+"""SQL that adds measures up."""
+_ZEROS = ", ".join("0" for _ in DIMENSION_MEASURES)
+IS_SOMETHING = f"({', '.join(f'coalesce(sum({measure.name}), 0)' for measure in DIMENSION_MEASURES)}) <> ({_ZEROS})"
+DAY_OF_HOUR = "(date '1970-01-01' + hour / 24)"
+_CELL = ("hours", "dimension_values", "providers", "models")
+_BLOCK = "project_id, key_id, detail, day"
+CELL_NAMES = "hour, value, provider, model"
+# Bytewise, which is fast; values that are alike lie next to each other, which packs well.
+_ORDER = 'hour, value COLLATE "C", provider COLLATE "C", model COLLATE "C"'
+ARRAYS = ", ".join((*_CELL, *(measure.name for measure in DIMENSION_MEASURES)))
+"""The arrays of `dimension_sums`, as `unnest` takes them."""
+UNNESTED = f"{CELL_NAMES}, {MEASURE_NAMES}"
+
+
+def summed_ctes(entries: str, *, now: str) -> str:
+    """Common table expressions `dimension_cells` and `dimension_bins`: the sums and counts of `entries`, as blocks have them.
+
+    `entries` has rows (project_id, key_id, value, hour, provider, model, latency, measures), of values as runs have them.
+    They are numbered first, because to group and join by numbers takes a fraction of what texts take.
+    """
+    return f"""sent_values AS MATERIALIZED (
+  SELECT row_number() OVER () AS number, project_id, key_id, value
+    FROM (SELECT DISTINCT project_id, key_id, value FROM {entries}) AS each
+),
+numbered AS MATERIALIZED (
+  SELECT number, hour, provider, model, latency, {MEASURE_NAMES}
+    FROM {entries} JOIN sent_values USING (project_id, key_id, value)
+),
+grouped AS MATERIALIZED (
+  SELECT number, {DAY_OF_HOUR} AS day, hour % 24 AS hour, provider, model, {SUMS}
+    FROM numbered
+GROUP BY number, 2, 3, provider, model
+),
+sent_days AS MATERIALIZED (
+  SELECT number, project_id, key_id, value, day, runs
+    FROM (SELECT number, day, sum(runs) AS runs FROM grouped GROUP BY 1, 2) AS days
+         JOIN sent_values USING (number)
+),
+known_values AS MATERIALIZED (
+  SELECT DISTINCT project_id, key_id, day, value
+    FROM (SELECT DISTINCT project_id, key_id, day FROM sent_days) AS days
+         JOIN dimension_sums USING (project_id, key_id, day)
+         CROSS JOIN LATERAL unnest(dimension_values) AS each (value)
+   WHERE detail = '{Detail.DAY}'
+),
+known_days AS (
+  SELECT project_id, key_id, day, count(value) AS known, bool_or(value IS NULL) AS is_full
+    FROM known_values
+GROUP BY 1, 2, 3
+),
+counted_values AS MATERIALIZED (
+  SELECT number, project_id, key_id, day,
+         CASE WHEN known_values.value IS NOT NULL
+                OR runs > 0
+                   AND NOT coalesce(is_full, FALSE)
+                   AND coalesce(known, 0) + row_number() OVER (PARTITION BY project_id, key_id, day, known_values.value IS NULL
+                                                                   ORDER BY runs DESC, number) <= {MAX_VALUES}
+              THEN value END AS value
+    FROM sent_days
+         LEFT JOIN known_values USING (project_id, key_id, day, value)
+         LEFT JOIN known_days USING (project_id, key_id, day)
+),
+summed AS MATERIALIZED (
+  SELECT project_id, key_id, day, hour, value, provider, model, {SUMS}
+    FROM grouped JOIN counted_values USING (number, day)
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+),
+dimension_cells AS (
+{_cells(Detail.DAY, "0", "''", "''")}
+   UNION ALL
+{_cells(Detail.MODEL, "0", "provider", "model")}
+   UNION ALL
+{_cells(Detail.HOUR, "hour", "''", "''", f"WHERE day >= {oldest_hours(now)}")}
+),
+dimension_bins AS (
+  SELECT project_id, key_id, day, value, latency, sum(n)::bigint AS n
+    FROM (SELECT number, {DAY_OF_HOUR} AS day, latency, sum(runs) AS n
+            FROM numbered
+           WHERE latency IS NOT NULL
+        GROUP BY 1, 2, 3) AS binned
+         JOIN counted_values USING (number, day)
+GROUP BY 1, 2, 3, 4, 5
+  HAVING sum(n) <> 0
+)"""
+
+
+def _cells(detail: Detail, hour: str, provider: str, model: str, which: str = "") -> str:
+    return f"""  SELECT project_id, key_id, '{detail}' AS detail, day, {hour} AS hour, value, {provider} AS provider, {model} AS model, {SUMS}
+    FROM summed
+   {which}
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+  HAVING {IS_SOMETHING}"""
+
+
+def oldest_hours(now: str) -> str:
+    """SQL of the first day of which sums by hour are kept."""
+    return f"(({now}) AT TIME ZONE 'UTC')::date - {HOURS_KEPT_DAYS}"
+
+
+def add_sums(cells: str) -> str:
+    """`INSERT` that adds rows of `cells` to the blocks; a cell without runs leaves its block."""
+    arrays = ", ".join(f"array_agg({name})" for name in UNNESTED.split(", "))
+    merged = ", ".join(f"coalesce(array_agg({name}), '{{}}')" for name in UNNESTED.split(", "))
+    held, excluded = (", ".join(f"{side}.{name}" for name in ARRAYS.split(", ")) for side in ("held", "excluded"))
+    return f"""INSERT INTO dimension_sums AS held ({_BLOCK}, {ARRAYS})
+          SELECT {_BLOCK}, {arrays}
+            FROM (SELECT * FROM {cells} ORDER BY {_BLOCK}, {_ORDER}) AS cells
+        GROUP BY {_BLOCK}
+     ON CONFLICT ({_BLOCK}) DO UPDATE
+             SET ({ARRAYS}) = (
+                 SELECT {merged}
+                   FROM (SELECT {CELL_NAMES}, {SUMS}
+                           FROM (SELECT * FROM unnest({held}) AS old ({UNNESTED})
+                                  UNION ALL
+                                 SELECT * FROM unnest({excluded}) AS new ({UNNESTED})) AS both_sides
+                       GROUP BY {CELL_NAMES}
+                         HAVING sum(runs) <> 0
+                       ORDER BY {_ORDER}) AS merged)"""
+
+
+def add_latencies(bins: str) -> str:
+    """`INSERT` that adds rows of `bins` to the latencies of the blocks."""
+    return f"""INSERT INTO dimension_latencies AS held (project_id, key_id, day, dimension_values, latencies, counts)
+          SELECT project_id, key_id, day, array_agg(value), array_agg(latency), array_agg(n)
+            FROM (SELECT * FROM {bins} ORDER BY project_id, key_id, day, value COLLATE "C", latency) AS bins
+        GROUP BY project_id, key_id, day
+     ON CONFLICT (project_id, key_id, day) DO UPDATE
+             SET (dimension_values, latencies, counts) = (
+                 SELECT coalesce(array_agg(value), '{{}}'), coalesce(array_agg(latency), '{{}}'), coalesce(array_agg(n), '{{}}')
+                   FROM (SELECT value, latency, sum(n) AS n
+                           FROM (SELECT *
+                                   FROM unnest(held.dimension_values, held.latencies, held.counts) AS old (value, latency, n)
+                                  UNION ALL
+                                 SELECT *
+                                   FROM unnest(excluded.dimension_values, excluded.latencies, excluded.counts)
+                                            AS new (value, latency, n)) AS both_sides
+                       GROUP BY value, latency
+                         HAVING sum(n) <> 0
+                       ORDER BY value COLLATE "C", latency) AS merged)"""

@@ -1,0 +1,330 @@
+"""Which runs are meant: the one filter, read from a query string, written back into one, and written as SQL. Pure.
+
+Its SQL has two parts: conditions that an index answers, and conditions that are tried run by run. They are apart because
+some readers walk an index and stop after so many runs: a filter that hardly any run passes must not read a whole table for
+one page.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any, Self
+
+from runtally.errors import Detail, InvalidFilter
+from runtally.fields import MAX_NAME, parse_whole, trimmed
+from runtally.models.run import Status
+from runtally.money import MAX_USD, plain
+from runtally.usage.window import Range, Window
+
+NAMES = {
+    "project_id": "project",
+    "provider": "provider",
+    "model": "model",
+    "status": "status",
+    "experiment_id": "experiment",
+    "trace_id": "trace",
+    "search": "q",
+    "min_cost_usd": "minCost",
+    "max_cost_usd": "maxCost",
+    "min_latency_ms": "minLatency",
+    "max_latency_ms": "maxLatency",
+    "metadata_key": "metadataKey",
+    "metadata_value": "metadataValue",
+    "range": "range",
+    "since": "since",
+    "until": "until",
+}
+"""The query parameter of each field."""
+
+
+class Outcome(StrEnum):
+    """How the runs ended; `failed` is either way of not succeeding."""
+
+    SUCCESS = Status.SUCCESS.value
+    FAILED = "failed"
+    ERROR = Status.ERROR.value
+    TIMEOUT = Status.TIMEOUT.value
+
+
+class Period(StrEnum):
+    """How far back: the ranges of the reports, which begin where theirs do, or all there is."""
+
+    DAY = Range.DAY.value
+    WEEK = Range.WEEK.value
+    MONTH = Range.MONTH.value
+    ALL = "all"
+
+    def start(self, now: datetime) -> datetime | None:
+        return None if self is Period.ALL else Window.of(Range(self.value), now).start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """What runs must have in common; None lets any pass. `since` and `until` (exclusive) are narrower than `range`."""
+
+    project_id: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    status: Outcome | None = None
+    experiment_id: str | None = None
+    trace_id: str | None = None
+    search: str | None = None
+    """The id of a run or of a trace."""
+    min_cost_usd: Decimal | None = None
+    max_cost_usd: Decimal | None = None
+    min_latency_ms: int | None = None
+    max_latency_ms: int | None = None
+    metadata_key: str | None = None
+    metadata_value: str | None = None
+    range: Period = Period.WEEK
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """The filter that a query string asks for; blank parameters are none.
+
+        Raises `InvalidFilter` with every parameter that cannot be read.
+        """
+        values, details = {}, []
+        for name_of_field, name in NAMES.items():
+            text = trimmed(query.get(name, ""))
+            if text:
+                try:
+                    values[name_of_field] = _READERS.get(name_of_field, _text)(text)
+                except _UnreadableError as error:
+                    details.append(Detail(name, error.must))
+        found = cls(**values)
+        details += [Detail(name, must) for name, must in found._contradictions()]
+        if details:
+            raise InvalidFilter(details=tuple(details))
+        return found
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of a query string that says this; what is as on a plain visit is left out."""
+        return {name: _written(getattr(self, each)) for each, name in NAMES.items() if self._is_set(each)}
+
+    @property
+    def narrowed(self) -> tuple[str, ...]:
+        """The fields that leave runs out, the time aside."""
+        return tuple(
+            each for each in NAMES if self._is_set(each) and each not in {"project_id", "range", "since", "until"}
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it leaves out any run of its projects, the time aside."""
+        return bool(self.narrowed)
+
+    @property
+    def is_of_models(self) -> bool:
+        """Whether sums by provider and model answer it."""
+        return set(self.narrowed) <= {"provider", "model"}
+
+    @property
+    def is_all_but_failed(self) -> bool:
+        """Whether of a sum by provider and model it leaves out the few runs that failed, and no others."""
+        return self.status is Outcome.SUCCESS and set(self.narrowed) <= {"provider", "model", "status"}
+
+    def replace(self, **changes: Any) -> Self:  # noqa: ANN401  # Any field of the filter.
+        return replace(self, **changes)
+
+    def without(self, *names: str) -> Self:
+        """Return the filter without conditions on these fields."""
+        plain_values: dict[str, Any] = {each.name: each.default for each in fields(self)}
+        return replace(self, **{name: plain_values[name] for name in names})
+
+    def starts_at(self, now: datetime) -> datetime | None:
+        return self.since or self.range.start(now)
+
+    def _is_set(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not None and not (name == "range" and value is Period.WEEK)
+
+    def _contradictions(self) -> Iterator[tuple[str, str]]:
+        if _exceeds(self.min_cost_usd, self.max_cost_usd):
+            yield "maxCost", "must not be less than the lowest cost"
+        if _exceeds(self.min_latency_ms, self.max_latency_ms):
+            yield "maxLatency", "must not be less than the lowest latency"
+        if self.since and self.until and self.since >= self.until:
+            yield "until", "must be later than the start"
+        if self.metadata_value is not None and self.metadata_key is None:
+            yield "metadataKey", "must say which key has the value"
+
+
+ALL_RUNS = RunFilter()
+
+
+@dataclass(slots=True)
+class Conditions:
+    """Conditions and the values of their parameters; `walked` are answered by an index, `kept` run by run."""
+
+    walked: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    values: list[object] = field(default_factory=list)
+    is_of_project: bool = True
+    """Whether they name one project, so that one index is walked."""
+    is_by_time: bool = False
+    """Whether no index of names may lead to the runs, but that of their time alone."""
+
+    @classmethod
+    def of(cls, run_filter: RunFilter) -> Self:
+        """Return the conditions of a filter, the time aside."""
+        return cls().add(run_filter)
+
+    def add(self, run_filter: RunFilter) -> Self:
+        """Add the conditions of a filter, the time aside."""
+        self.is_of_project = run_filter.project_id is not None
+        if run_filter.project_id is not None:
+            self.walked.append(f"project_id = {self.value(run_filter.project_id)}")
+        self.walked += _indexed(self, run_filter)
+        self.kept += _names(self, run_filter)
+        self.kept += _numbers(self, run_filter)
+        self.kept += _metadata(self, run_filter)
+        return self
+
+    def value(self, value: object, kind: str = "text") -> str:
+        """Add a value and return its placeholder."""
+        self.values.append(value)
+        return f"${len(self.values)}::{kind}"
+
+    def during(self, since: datetime | None, until: datetime | None) -> Self:
+        """Add the time; None has no end on that side, and `until` is exclusive."""
+        if since is not None:
+            self.walked.append(f"occurred_at >= {self.value(since, 'timestamptz')}")
+        if until is not None:
+            self.walked.append(f"occurred_at < {self.value(until, 'timestamptz')}")
+        return self
+
+    @property
+    def walk(self) -> str:
+        return " AND ".join(self.walked) or "TRUE"
+
+    @property
+    def keep(self) -> str:
+        return " AND ".join(self.kept) or "TRUE"
+
+
+def _indexed(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.trace_id is not None:
+        yield f"trace_id = {found.value(run_filter.trace_id)}"
+    if run_filter.experiment_id is not None:
+        yield f"experiment_id = {found.value(run_filter.experiment_id)}"
+    if run_filter.search is not None:
+        text = found.value(run_filter.search)
+        yield f"(id = {text} OR trace_id = {text})"
+    if run_filter.status not in {None, Outcome.SUCCESS}:
+        # Written as in the index of failed runs.
+        yield "status <> 'success'"
+
+
+def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.provider is not None:
+        yield f"provider = {found.value(run_filter.provider)}"
+    if run_filter.model is not None:
+        name = "model || ''" if found.is_by_time else "model"
+        yield f"{name} = {found.value(run_filter.model)}"
+    # That it failed is known from the index.
+    if run_filter.status not in {None, Outcome.FAILED}:
+        yield f"status = {found.value(str(run_filter.status))}"
+
+
+def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.min_cost_usd is not None:
+        yield f"cost_usd >= {found.value(run_filter.min_cost_usd, 'numeric')}"
+    if run_filter.max_cost_usd is not None:
+        yield f"cost_usd <= {found.value(run_filter.max_cost_usd, 'numeric')}"
+    if run_filter.min_latency_ms is not None:
+        yield f"latency_ms >= {found.value(run_filter.min_latency_ms, 'bigint')}"
+    if run_filter.max_latency_ms is not None:
+        yield f"latency_ms <= {found.value(run_filter.max_latency_ms, 'bigint')}"
+
+
+def _metadata(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.metadata_key is None:
+        return
+    key = found.value(run_filter.metadata_key)
+    if run_filter.metadata_value is None:
+        yield f"metadata ? {key}"
+        return
+    value = found.value(run_filter.metadata_value)
+    # A key with dots is one key, or the way down to one.
+    below = f" OR metadata #>> string_to_array({key}, '.') = {value}" if "." in run_filter.metadata_key else ""
+    yield f"(metadata ->> {key} = {value}{below})"
+
+
+class _UnreadableError(Exception):
+    def __init__(self, must: str) -> None:
+        self.must = must
+        super().__init__(must)
+
+
+def _text(text: str) -> str:
+    # What Postgres cannot hold is in no run; nothing that is stored is longer.
+    if len(text) > MAX_NAME or "\0" in text:
+        raise _UnreadableError(f"must be a text of at most {MAX_NAME} characters")
+    return text
+
+
+def _choice(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
+    def read(text: str) -> StrEnum:
+        try:
+            return choices(text)
+        except ValueError:
+            raise _UnreadableError(f"must be one of {', '.join(choices)}") from None
+
+    return read
+
+
+def _usd(text: str) -> Decimal:
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not (amount.is_finite() and 0 <= amount <= MAX_USD):
+        raise _UnreadableError("must be an amount in US dollars, such as 0.05")
+    return amount
+
+
+def _milliseconds(text: str) -> int:
+    number = parse_whole(text)
+    if number is None:
+        raise _UnreadableError("must be a whole number of milliseconds, such as 1500")
+    return number
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _UnreadableError("must be a time such as 2026-11-18T12:00, in UTC if it names no offset") from None
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "status": _choice(Outcome),
+    "range": _choice(Period),
+    "min_cost_usd": _usd,
+    "max_cost_usd": _usd,
+    "min_latency_ms": _milliseconds,
+    "max_latency_ms": _milliseconds,
+    "since": _moment,
+    "until": _moment,
+}
+
+
+def _written(value: object) -> str:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="auto").removesuffix(":00")
+        case Decimal():
+            return plain(value)
+        case _:
+            return str(value)
+
+
+def _exceeds(low: Decimal | int | None, high: Decimal | int | None) -> bool:
+    return low is not None and high is not None and low > high

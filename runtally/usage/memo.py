@@ -1,0 +1,108 @@
+"""The memo of closed days: what was read of days that are over, as one process remembers it, in a bounded number of bytes.
+
+Runs come late, change and are erased, so each value is kept beside the version of the days that it was read from, and is
+used only while their version is the same.
+"""
+
+import sys
+from array import array
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TypeAlias, TypeVar, cast
+
+Version: TypeAlias = Hashable
+"""Differs whenever a run of the days came, changed or went; None where there is none now, and nothing is remembered."""
+Value = TypeVar("Value")
+
+# A row that is mended by hand is no run that changed.
+LONGEST_KEPT = timedelta(minutes=5)
+# A value that takes more of the room than this would drive out too many others.
+LARGEST_SHARE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    version: Version
+    read_at: datetime
+    value: object
+    size: int
+
+
+class DayMemo:
+    """Values by their question, those that were asked for last; the only cache of what runs add up to."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: dict[Hashable, _Entry] = {}
+        self._bytes = 0
+
+    async def of(
+        self, question: Hashable, version: Version, now: datetime, read: Callable[[], Awaitable[Value]]
+    ) -> Value:
+        """Return the answer to a question about closed days, read where it is not known as of this version.
+
+        The version must be read before the answer is.
+        """
+        known = self.get(question, version, now)
+        if known is not None:
+            return cast("Value", known)
+        value = await read()
+        self.put(question, version, now, value)
+        return value
+
+    def get(self, question: Hashable, version: Version, now: datetime) -> object | None:
+        entry = self._entries.pop(question, None)
+        if entry is None:
+            return None
+        if entry.version != version or not entry.read_at <= now < entry.read_at + LONGEST_KEPT:
+            self._bytes -= entry.size
+            return None
+        self._entries[question] = entry
+        return entry.value
+
+    def put(self, question: Hashable, version: Version, now: datetime, value: object) -> None:
+        """Keep a value in place of those that were asked for the longest time ago, unless it is very large."""
+        if version is None:
+            return
+        self._forget(question)
+        size = size_of(value) + size_of(version)
+        if size * LARGEST_SHARE > self._max_bytes:
+            return
+        self._entries[question] = _Entry(version, now, value, size)
+        self._bytes += size
+        while self._bytes > self._max_bytes:
+            self._forget(next(iter(self._entries)))
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the values take, about."""
+        return self._bytes
+
+    def _forget(self, question: Hashable) -> None:
+        entry = self._entries.pop(question, None)
+        if entry is not None:
+            self._bytes -= entry.size
+
+
+def size_of(value: object) -> int:
+    """Return about how many bytes a value takes, with all that it is made of; what is shared inside it counts once."""
+    seen: set[int] = set()
+    size, rest = 0, [value]
+    while rest:
+        one = rest.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        size += sys.getsizeof(one)
+        if isinstance(one, str | bytes | int | float | Decimal | datetime | array):
+            continue
+        if isinstance(one, Mapping):
+            rest += one.keys()
+            rest += one.values()
+        elif isinstance(one, tuple | list):
+            rest += one
+        elif is_dataclass(one) and not isinstance(one, type):
+            rest += [getattr(one, each.name) for each in fields(one)]
+    return size

@@ -1,0 +1,132 @@
+"""SQL of which projects there are, and since when they have runs. With ids, of these alone; with None in their place, of all."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from runtally.db.database import Connection
+from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, RollupScope
+from runtally.usage.report import KnownProject, ListedProject
+
+Ids: TypeAlias = Sequence[str] | None
+
+OF_IDS = "($1::text[] IS NULL OR projects.id = ANY ($1))"
+
+SELECT_LISTED = f"""
+  SELECT id,
+         name,
+         archived_at IS NOT NULL AS is_archived
+    FROM projects
+   WHERE {OF_IDS}
+"""
+
+# Runs that were dropped are known by the bucket they were in.
+SELECT_REACHING_BACK = f"""
+SELECT id
+  FROM projects
+ WHERE {OF_IDS}
+   AND CASE WHEN dropped_before IS NULL
+            THEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < $2)
+            ELSE EXISTS (SELECT
+                           FROM rollups
+                          WHERE project_id = projects.id
+                            AND grain = {GRAINS[-1].minutes}
+                            AND bucket < $2) END
+"""
+# Where no bucket of all together is so old, no project is asked.
+SELECT_DO_ANY_REACH_BACK = f"""
+SELECT EXISTS (SELECT
+                 FROM rollup_totals
+                WHERE project_id = '{ALL_PROJECTS_KEY}'
+                  AND grain = {GRAINS[-1].minutes}
+                  AND bucket < $2)
+       AND EXISTS ({SELECT_REACHING_BACK.strip()})
+"""
+# There is no index over the time alone: each project is looked into, from the last bucket on. Not so for what is recent.
+_LAST_BUCKET = """(SELECT max(bucket)
+            FROM rollup_totals
+           WHERE project_id = $1
+             AND grain = {grain}
+             AND runs > 0)"""
+SELECT_LAST_RUN_AT = f"""
+  SELECT CASE WHEN ends.recent >= $2 THEN ends.recent
+              ELSE coalesce((SELECT max(found.at)
+                               FROM projects
+                                    CROSS JOIN LATERAL (SELECT max(occurred_at) AS at
+                                                          FROM runs
+                                                         WHERE project_id = projects.id
+                                                           AND occurred_at >= ends.last) AS found
+                              WHERE ($1 = '{ALL_PROJECTS_KEY}' OR projects.id = $1)), ends.last) END
+    FROM (SELECT {_LAST_BUCKET.format(grain=GRAINS[0].minutes)} AS recent,
+                 {_LAST_BUCKET.format(grain=GRAINS[-1].minutes)} AS last) AS ends
+"""
+
+# First and last run are one short index look-up each for every project; there is no index over the time alone. Runs that were
+# dropped are known by the bucket they were in.
+_BUCKET = f"""(SELECT bucket
+            FROM rollups
+           WHERE project_id = projects.id
+             AND grain = {GRAINS[-1].minutes}
+        ORDER BY bucket {{way}}
+           LIMIT 1)"""
+SELECT_PROJECTS = f"""
+  SELECT projects.id,
+         projects.name,
+         projects.archived_at IS NOT NULL AS is_archived,
+         CASE WHEN dropped_before IS NULL THEN first.occurred_at
+              ELSE {_BUCKET.format(way="ASC")} END AS first_run_at,
+         coalesce(last.occurred_at, {_BUCKET.format(way="DESC")}) AS last_run_at,
+         projects.dropped_before
+    FROM projects
+         LEFT JOIN LATERAL (SELECT occurred_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at
+                             LIMIT 1) AS first ON TRUE
+         LEFT JOIN LATERAL (SELECT occurred_at
+                              FROM runs
+                             WHERE project_id = projects.id
+                          ORDER BY occurred_at DESC
+                             LIMIT 1) AS last ON TRUE
+   WHERE ($1::text IS NULL OR projects.id = $1)
+ORDER BY projects.name, projects.id
+"""
+
+
+SELECT_DROPPED_BEFORE = """
+SELECT max(dropped_before)
+  FROM projects
+ WHERE ($1::text IS NULL OR id = $1)
+"""
+
+
+async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
+    """Of the project, or the latest of all: only later runs are there one by one."""
+    dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
+    return dropped_before
+
+
+async def select_listed(connection: Connection, ids: Ids) -> tuple[ListedProject, ...]:
+    """In no order."""
+    return tuple(ListedProject(*row) for row in await connection.fetch(SELECT_LISTED, ids))
+
+
+async def select_reaching_back(connection: Connection, before: datetime, ids: Ids) -> frozenset[str]:
+    """Projects with runs before that time."""
+    return frozenset(row[0] for row in await connection.fetch(SELECT_REACHING_BACK, ids, before))
+
+
+async def do_any_reach_back(connection: Connection, before: datetime) -> bool:
+    return bool(await connection.fetchval(SELECT_DO_ANY_REACH_BACK, None, before))
+
+
+async def select_last_run_at(connection: Connection, project_id: str | None, recent: datetime) -> datetime | None:
+    """Of the project, or of all; of runs that were dropped, and where it is since `recent`, when their bucket began."""
+    at: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, RollupScope(project_id).key, recent)
+    return at
+
+
+async def select_projects(connection: Connection, project_id: str | None) -> tuple[KnownProject, ...]:
+    """All projects, or the one with this id, by name."""
+    rows = await connection.fetch(SELECT_PROJECTS, project_id)
+    return tuple(KnownProject(**row) for row in rows)

@@ -1,0 +1,155 @@
+"""SQL of what each project came to: of one project, or with None of all."""
+
+from collections.abc import Sequence
+
+from runtally.db.database import Connection
+from runtally.models.measures import columns_over_runs, columns_over_sums, measures_named
+from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS
+from runtally.usage.filter import Conditions, RunFilter
+from runtally.usage.question import Question
+from runtally.usage.summary import Summary
+from runtally.usage.summary_queries import totals_reader
+from runtally.usage.totals import Totals, group_sum
+from runtally.usage.window import BucketRange, TimeSpan, Window
+
+BY_PROJECT = ("runs", "errors", "timeouts", "unpriced", "cost_usd")
+"""The measures that a row of the list of projects shows."""
+_SHOWN = measures_named(*BY_PROJECT)
+_NAMES = ", ".join(measure.name for measure in _SHOWN)
+_OF_PROJECT = "($1::text IS NULL OR projects.id = $1)"
+
+# Of days: an index leads to those of all projects, where each has but one row a day.
+SELECT_SUMS_OF_DAYS = f"""
+  SELECT project_id,
+         {columns_over_sums(_SHOWN)}
+    FROM rollup_totals
+   WHERE grain = {TOTAL_GRAINS[-1].minutes}
+     AND bucket >= $1
+     AND bucket < $2
+     AND project_id <> '{ALL_PROJECTS.key}'
+GROUP BY 1
+  HAVING sum(runs) > 0
+"""
+
+# Of one day: that is one row of each already.
+SELECT_SUMS_OF_DAY = f"""
+  SELECT project_id,
+         {_NAMES}
+    FROM rollup_totals
+   WHERE grain = {TOTAL_GRAINS[-1].minutes}
+     AND bucket = $1
+     AND project_id <> '{ALL_PROJECTS.key}'
+     AND runs > 0
+"""
+
+
+async def select_sums(connection: Connection, question: Question, span: TimeSpan) -> Summary:
+    """Read the sums of each project that has runs in a span."""
+    run_filter, found = question.filter, list[tuple[str, Totals]]()
+    grains = GRAINS if run_filter.is_narrowed else TOTAL_GRAINS
+    stored, rest_since = question.window.during(span).coarsest_cover(grains)
+    totals_of = totals_reader(BY_PROJECT)
+    days = [one for one in stored if one.grain == TOTAL_GRAINS[-1] and run_filter.project_id is None]
+    others = [one for one in stored if one not in days]
+    for one in days:
+        if one.until - one.since == one.grain.length:
+            rows = await connection.fetch(SELECT_SUMS_OF_DAY, one.since)
+        else:
+            rows = await connection.fetch(SELECT_SUMS_OF_DAYS, one.since, one.until)
+        found += ((id_, totals_of(values)) for id_, *values in rows)
+    if others:
+        conditions = Conditions(values=[run_filter.project_id])
+        rows = await connection.fetch(_sums_sql(conditions, others, run_filter), *conditions.values)
+        found += ((id_, totals_of(values)) for id_, *values in rows)
+    if rest_since < span.until:
+        conditions = Conditions.of(run_filter).during(rest_since, span.until)
+        sql = f"""
+  SELECT project_id,
+         {columns_over_runs(_SHOWN)}
+    FROM projects
+         JOIN runs ON runs.project_id = projects.id
+   WHERE {conditions.walk} AND {conditions.keep}
+GROUP BY 1"""
+        rows = await connection.fetch(sql, *conditions.values)
+        found += ((id_, totals_of(values)) for id_, *values in rows)
+    groups = group_sum(found)
+    return Summary(question.window, question.by, question.bar, groups={(id_,): one for id_, one in groups.items()})
+
+
+def _sums_sql(found: Conditions, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
+    """SQL that goes project by project, because that is how the rows lie: else the whole table would be read."""
+    return f"""
+  SELECT projects.id,
+         held.*
+    FROM projects
+         CROSS JOIN LATERAL (
+              SELECT {columns_over_sums(_SHOWN)}
+                FROM ({_stored(found, _NAMES, stored, run_filter)}) AS stored) AS held
+   WHERE {_OF_PROJECT}
+     AND held.runs > 0
+"""
+
+
+def _stored(found: Conditions, columns: str, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
+    """SQL of each range by itself: joined with a list of them, Postgres does not see how few rows of a model are in one."""
+    table = "rollups" if run_filter.is_narrowed else "rollup_totals"
+    of_models = _of_models(found, run_filter)
+    return "\n                      UNION ALL ".join(
+        f"""SELECT {columns}
+                        FROM {table}
+                       WHERE project_id = projects.id
+                         AND grain = {one.grain.minutes}
+                         AND bucket >= {found.value(one.since, "timestamptz")}
+                         AND bucket < {found.value(one.until, "timestamptz")}{of_models}"""
+        for one in stored
+    )
+
+
+def _of_models(found: Conditions, run_filter: RunFilter) -> str:
+    named = {"provider": run_filter.provider, "model": run_filter.model}
+    return "".join(f" AND {name} = {found.value(value)}" for name, value in named.items() if value is not None)
+
+
+async def select_costs(
+    connection: Connection, window: Window, run_filter: RunFilter, ids: Sequence[str]
+) -> dict[str, dict[int, float]]:
+    """Read what each of these projects cost in each bucket, by the bucket's number and to be drawn, where there are runs."""
+    stored, rest_since = window.aligned_cover(GRAINS if run_filter.is_narrowed else TOTAL_GRAINS)
+    found = Conditions()
+    start, wanted = found.value(window.start, "timestamptz"), found.value(list(ids), "text[]")
+    number = f"floor(date_part('epoch', {{moment}} - {start}) / {int(window.interval.total_seconds())})::int AS number"
+    parts = []
+    if stored:
+        parts.append(_stored(found, f"{number.format(moment='bucket')}, cost_usd", stored, run_filter))
+    if rest_since < window.until:
+        parts.append(
+            f"""SELECT {number.format(moment="occurred_at")}, coalesce(cost_usd, 0) AS cost_usd
+                        FROM runs
+                       WHERE project_id = projects.id
+                         AND occurred_at >= {found.value(rest_since, "timestamptz")}
+                         AND occurred_at < {found.value(window.until, "timestamptz")}{_of_models(found, run_filter)}"""
+        )
+    if not parts:
+        return {}
+    sql = f"""
+  SELECT projects.id,
+         held.*
+    FROM projects
+         CROSS JOIN LATERAL (
+              SELECT array_agg(number) AS numbers,
+                     array_agg(cost_usd::float8) AS costs
+                FROM ({" UNION ALL ".join(parts)}) AS buckets) AS held
+   WHERE projects.id = ANY ({wanted})
+     AND held.numbers IS NOT NULL
+"""
+    return {id_: _added_up(numbers, costs) for id_, numbers, costs in await connection.fetch(sql, *found.values)}
+
+
+def _added_up(numbers: Sequence[int], costs: Sequence[float]) -> dict[int, float]:
+    added = dict(zip(numbers, costs, strict=True))
+    if len(added) < len(numbers):
+        # A bucket is in several stored ones, or one of these and some runs.
+        added = dict.fromkeys(added, 0.0)
+        for number, cost in zip(numbers, costs, strict=True):
+            added[number] += cost
+    return added

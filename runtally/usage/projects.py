@@ -1,0 +1,159 @@
+"""The projects of the overview: each compared with the others, and all that is sorted by or shown of it, as of one moment.
+
+What a thousand projects are sorted by is read of all; what is only shown, of the few that are.
+"""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from runtally.clock import start_of_day
+from runtally.usage import project_queries, project_sum_queries
+from runtally.usage.dimensions import PROJECT
+from runtally.usage.filter import ALL_RUNS, RunFilter
+from runtally.usage.project_sum_queries import BY_PROJECT
+from runtally.usage.question import Question
+from runtally.usage.reader import WEEK, UsageReader
+from runtally.usage.report import ListedProject
+from runtally.usage.summary import Group, Summary
+from runtally.usage.totals import NO_RUNS, Totals, total_of
+from runtally.usage.window import CustomRange, Range, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What projects cost, whatever range is looked at; the last 7 and 30 days are those of the ranges."""
+
+    today: Summary
+    """Since midnight, UTC."""
+    week: Summary
+    month: Summary
+
+
+class ProjectSummary(NamedTuple):
+    """A project as one row among others; a tuple, because a thousand are made for each page."""
+
+    project: ListedProject
+    totals: Summary
+    """Of all projects, as is the spending."""
+    spending: Spending
+    previous: Totals | None = None
+    """Once it was compared; None as well where the project's runs do not reach back so far."""
+    costs: tuple[float, ...] = ()
+    """Per bucket, oldest first, to be drawn."""
+
+    @property
+    def total(self) -> Totals:
+        return _totals_of(self.totals, self.project)
+
+    @property
+    def today_usd(self) -> Decimal:
+        return _totals_of(self.spending.today, self.project).cost_usd
+
+    @property
+    def week_usd(self) -> Decimal:
+        return _totals_of(self.spending.week, self.project).cost_usd
+
+    @property
+    def month_usd(self) -> Decimal:
+        return _totals_of(self.spending.month, self.project).cost_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All projects in a window."""
+
+    projects: tuple[ProjectSummary, ...]
+    """The most expensive first."""
+    archived: Totals
+    """Of the projects that are hidden: what the sum over the others lacks."""
+
+
+class Projects:
+    """Reads all projects, or the one of the reader; of all runs, or of those of a model or a provider."""
+
+    def __init__(
+        self, reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, is_comparable: bool = True
+    ) -> None:
+        """Comparable is whether any of them reaches back to the period before, as their report says it."""
+        self._reader = reader
+        self._window = window
+        self._filter = run_filter.replace(project_id=reader.project_id)
+        self._is_comparable = is_comparable
+
+    async def listing(self) -> Listing:
+        """Each with what it is sorted by, but for the time before."""
+        now, of_project = self._reader.now, self._reader.project_id
+        ids = None if of_project is None else [of_project]
+        listed = await project_queries.select_listed(self._reader.connection, ids)
+        totals = await self._sums_over(self._window)
+        spending = Spending(
+            today=await self._sums_over(Window.of(Range.DAY, now, Range.DAY.length)),
+            week=await self._sums_over(Window.of(Range.WEEK, now, Range.WEEK.chart_interval)),
+            month=await self._sums_over(Window.of(Range.MONTH, now, Range.MONTH.chart_interval)),
+        )
+        found = [(_totals_of(totals, one), one) for one in listed]
+        shown = sorted(
+            (each for each in found if not each[1].is_archived),
+            key=lambda each: (-each[0].cost_usd, -each[0].runs, each[1].name, each[1].id),
+        )
+        return Listing(
+            tuple(ProjectSummary(one, totals, spending) for _, one in shown),
+            total_of(of_one for of_one, one in found if one.is_archived),
+        )
+
+    async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
+        """With the period before, where the project is as old."""
+        fair = await self._reaching_back(_ids(summaries)) if self._is_comparable else frozenset[str]()
+        if not fair:
+            return tuple(summaries)
+        before = await self._sums_over(self._window.previous(self._reader.now))
+        # Not `_replace`: all thousand are compared where it is that by which they are sorted.
+        return tuple(
+            ProjectSummary(project, totals, spending, _totals_of(before, project), costs) if project.id in fair else one
+            for one in summaries
+            for project, totals, spending, _, costs in [one]
+        )
+
+    async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
+        """With the cost of each bucket."""
+        found = await project_sum_queries.select_costs(
+            self._reader.connection, self._window, self._filter, _ids(summaries)
+        )
+        numbers = range(self._window.length)
+        nothing: dict[int, float] = {}
+
+        def costs(project_id: str) -> tuple[float, ...]:
+            of_bucket = found.get(project_id, nothing)
+            return tuple(of_bucket.get(number, 0.0) for number in numbers)
+
+        return tuple(one._replace(costs=costs(one.project.id)) for one in summaries)
+
+    async def _sums_over(self, window: Window) -> Summary:
+        question = Question(window, self._filter, by=(PROJECT,), measures=BY_PROJECT, has_buckets=False)
+        return await self._reader.summary(question)
+
+    async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:
+        """Those with runs before the end of the first bucket; only who had none in the week before is looked up."""
+        border = self._window.previous(self._reader.now).comparable_from
+        seen: AbstractSet[str] = frozenset()
+        if self._filter == ALL_RUNS:
+            midnight = start_of_day(border)
+            week = Window.of(CustomRange(midnight - WEEK, midnight), self._reader.now)
+            seen = {id_ for (id_,) in (await self._sums_over(week)).groups}
+        rest = [id_ for id_ in ids if id_ not in seen]
+        found = (
+            await project_queries.select_reaching_back(self._reader.connection, border, rest) if rest else frozenset()
+        )
+        return seen | found
+
+
+def _totals_of(summary: Summary, project: ListedProject) -> Totals:
+    group: Group = (project.id,)
+    return summary.groups.get(group, NO_RUNS)
+
+
+def _ids(summaries: Iterable[ProjectSummary]) -> list[str]:
+    return [one.project.id for one in summaries]

@@ -1,0 +1,128 @@
+"""What pages say of a project, or of all projects together. Sums are exact; percentiles are within 1 %."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from runtally.db.database import Connection
+from runtally.errors import NotFound
+from runtally.models.rollup import GRAINS
+from runtally.usage import project_queries
+from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
+from runtally.usage.filter import ALL_RUNS, RunFilter
+from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.ranking import read_rankings
+from runtally.usage.reader import UsageReader
+from runtally.usage.report import STALE_AFTER, ProjectReport, Report
+from runtally.usage.window import CustomRange, TimeRange, Window
+
+
+def report_question(
+    reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, has_lines: bool = True
+) -> Question:
+    """Return the question whose answer is a report of a window, and each of its charts.
+
+    With lines its buckets are those of lines, and the window's are its bars; without them all buckets are as long as bars,
+    and latencies are those of the whole window. Of some runs of all projects there are none: no index leads to these runs.
+    """
+    detail = LatencyDetail.BUCKETS if has_lines else LatencyDetail.WHOLE
+    return Question(
+        window.in_buckets_of(window.range.interval) if has_lines else window,
+        run_filter.replace(project_id=reader.project_id),
+        by=BY_MODEL,
+        bar=window.interval,
+        latencies=LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,
+    )
+
+
+def previous_question(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> Question:
+    """Return the question that `UsageReader.previous` answers for a report: in its bars, with latencies of the whole."""
+    return report_question(reader, window, run_filter, has_lines=False)
+
+
+async def project_report(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> ProjectReport:
+    """Read the report of the reader's project, or of some of its runs. Raises `NotFound`."""
+    projects = await project_queries.select_projects(reader.connection, reader.project_id)
+    if not projects:
+        raise NotFound(
+            "There is no such project. A project appears with its first run; check the projectId it is sent."
+        )
+    project = projects[0]
+    span = project.kept_span if run_filter.is_narrowed else project.span
+    is_fair = span.reaches_back_to(window.previous(reader.now))
+    report = await _report(reader, window, run_filter, project.last_run_at, is_fair=is_fair)
+    if run_filter.experiment_id is None:
+        question = report_question(reader, window, run_filter, has_lines=False)
+        by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
+        experiments = (await reader.summary(by_experiment)).list_by(EXPERIMENT)
+    else:
+        total = report.bars.total
+        experiments = {run_filter.experiment_id: total} if total.runs else {}
+    return ProjectReport(project, replace(report, experiments=experiments))
+
+
+async def overview(
+    reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, has_lines: bool = True
+) -> Report:
+    """Read the report of all projects, or of the reader's; of all runs, or of those of a model or a provider.
+
+    Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
+    """
+    is_fair = await is_comparable(reader.connection, window.previous(reader.now), reader.project_id)
+    last_run_at = await _last_run_at(reader)
+    return await _report(reader, window, run_filter, last_run_at, is_fair=is_fair, has_lines=has_lines)
+
+
+async def is_comparable(
+    connection: Connection, before: Window, project_id: str | None, run_filter: RunFilter = ALL_RUNS
+) -> bool:
+    """Tell whether there were runs from the first bucket of that period on: else a comparison with it is not fair.
+
+    Some of a project's runs are compared with the time before only where that has all of them as well.
+    """
+    if project_id is None:
+        return await project_queries.do_any_reach_back(connection, before.comparable_from)
+    projects = await project_queries.select_projects(connection, project_id)
+    return any((one.kept_span if run_filter.is_narrowed else one.span).reaches_back_to(before) for one in projects)
+
+
+async def readable(connection: Connection, reach: TimeRange, project_id: str | None, now: datetime) -> TimeRange:
+    """Return what can be shown of a time, and of the time before: in longer buckets where shorter ones are gone.
+
+    Of a project these are counted from its runs, unless some were dropped since. Of all projects nobody could wait for that.
+    """
+    if not isinstance(reach, CustomRange):
+        return reach
+    dropped_before = await project_queries.select_dropped_before(connection, project_id)
+    if dropped_before and reach.compared_since < dropped_before:
+        return reach.in_stored_buckets(GRAINS[-1])
+    return reach if project_id is not None else reach.in_stored_buckets(reach.stored_in(now))
+
+
+async def _last_run_at(reader: UsageReader) -> datetime | None:
+    """Read it where the days do not tell it: they do where it is recent."""
+    recent = reader.now - STALE_AFTER
+    last_bucket = (await reader.days()).last_bucket if reader.project_id is None else None
+    if last_bucket is not None and last_bucket >= recent:
+        return last_bucket
+    return await project_queries.select_last_run_at(reader.connection, reader.project_id, recent)
+
+
+async def _report(  # noqa: PLR0913  # What is looked at, and what is known of it.
+    reader: UsageReader,
+    window: Window,
+    run_filter: RunFilter,
+    last_run_at: datetime | None,
+    *,
+    is_fair: bool,
+    has_lines: bool = True,
+) -> Report:
+    lines = await reader.summary(report_question(reader, window, run_filter, has_lines=has_lines))
+    models, providers = await read_rankings(reader)
+    return Report(
+        bars=lines.in_bars(),
+        lines=lines,
+        previous=await reader.previous(previous_question(reader, window, run_filter)) if is_fair else None,
+        models=models,
+        providers=providers,
+        last_run_at=last_run_at,
+    )

@@ -1,0 +1,143 @@
+"""Reading usage: what days that are over came to is in the memo, and only what came since is added up."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Self
+
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.models.rollup import GRAINS
+from runtally.usage import boundary, project_sum_queries, summary_queries
+from runtally.usage.boundary_queries import BoundaryRun
+from runtally.usage.days import DAY, Days
+from runtally.usage.dimensions import PROJECT
+from runtally.usage.filter import RunFilter
+from runtally.usage.memo import DayMemo
+from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.sources import Source, Sources, coverage_of, failed, is_difference, sources_of, without_status
+from runtally.usage.summary import Summary
+from runtally.usage.window import CustomRange, Range, TimeSpan, Window
+
+WEEK = timedelta(days=7)
+# To read so many takes 20 ms; of more, an index may lead to those that are looked for in less.
+FEW_RUNS = 20_000
+
+
+class UsageReader:
+    """Answers questions about one project, or with None about all, over a connection whose statements see one moment."""
+
+    def __init__(
+        self, connection: Connection, memo: DayMemo, now: datetime, project_id: str | None, since: datetime
+    ) -> None:
+        """Of days before `since` nothing is remembered, because nothing is known of them."""
+        self.connection = connection
+        self.memo = memo
+        self.project_id = project_id
+        self.now = now
+        self.midnight = start_of_day(now)
+        self._since = since
+        self._days: Days | None = None
+        self._by_project: dict[tuple[RunFilter, TimeSpan], Summary] = {}
+        self._boundaries: dict[TimeSpan, tuple[BoundaryRun, ...] | None] = {}
+
+    @classmethod
+    def of_page(cls, connection: Connection, memo: DayMemo, window: Window, project_id: str | None) -> Self:
+        """Return a reader for a page, which shows a window, the period before, and the last month."""
+        earliest = min(compared_since(window), Window.of(Range.MONTH, window.now, Range.MONTH.chart_interval).start)
+        # A week more, by which the overview tells which projects are as old.
+        return cls(connection, memo, window.now, project_id, earliest - WEEK - DAY)
+
+    async def days(self) -> Days:
+        """Read once what is known of the days that are looked at."""
+        if self._days is None:
+            self._days = await Days.read(self.connection, self.project_id, self._since, self.now)
+        return self._days
+
+    async def summary(self, question: Question) -> Summary:
+        """Return what the runs of a question came to: of closed days as the memo has it, and of the rest as it is now."""
+        days = await self.days()
+        if is_difference(question, days.dropped_before):
+            # What all runs came to is in the memo already, of the page that one comes from; and few fail.
+            return await self.summary(without_status(question)) - await self.summary(failed(question))
+        closed, open_ = question.window.split(self.midnight)
+        found = Summary(question.window, question.by, question.bar)
+        if closed:
+            known = await self._closed(question, closed, days)
+            found = replace(known, window=question.window)
+        return found + await self._rows(question, open_, days) if open_ else found
+
+    async def previous(self, question: Question) -> Summary:
+        """Return the same of the period before, up to the same moment as now."""
+        return await self.summary(replace(question, window=question.window.previous(self.now), bar=None))
+
+    async def boundary_runs(self, span: TimeSpan) -> tuple[BoundaryRun, ...] | None:
+        """Return the runs of all projects between a stored bucket and the end of a period; None where they are too many."""
+        if span not in self._boundaries:
+            self._boundaries[span] = await boundary.read(self.connection, self.memo, await self.days(), span, self.now)
+        return self._boundaries[span]
+
+    async def _closed(self, question: Question, closed: TimeSpan, days: Days) -> Summary:
+        sources = sources_of(question, closed, days.dropped_before)
+        # Short buckets that are gone leave the end of a period to the runs.
+        _, rest_since = coverage_of(question, closed, sources.sums)
+        has_runs = sources.are_runs or rest_since < closed.until
+        version = days.version(closed, has_runs=has_runs, has_sketches=sources.are_sketches)
+
+        async def read() -> Summary:
+            return (await self._rows(question, closed, days)).settled()
+
+        return await self.memo.of(question.key(closed), version, self.now, read)
+
+    async def _rows(self, question: Question, span: TimeSpan, days: Days) -> Summary:
+        """Read what the runs of a span came to."""
+        if self.project_id is None and boundary.is_boundary(span, self.midnight):
+            runs = await self.boundary_runs(span)
+            if runs is not None:
+                return boundary.summary_of(question, runs)
+        if PROJECT in question.by:
+            return await self._rows_by_project(question, span, days)
+        match sources_of(question, span, days.dropped_before):
+            case Sources(sums=Source.ALL_BUT_FAILED):
+                return await self._all_but_failed(question, span)
+            case Sources(sums=Source.RUNS):
+                return await summary_queries.select_runs(self.connection, question, span)
+            case sources:
+                sums = await summary_queries.select_stored(self.connection, question, span, sources.sums)
+                return sums + await self._latencies(question, span, sources.latencies, days)
+
+    async def _latencies(self, question: Question, span: TimeSpan, source: Source | None, days: Days) -> Summary:
+        if source is None:
+            return Summary(question.window)
+        if source is Source.SKETCHES:
+            return await summary_queries.select_sketches(self.connection, question, span)
+        are_few = days.runs_in(span) <= FEW_RUNS
+        return await summary_queries.select_latencies_of_runs(self.connection, question, span, are_few=are_few)
+
+    async def _rows_by_project(self, question: Question, span: TimeSpan, days: Days) -> Summary:
+        """Read what the runs of each project came to; of today once for all windows, where they hold all of it."""
+        tomorrow, last = self.midnight + DAY, days.last_bucket
+        if span.since == self.midnight and (last is None or last + GRAINS[0].length <= min(span.until, tomorrow)):
+            span = TimeSpan(self.midnight, tomorrow)
+        key = question.filter, span
+        if key not in self._by_project:
+            self._by_project[key] = await project_sum_queries.select_sums(self.connection, question, span)
+        return self._by_project[key]
+
+    async def _all_but_failed(self, question: Question, span: TimeSpan) -> Summary:
+        """Read what all came to less those that failed: stored sums are read many times as fast as all runs that succeeded."""
+        has_latencies = question.latencies is not LatencyDetail.NONE
+        # Latencies are taken away bucket by bucket, because that is how they are put into bins.
+        in_buckets = replace(question, latencies=LatencyDetail.BUCKETS) if has_latencies else question
+        every = without_status(in_buckets)
+        found = await summary_queries.select_stored(self.connection, every, span, Source.CELLS)
+        if has_latencies:
+            found += await summary_queries.select_sketches(self.connection, every, span, may_be_percentiles=False)
+        left = found - await summary_queries.select_runs(self.connection, failed(in_buckets), span)
+        return left if question.latencies is LatencyDetail.BUCKETS else replace(left, latencies={})
+
+
+def compared_since(window: Window) -> datetime:
+    """Return when the period before begins, also where a custom time is shown in the longest buckets."""
+    if isinstance(window.range, CustomRange):
+        return window.range.in_stored_buckets(GRAINS[-1]).compared_since
+    return window.previous(window.now).start

@@ -1,0 +1,90 @@
+"""What a set of runs adds up to. Pure."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from decimal import Decimal
+from functools import reduce
+from operator import add, sub
+from typing import NamedTuple, TypeVar
+
+from runtally.models.run import Status
+
+ZERO = Decimal(0)
+Group = TypeVar("Group", bound=Hashable)
+
+
+class Totals(NamedTuple):
+    """Sums over a set of runs, a field for each measure; tokens and costs that are not known count as nothing."""
+
+    runs: int = 0
+    errors: int = 0
+    timeouts: int = 0
+    unpriced: int = 0
+    """Runs whose cost is not known; with any of them `cost_usd` is a minimum."""
+    estimated: int = 0
+    """Runs whose cost is an estimate."""
+    cost_usd: Decimal = ZERO
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    audio_input_tokens: int = 0
+    audio_output_tokens: int = 0
+    error_cost_usd: Decimal = ZERO
+    timeout_cost_usd: Decimal = ZERO
+
+    def __add__(self, other: "Totals") -> "Totals":  # type: ignore[override]  # Not one tuple after the other.
+        return Totals(*map(add, self, other))
+
+    def __sub__(self, other: "Totals") -> "Totals":
+        return Totals(*map(sub, self, other))
+
+    @property
+    def failed(self) -> int:
+        """Runs that ended in an error or a timeout."""
+        return self.errors + self.timeouts
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def costs_usd(self) -> Mapping[Status, Decimal]:
+        """Cost by how the runs ended."""
+        return {
+            Status.SUCCESS: self.cost_usd - self.error_cost_usd - self.timeout_cost_usd,
+            Status.ERROR: self.error_cost_usd,
+            Status.TIMEOUT: self.timeout_cost_usd,
+        }
+
+    @property
+    def error_rate(self) -> float:
+        """Share of failed runs; 0 without runs."""
+        return self.failed / self.runs if self.runs else 0.0
+
+    @property
+    def cost_per_run(self) -> Decimal:
+        """Cost of a run over those whose cost is known; 0 without any."""
+        priced = self.runs - self.unpriced
+        return self.cost_usd / priced if priced else ZERO
+
+
+NO_RUNS = Totals()
+
+
+def total_of(totals: Iterable[Totals]) -> Totals:
+    return reduce(add, totals, NO_RUNS)
+
+
+def group_sum(totals: Iterable[tuple[Group, Totals]]) -> dict[Group, Totals]:
+    """Add totals up by their group."""
+    groups: dict[Group, Totals] = {}
+    for group, more in totals:
+        known = groups.get(group)
+        groups[group] = more if known is None else known + more
+    return groups
+
+
+def ranked(totals: Iterable[tuple[str, Totals]]) -> dict[str, Totals]:
+    """Add totals up by name, the most expensive first."""
+    return dict(sorted(group_sum(totals).items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))

@@ -1,0 +1,109 @@
+"""Chunks in which all runs are scanned: through time, because runs are stored in its order, many projects at once.
+
+A chunk is whole days, so that each bucket is in one chunk, and has so few runs that its statements are short.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from runtally.clock import start_of_day
+from runtally.db.database import Database
+from runtally.models.rollup import ALL_PROJECTS
+from runtally.usage.upkeep import chunk_queries
+from runtally.usage.upkeep.chunk_queries import RunSpan, ScanChunk
+
+OnProgress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done, of how much."""
+
+DAY = timedelta(days=1)
+# All projects together have few rows for much time.
+MONTH = timedelta(days=30)
+# Statements of a second or two.
+RUNS_AT_ONCE = 100_000
+# Where runs arrive right now, ingest waits for each row that is being written.
+RECENT_RUNS_AT_ONCE = 20_000
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Do nothing."""
+
+
+async def run_spans(database: Database) -> Sequence[RunSpan]:
+    """From when to when each project has runs, by id."""
+    async with database.connection() as connection:
+        return await chunk_queries.select_spans(connection)
+
+
+async def all_projects_chunks(database: Database) -> AsyncIterator[ScanChunk]:
+    """Months of the sums of all projects together."""
+    async with database.connection() as connection:
+        span = await chunk_queries.select_span_of_all(connection)
+    if span:
+        first, last = span
+        since = start_of_day(first)
+        while since <= last:
+            yield ScanChunk((ALL_PROJECTS.key,), since, since + MONTH)
+            since += MONTH
+
+
+async def project_chunks(database: Database, spans: Sequence[RunSpan], now: datetime) -> AsyncIterator[ScanChunk]:
+    """Several days of all projects, or one day of some: as much as fits into a chunk."""
+    begun: ScanChunk | None = None
+    size = 0
+    # Before and after a day that runs were dropped before are two chunks: each has all runs of a project or none.
+    floors = {span.dropped_before for span in spans if span.dropped_before}
+    for day in _days(spans):
+        async with database.transaction() as connection:
+            counts = await chunk_queries.select_counts(connection, day)
+        limit = RUNS_AT_ONCE if day.until <= now - DAY else RECENT_RUNS_AT_ONCE
+        # To look a project up is work as well.
+        more = len(day.keys) + sum(counts.values())
+        if begun and (size + more > limit or any(begun.since < floor <= day.since for floor in floors)):
+            yield begun
+            begun, size = None, 0
+        if more > limit:
+            for keys in _shares(day.keys, counts, limit):
+                yield ScanChunk(keys, day.since, day.until)
+        else:
+            begun = _joined(begun, day) if begun else day
+            size += more
+    if begun:
+        yield begun
+
+
+def progress(spans: Sequence[RunSpan], done: ScanChunk) -> tuple[int, int]:
+    """How many days are done after a chunk of projects, and how many there are."""
+    first = min(span.first for span in spans if span.first)
+    last = max(span.last for span in spans if span.last)
+    return (done.until - start_of_day(first)).days, (start_of_day(last) + DAY - start_of_day(first)).days
+
+
+def _days(spans: Sequence[RunSpan]) -> Iterator[ScanChunk]:
+    """Each day with the projects that have runs before and after it."""
+    known = [(span.project_id, start_of_day(span.first), span.last) for span in spans if span.first and span.last]
+    day = min((first for _, first, _ in known), default=None)
+    while day:
+        keys = [project_id for project_id, first, last in known if first <= day <= last]
+        if keys:
+            yield ScanChunk(keys, day, day + DAY)
+        day = day + DAY if keys else min((first for _, first, _ in known if first > day), default=None)
+
+
+def _shares(keys: Sequence[str], counts: Mapping[str, int], limit: int) -> Iterator[Sequence[str]]:
+    """As many projects as fit into a chunk, and each that fits into none by itself."""
+    share: list[str] = []
+    size = 0
+    for key in keys:
+        more = 1 + counts.get(key, 0)
+        if share and size + more > limit:
+            yield share
+            share, size = [], 0
+        share.append(key)
+        size += more
+    if share:
+        yield share
+
+
+def _joined(one: ScanChunk, next_: ScanChunk) -> ScanChunk:
+    return ScanChunk(sorted({*one.keys, *next_.keys}), one.since, next_.until)

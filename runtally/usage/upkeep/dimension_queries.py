@@ -1,0 +1,342 @@
+"""SQL that keeps the sums by dimension: adds what waits, proves and repairs, fills and drops a key."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+from runtally.db.bulk import rows_of
+from runtally.db.database import Connection
+from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
+from runtally.usage.dimension_blocks import (
+    ARRAYS,
+    CELL_NAMES,
+    IS_SOMETHING,
+    MEASURE_NAMES,
+    SUMS,
+    UNNESTED,
+    add_latencies,
+    add_sums,
+    oldest_hours,
+    summed_ctes,
+)
+from runtally.usage.dimension_store import HOUR
+from runtally.usage.dimension_waiting import waiting_ctes
+from runtally.usage.dimensions_of_runs import KEY_IDS, VALUES, entries_of, keys_of, slots_of
+from runtally.usage.sketch import BINNED, LATENCY
+from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
+
+# Postgres takes the rows of common table expressions to be few, and would look each of thousands up in thousands of others.
+_SET_UP = f"{SET_UP}; SET LOCAL enable_nestloop = off"
+
+# One at a time changes the blocks: which values have sums of their own depends on those that have.
+_LOCK = "hashtext('runtally merging dimensions')"
+TRY_LOCK = f"SELECT pg_try_advisory_xact_lock({_LOCK})"
+LOCK = f"SELECT pg_advisory_xact_lock({_LOCK})"
+
+
+def merging(which: str, *, now: str) -> str:
+    """A statement that adds `dimension_deltas` to the blocks; `which` is a condition on `waiting`. How many runs they were of."""
+    return f"""
+WITH taken AS MATERIALIZED (
+     DELETE FROM dimension_deltas
+           USING (SELECT project_id, id FROM dimension_deltas AS waiting WHERE {which}) AS due
+           WHERE (dimension_deltas.project_id, dimension_deltas.id) = (due.project_id, due.id)
+       RETURNING dimension_deltas.*
+),
+counted_keys AS MATERIALIZED (
+  {keys_of("SELECT DISTINCT project_id FROM taken")}
+),
+{waiting_ctes("taken", "counted_keys")},
+{summed_ctes("waiting_entries", now=now)},
+added AS ({add_sums("dimension_cells")}
+),
+added_latencies AS ({add_latencies("dimension_bins")}
+)
+SELECT coalesce(sum(size), 0)
+  FROM taken
+"""
+
+
+# Of projects of which much waits, or long, what came first: the more is added at once, the less often a block is written anew.
+MERGE_DUE = merging(
+    """id IN (SELECT id
+                                FROM (SELECT id, sum(size) OVER (ORDER BY id) - size AS before
+                                        FROM dimension_deltas
+                                       WHERE project_id IN (SELECT project_id
+                                                              FROM dimension_deltas
+                                                          GROUP BY project_id
+                                                            HAVING sum(size) >= $3
+                                                                OR min(queued_at) < $1::timestamptz
+                                                                                    - make_interval(secs => $4))) AS each
+                               WHERE before < $2)""",
+    now="$1::timestamptz",
+)
+MERGE_PROJECT = merging("project_id = $1", now="now()")
+
+# Parameters of all: projects, start and end of whole days, now, and the keys in question.
+_OF_CHUNK = "project_id = ANY ($1::text[]) AND {moment} >= $2 AND {moment} < $3"
+_DAYS = "day >= ($2 AT TIME ZONE 'UTC')::date AND day < ($3 AT TIME ZONE 'UTC')::date"
+_HOURS = "hour >= date_part('epoch', $2) / 3600 AND hour < date_part('epoch', $3) / 3600"
+_OF_BLOCKS = f"(project_id, key_id) IN (SELECT project_id, id FROM counted_keys) AND {_DAYS}"
+_MEASURES_OF_RUN = ", ".join(f"{measure.of_run()} AS {measure.name}" for measure in DIMENSION_MEASURES)
+_NEGATED = ", ".join(f"-{measure.name}" for measure in DIMENSION_MEASURES)
+_NEGATED_CELL = ", ".join(f"-cell.{measure.name}" for measure in DIMENSION_MEASURES)
+_CELL_KEY = f"project_id, key_id, detail, day, {CELL_NAMES}"
+# What should be: the runs, without those that wait. Projects whose runs were dropped keep the sums that they have.
+_SHOULD_BE = f"""
+WITH counted_keys AS MATERIALIZED (
+  SELECT *
+    FROM ({keys_of("SELECT unnest($1::text[]) AS project_id")}) AS keys
+   WHERE id = ANY ($5::bigint[])
+     AND project_id NOT IN (SELECT id FROM projects WHERE dropped_before > $2)
+),
+slots AS MATERIALIZED (
+  {slots_of("SELECT * FROM counted_keys")}
+),
+valued AS MATERIALIZED (
+  SELECT project_id, {KEY_IDS} AS key_ids, {VALUES} AS dimension_values, {HOUR} AS hour, provider, model,
+         {BINNED} AS latency, {_MEASURES_OF_RUN}
+    FROM (SELECT *, {LATENCY} AS latency FROM runs WHERE {_OF_CHUNK.format(moment="occurred_at")}) AS runs
+         JOIN slots USING (project_id)
+),
+waiting AS MATERIALIZED (
+  SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM counted_keys)
+),
+{waiting_ctes("waiting", "counted_keys")},
+entries AS MATERIALIZED (
+  SELECT project_id, key_id, hour, value, provider, model, latency, {MEASURE_NAMES}
+    FROM ({entries_of("valued", f"project_id, hour, provider, model, latency, {MEASURE_NAMES}")}) AS sent
+   UNION ALL
+  SELECT project_id, key_id, hour, value, provider, model, latency, {_NEGATED}
+    FROM waiting_entries
+   WHERE {_HOURS}
+),
+{summed_ctes("entries", now="$4::timestamptz")},
+difference AS MATERIALIZED ("""
+_SUMS_DIFFER = f"""{_SHOULD_BE}
+  SELECT {_CELL_KEY}, {SUMS}
+    FROM (SELECT * FROM dimension_cells
+           UNION ALL
+          SELECT project_id, key_id, detail, day, {CELL_NAMES}, {_NEGATED_CELL}
+            FROM dimension_sums CROSS JOIN LATERAL unnest({ARRAYS}) AS cell ({UNNESTED})
+           WHERE {_OF_BLOCKS}
+             AND (detail <> '{Detail.HOUR}' OR day >= {oldest_hours("$4::timestamptz")})) AS both_sides
+GROUP BY {_CELL_KEY}
+  HAVING {IS_SOMETHING}
+)"""
+_LATENCIES_DIFFER = f"""{_SHOULD_BE}
+  SELECT project_id, key_id, day, value, latency, sum(n)::bigint AS n
+    FROM (SELECT * FROM dimension_bins
+           UNION ALL
+          SELECT project_id, key_id, day, value, latency, -n
+            FROM dimension_latencies
+                 CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
+           WHERE {_OF_BLOCKS}) AS both_sides
+GROUP BY 1, 2, 3, 4, 5
+  HAVING sum(n) <> 0
+)"""
+_FIRST = """
+  SELECT DISTINCT ON (project_id)
+         project_id, count(*) OVER (PARTITION BY project_id) AS differing, {grain} AS grain,
+         (day + make_interval(hours => {hour})) AT TIME ZONE 'UTC' AS bucket,
+         (SELECT key FROM tracked_keys WHERE id = key_id) || ' ' || coalesce(value, '(other)') || {more} AS name,
+         {runs}, {cost}
+    FROM difference
+ORDER BY project_id, 3 DESC, 4, key_id, value
+"""
+SELECT_SUM_DIFFERENCES = _SUMS_DIFFER + _FIRST.format(
+    grain=f"CASE detail WHEN '{Detail.HOUR}' THEN 60 ELSE 1440 END",
+    hour="hour",
+    more="' ' || model",
+    runs="runs::bigint",
+    cost="cost_usd",
+)
+SELECT_LATENCY_DIFFERENCES = _LATENCIES_DIFFER + _FIRST.format(
+    grain=1440, hour=0, more="' latencies'", runs="n::bigint", cost="0::numeric"
+)
+_CHANGED = """
+)
+  SELECT project_id, count(*)
+    FROM changed
+GROUP BY 1
+"""
+ADD_SUMS = f"""{_SUMS_DIFFER},
+changed AS ({add_sums("difference")}
+       RETURNING project_id{_CHANGED}"""
+ADD_LATENCIES = f"""{_LATENCIES_DIFFER},
+changed AS ({add_latencies("difference")}
+       RETURNING project_id{_CHANGED}"""
+
+SELECT_TRACKED_IDS = "SELECT id FROM tracked_keys WHERE state = 'tracked'"
+SELECT_IS_MISSING = """
+SELECT NOT EXISTS (SELECT FROM dimension_sums)
+       AND NOT EXISTS (SELECT FROM dimension_deltas)
+       AND EXISTS (SELECT FROM runs WHERE metadata IS NOT NULL OR user_id IS NOT NULL OR session_id IS NOT NULL OR tags IS NOT NULL)
+"""
+DELETE_EXPIRED = f"""
+DELETE FROM dimension_sums
+      WHERE (project_id, key_id, detail, day) IN (SELECT project_id, key_id, detail, day
+                                                   FROM dimension_sums
+                                                  WHERE detail = '{Detail.HOUR}' AND day < {oldest_hours("$1::timestamptz")}
+                                                  LIMIT $2)
+"""
+
+# The key that waits longest for its past to be counted, or for its sums to be deleted; one process sees to it.
+SELECT_CHANGING_KEY = """
+  SELECT project_id, key, id, state, filled_until
+    FROM tracked_keys
+   WHERE state IN ('filling', 'dropping')
+ORDER BY changed_at, project_id, key
+   LIMIT 1
+     FOR UPDATE SKIP LOCKED
+"""
+# From now on each statement that begins counts the key. One that began before may not, and its runs are not all there yet.
+BEGIN_FILLING = """
+UPDATE tracked_keys
+   SET filled_until = coalesce((SELECT min(bucket) FROM rollup_totals WHERE project_id = $1 AND grain = 1440 AND runs > 0)
+                               AT TIME ZONE 'UTC', CURRENT_DATE)::date,
+       changed_at = clock_timestamp()
+ WHERE project_id = $1 AND key = $2
+"""
+SELECT_IS_ANY_OLDER = """
+SELECT EXISTS (SELECT
+                 FROM pg_stat_activity
+                      JOIN tracked_keys ON project_id = $1 AND key = $2
+                WHERE datname = current_database()
+                  AND pid <> pg_backend_pid()
+                  AND backend_xmin IS NOT NULL
+                  AND xact_start <= changed_at)
+"""
+SELECT_DAYS_TO_FILL = """
+  SELECT (bucket AT TIME ZONE 'UTC')::date, runs
+    FROM rollup_totals
+   WHERE project_id = $1
+     AND grain = 1440
+     AND bucket >= $2::date AT TIME ZONE 'UTC'
+     AND runs > 0
+ORDER BY bucket
+   LIMIT 400
+"""
+SET_FILLED = "UPDATE tracked_keys SET filled_until = $3 WHERE project_id = $1 AND key = $2"
+SET_TRACKED = """
+UPDATE tracked_keys SET state = 'tracked', changed_at = clock_timestamp() WHERE project_id = $1 AND key = $2
+"""
+_DROP = """
+DELETE FROM {table}
+      WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE project_id = $1 AND key_id = $2 LIMIT $3))
+"""
+DROP_SUMS, DROP_LATENCIES = (_DROP.format(table=table) for table in ("dimension_sums", "dimension_latencies"))
+# What each other project tracks is named as not tracked here; any other key is forgotten.
+SET_UNTRACKED = f"""
+UPDATE tracked_keys
+   SET state = 'untracked', changed_at = clock_timestamp()
+ WHERE project_id = $1
+   AND key = $2
+   AND EXISTS (SELECT FROM tracked_keys AS of_all WHERE of_all.project_id = '{EVERY_PROJECT}' AND of_all.key = $2)
+"""
+DELETE_UNTRACKED = "DELETE FROM tracked_keys WHERE project_id = $1 AND key = $2 AND state = 'dropping'"
+
+
+class ChangingKey(NamedTuple):
+    """A key whose past is being counted, or whose sums are being deleted."""
+
+    project_id: str
+    key: str
+    id: int
+    state: str
+    filled_until: date | None
+
+
+async def try_lock(connection: Connection) -> bool:
+    """Whether no other process changes the blocks; if so, none does until the transaction ends."""
+    return bool(await connection.fetchval(TRY_LOCK))
+
+
+async def lock(connection: Connection) -> None:
+    """Wait until no other process changes the blocks; none does until the transaction ends."""
+    await connection.execute(LOCK)
+
+
+async def merge(connection: Connection, now: datetime, most: int, much: int, seconds: float) -> int:
+    """Add waiting runs of projects with `much` of them, or any since so many seconds; about `most` runs. How many it was."""
+    await connection.execute(_SET_UP)
+    return int(await connection.fetchval(MERGE_DUE, now, most, much, seconds))
+
+
+async def select_tracked_ids(connection: Connection) -> Sequence[int]:
+    """The numbers of all keys whose sums are complete."""
+    return [row["id"] for row in await connection.fetch(SELECT_TRACKED_IDS)]
+
+
+async def add_differences(
+    connection: Connection, chunk: ScanChunk, now: datetime, key_ids: Sequence[int]
+) -> Counter[str]:
+    """Make the sums of these keys what they should be; how many were wrong, by project. Needs the `lock`."""
+    await connection.execute(_SET_UP)
+    changed: Counter[str] = Counter()
+    for statement in (ADD_SUMS, ADD_LATENCIES):
+        for project_id, rows in await connection.fetch(statement, *chunk.values, now, key_ids):
+            changed[project_id] += rows
+    return changed
+
+
+async def select_differences(connection: Connection, chunk: ScanChunk, now: datetime) -> Sequence[Iterable[Any]]:
+    """Rows of where the sums of complete keys first differ in each project: project, and the fields of a `Difference`."""
+    key_ids = await select_tracked_ids(connection)
+    await connection.execute(_SET_UP)
+    return [
+        row
+        for statement in (SELECT_SUM_DIFFERENCES, SELECT_LATENCY_DIFFERENCES)
+        for row in await connection.fetch(statement, *chunk.values, now, key_ids)
+    ]
+
+
+async def is_missing(connection: Connection) -> bool:
+    """Whether there are runs with dimensions but no sums of any."""
+    return bool(await connection.fetchval(SELECT_IS_MISSING))
+
+
+async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
+    """Delete blocks of hours that are not kept any more, at most so many; how many it were."""
+    return rows_of(await connection.execute(DELETE_EXPIRED, now, limit))
+
+
+async def select_changing_key(connection: Connection) -> ChangingKey | None:
+    """The next key to fill or to drop, which is this transaction's from now on."""
+    row = await connection.fetchrow(SELECT_CHANGING_KEY)
+    return ChangingKey(*row) if row else None
+
+
+async def begin_filling(connection: Connection, key: ChangingKey) -> None:
+    await connection.execute(BEGIN_FILLING, key.project_id, key.key)
+
+
+async def is_any_older(connection: Connection, key: ChangingKey) -> bool:
+    """Whether a transaction goes on that began before filling did, and may store runs without counting the key."""
+    return bool(await connection.fetchval(SELECT_IS_ANY_OLDER, key.project_id, key.key))
+
+
+async def select_days_to_fill(connection: Connection, key: ChangingKey) -> Sequence[tuple[date, int]]:
+    """The next days that have runs, and how many."""
+    return [(day, runs) for day, runs in await connection.fetch(SELECT_DAYS_TO_FILL, key.project_id, key.filled_until)]
+
+
+async def set_filled(connection: Connection, key: ChangingKey, until: date) -> None:
+    await connection.execute(SET_FILLED, key.project_id, key.key, until)
+
+
+async def set_tracked(connection: Connection, key: ChangingKey) -> None:
+    await connection.execute(SET_TRACKED, key.project_id, key.key)
+
+
+async def drop_sums(connection: Connection, key: ChangingKey, limit: int) -> int:
+    """Delete blocks of a key, so many of each table at most; the most of one. Needs the `lock`."""
+    tags = [await connection.execute(drop, key.project_id, key.id, limit) for drop in (DROP_SUMS, DROP_LATENCIES)]
+    return max(rows_of(tag) for tag in tags)
+
+
+async def set_untracked(connection: Connection, key: ChangingKey) -> None:
+    """The sums of the key are gone."""
+    for statement in (SET_UNTRACKED, DELETE_UNTRACKED):
+        await connection.execute(statement, key.project_id, key.key)

@@ -1,0 +1,73 @@
+"""Keeps the sums by dimension: adds what waits, fills a key that became tracked, drops the sums of one that is no more."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+from runtally.db.database import Database
+from runtally.models.dimension import KeyState
+from runtally.usage.upkeep import dimension_queries as queries
+from runtally.usage.upkeep.chunk_queries import ScanChunk
+from runtally.usage.upkeep.dimension_queries import ChangingKey
+
+# A statement of a second; and as much as is read in some milliseconds while it waits.
+MERGED_AT_ONCE = 20_000
+MUCH = 10_000
+# To write the blocks of a project with few runs takes as long as those of one with many, so they wait for each other.
+LONGEST_WAIT = timedelta(minutes=10)
+# A statement of a second or two.
+FILLED_AT_ONCE = 50_000
+DROPPED_AT_ONCE = 500
+
+
+async def merge_dimensions(database: Database, now: datetime, *, everything: bool = False) -> int:
+    """Add runs that wait to the sums of projects where many wait, or long; how many runs it were. Or of all projects."""
+    async with database.transaction() as connection:
+        if not await queries.try_lock(connection):
+            return 0
+        much, seconds = (0, 0.0) if everything else (MUCH, LONGEST_WAIT.total_seconds())
+        return await queries.merge(connection, now, MERGED_AT_ONCE, much, seconds)
+
+
+async def change_key(database: Database, now: datetime) -> bool:
+    """Fill or drop a piece of the next key that changes; whether there was any to do."""
+    async with database.transaction() as connection:
+        # First of all, as in every transaction that changes the blocks.
+        if not await queries.try_lock(connection):
+            return False
+        key = await queries.select_changing_key(connection)
+        if key is None:
+            return False
+        if key.state == KeyState.FILLING and key.filled_until is None:
+            await queries.begin_filling(connection, key)
+            return True
+        if key.state == KeyState.FILLING and await queries.is_any_older(connection, key):
+            return False
+        if key.state == KeyState.DROPPING:
+            if not await queries.drop_sums(connection, key, DROPPED_AT_ONCE):
+                await queries.set_untracked(connection, key)
+            return True
+        chunk = _next_chunk(key, await queries.select_days_to_fill(connection, key))
+        if chunk is None:
+            await queries.set_tracked(connection, key)
+        else:
+            await queries.add_differences(connection, chunk, now, [key.id])
+            await queries.set_filled(connection, key, chunk.until.date())
+        return True
+
+
+def _next_chunk(key: ChangingKey, days: Sequence[tuple[date, int]]) -> ScanChunk | None:
+    """The days that come next, as many as have not too many runs; at least one that has any."""
+    if not days:
+        return None
+    taken = runs = 0
+    for _, more in days:
+        if taken and runs + more > FILLED_AT_ONCE:
+            break
+        taken += 1
+        runs += more
+    first, last = days[0][0], days[taken - 1][0]
+    return ScanChunk([key.project_id], _midnight(first), _midnight(last) + timedelta(days=1))
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

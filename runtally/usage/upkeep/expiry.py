@@ -1,0 +1,21 @@
+"""Deletes short buckets once they are older than any page reads them."""
+
+from datetime import datetime
+
+from runtally.db.database import Database
+from runtally.models.rollup import GRAINS
+from runtally.usage.upkeep import dimension_queries, expiry_queries
+
+EXPIRED_AT_ONCE = 10_000
+
+
+async def expire_buckets(database: Database, now: datetime) -> int:
+    """Delete short buckets that no page reads any more; of each length the most rows that were deleted of a table."""
+    expired = 0
+    for grain in GRAINS:
+        if grain.kept is not None:
+            async with database.connection() as connection:
+                expired += await expiry_queries.delete_expired(connection, grain, now - grain.kept, EXPIRED_AT_ONCE)
+    async with database.connection() as connection:
+        expired += await dimension_queries.delete_expired(connection, now, EXPIRED_AT_ONCE)
+    return expired

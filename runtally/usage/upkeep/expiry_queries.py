@@ -1,0 +1,32 @@
+"""SQL that deletes short buckets that are not read any more."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from runtally.db.bulk import rows_of
+from runtally.db.database import Connection
+from runtally.models.rollup import ALL_PROJECTS_KEY, Grain
+
+# Rows that are in use right now are passed over: they are younger than they look, and nobody waits for this.
+_EXPIRED = """
+WITH expired AS (
+  SELECT {table}.project_id, grain, bucket{more}
+    FROM (SELECT id FROM projects UNION ALL SELECT '{everything}') AS scopes
+         JOIN {table} ON {table}.project_id = scopes.id
+   WHERE grain = $1 AND bucket < $2
+   LIMIT $3
+     FOR UPDATE OF {table} SKIP LOCKED
+)
+DELETE FROM {table} USING expired
+      WHERE ({table}.project_id, {table}.grain, {table}.bucket) = (expired.project_id, expired.grain, expired.bucket)
+  RETURNING 1
+"""
+DELETE_EXPIRED_CELLS = _EXPIRED.format(table="rollups", more=", provider, model", everything=ALL_PROJECTS_KEY)
+DELETE_EXPIRED_TOTALS = _EXPIRED.format(table="rollup_totals", more="", everything=ALL_PROJECTS_KEY)
+DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", everything=ALL_PROJECTS_KEY)
+
+
+async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
+    """Delete buckets of a grain, at most so many rows of each table; the most rows that were deleted of one."""
+    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_CELLS)
+    return max([rows_of(await connection.execute(one, grain.minutes, before, limit)) for one in statements])

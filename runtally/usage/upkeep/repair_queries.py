@@ -1,0 +1,141 @@
+"""SQL that repairs the rollups: it adds the difference to whatever they have become by then."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runtally.db.database import Connection
+from runtally.usage.sketch import ON_REBUILT_SKETCH, PERCENTILES
+from runtally.usage.tables import BUCKET, CELLS, TOTALS, SumTable
+from runtally.usage.upkeep import differences
+from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
+
+# In the order of the key, as everybody locks them.
+_CHANGED = """
+)
+  SELECT project_id, count(*)
+    FROM changed
+GROUP BY 1
+"""
+
+
+def _add(difference: str, table: SumTable) -> str:
+    return f"""{difference},
+changed AS (
+     INSERT INTO {table.name} AS held ({table.columns})
+          SELECT {table.columns}
+            FROM difference
+        ORDER BY {", ".join(table.key)}
+     {table.on_same}
+       RETURNING project_id{_CHANGED}"""
+
+
+def _add_sketches(difference: str) -> str:
+    """A new row gets its percentiles at once: to update each of them afterwards would write it twice."""
+    key = ", ".join(BUCKET)
+    p50, p95 = (
+        f"CASE WHEN min(runs) > 0 THEN min(latency) FILTER (WHERE 100 * reached >= {percent} * total) END"
+        for percent in (50, 95)
+    )
+    return f"""{difference},
+changed AS (
+     INSERT INTO latency_sketches AS held ({key}, latencies, counts, p50, p95)
+          SELECT {key}, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency),
+                 {p50},
+                 {p95}
+            FROM (SELECT {key}, latency, runs,
+                         sum(runs) OVER (PARTITION BY {key} ORDER BY latency ROWS UNBOUNDED PRECEDING) AS reached,
+                         sum(runs) OVER (PARTITION BY {key}) AS total
+                    FROM difference) AS ranked
+        GROUP BY {key}
+        ORDER BY {key}
+     {ON_REBUILT_SKETCH}
+       RETURNING project_id{_CHANGED}"""
+
+
+def _correct_percentiles() -> str:
+    """Those that are not known yet are added; none of them was wrong."""
+    found = differences.sketches(f"p95 IS NULL OR {differences.ARE_WRONG}", "p95 IS NOT NULL AS was_wrong")
+    return f"""
+WITH found AS MATERIALIZED ({found}
+ORDER BY {", ".join(BUCKET)}
+     FOR UPDATE OF held
+),
+changed AS (
+       UPDATE latency_sketches AS held
+          SET (p50, p95) = {PERCENTILES}
+         FROM found
+        WHERE {_is_same("held", "found", BUCKET)}
+    RETURNING held.project_id, was_wrong
+)
+  SELECT project_id, count(*)
+    FROM changed
+   WHERE was_wrong
+GROUP BY 1
+"""
+
+
+def _is_same(one: str, other: str, key: Sequence[str]) -> str:
+    return f"({', '.join(f'{one}.{name}' for name in key)}) = ({', '.join(f'{other}.{name}' for name in key)})"
+
+
+def _delete_empty(table: str, key: tuple[str, ...], is_empty: str) -> str:
+    """Rows that are in use right now are passed over: ingest never waits in a circle with this."""
+    names = ", ".join(key)
+    return f"""
+WITH empty AS MATERIALIZED (
+     SELECT {names}
+       FROM {table}
+      WHERE {is_empty}
+   ORDER BY {names}
+        FOR UPDATE SKIP LOCKED
+)
+DELETE FROM {table}
+      USING empty
+      WHERE {_is_same(table, "empty", key)}
+"""
+
+
+ADD_CELLS = _add(differences.CELLS_DIFFER, CELLS)
+ADD_CELLS_OF_ALL = _add(differences.CELLS_OF_ALL_DIFFER, CELLS)
+ADD_TOTALS = _add(differences.TOTALS_DIFFER, TOTALS)
+ADD_SKETCHES = _add_sketches(differences.SKETCHES_DIFFER)
+ADD_SKETCHES_OF_ALL = _add_sketches(differences.SKETCHES_OF_ALL_DIFFER)
+CORRECT_PERCENTILES = _correct_percentiles()
+DELETE_EMPTY_CELLS = _delete_empty(CELLS.name, CELLS.key, "runs = 0")
+DELETE_EMPTY_TOTALS = _delete_empty(TOTALS.name, TOTALS.key, "runs = 0")
+DELETE_EMPTY_SKETCHES = _delete_empty("latency_sketches", BUCKET, "latencies = '{}'")
+
+# Of two who find the same difference only one may add it; the other looks once that is done.
+LOCK = "SELECT pg_advisory_xact_lock(hashtext('runtally rebuilding'), hashtext($1))"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A statement for a transaction of its own: rows are locked in one order, which several would not keep."""
+
+    table: str
+    of_projects: str
+    of_all: str
+
+
+SUMS = (Repair(CELLS.name, ADD_CELLS, ADD_CELLS_OF_ALL), Repair(TOTALS.name, ADD_TOTALS, ADD_TOTALS))
+"""Cells before the totals, which are their sums."""
+SKETCHES = (
+    Repair("latency_sketches", CORRECT_PERCENTILES, CORRECT_PERCENTILES),
+    Repair("latency_sketches", ADD_SKETCHES, ADD_SKETCHES_OF_ALL),
+)
+"""Percentiles first: those of sketches that are added are right."""
+
+
+async def repair(connection: Connection, what: Repair, chunk: ScanChunk, now: datetime) -> Mapping[str, int]:
+    """Make the rows of a chunk what they should be; how many that changed, by the key of their scope."""
+    await connection.execute(LOCK, what.table)
+    await connection.execute(SET_UP)
+    statement = what.of_all if chunk.is_of_all else what.of_projects
+    return {key: rows for key, rows in await connection.fetch(statement, *chunk.values, now)}  # noqa: C416  # Rows are no pairs.
+
+
+async def delete_empty(connection: Connection) -> None:
+    for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_CELLS):
+        await connection.execute(statement)

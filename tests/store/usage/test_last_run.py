@@ -1,0 +1,63 @@
+"""Since when no run of any project came, as the overview says it."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from runtally.db.database import Database
+from runtally.ingest.queries import insert_runs
+from runtally.models.run import Status, StoredRun
+from runtally.usage import project_queries
+from runtally.usage.read import overview
+from runtally.usage.reader import UsageReader
+from runtally.usage.window import Range, Window
+from tests.summaries import new_memo
+
+NOW = datetime(2026, 11, 18, 12, 40, 30, tzinfo=UTC)
+
+
+async def test_a_recent_run_is_known_from_what_is_read_of_the_days(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def looked_up(*_: object) -> None:
+        pytest.fail("it was known already")
+
+    monkeypatch.setattr(project_queries, "select_last_run_at", looked_up)
+    async with Database(empty_database_url) as database:
+        await _insert(database, NOW - timedelta(minutes=20))
+        assert await _last_run_at(database) == NOW.replace(minute=15, second=0)
+
+
+async def test_a_bucket_that_has_no_run_any_more_does_not_count(empty_database_url: str) -> None:
+    earlier = NOW - timedelta(hours=3)
+    async with Database(empty_database_url) as database:
+        await _insert(database, earlier)
+        await _insert(database, NOW - timedelta(minutes=20))
+        async with database.connection() as connection:
+            await connection.execute("DELETE FROM runs WHERE occurred_at > $1", earlier)
+            await connection.execute("UPDATE rollup_totals SET runs = 0 WHERE bucket > $1", earlier)
+        assert await _last_run_at(database) == earlier
+
+
+async def _insert(database: Database, occurred_at: datetime) -> None:
+    run = StoredRun(
+        project_id="p",
+        id=uuid.uuid4().hex,
+        occurred_at=occurred_at,
+        provider="acme",
+        model="large",
+        status=Status.SUCCESS,
+        created_at=NOW,
+        version=1,
+    )
+    async with database.connection() as connection:
+        await insert_runs(connection, [run])
+
+
+async def _last_run_at(database: Database) -> datetime | None:
+    async with database.snapshot() as connection:
+        window = Window.of(Range.WEEK, NOW)
+        reader = UsageReader.of_page(connection, new_memo(), window, None)
+        report = await overview(reader, window, has_lines=False)
+    return report.last_run_at

@@ -1,0 +1,103 @@
+"""Latencies of closed days, as the memo has them and as they are read."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runtally.db.database import Connection, Database
+from runtally.ingest.queries import insert_runs
+from runtally.models.run import Status, StoredRun
+from runtally.usage import summary_queries
+from runtally.usage.memo import DayMemo
+from runtally.usage.question import LatencyDetail, Question
+from runtally.usage.summary import Summary
+from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.window import Range, TimeSpan, Window
+from tests.summaries import new_memo, read_summary
+
+NOW = datetime.now(UTC)
+OLD = timedelta(days=2)
+WINDOWS = [window for range_ in Range for window in (Window.of(range_, NOW), Window.of(range_, NOW).previous(NOW))]
+runs = st.tuples(st.timedeltas(timedelta(0), timedelta(days=60)), st.integers(0, 10**6))
+
+
+async def _insert(database: Database, project_id: str, *sent: tuple[timedelta, int]) -> None:
+    stored = [
+        StoredRun(
+            project_id=project_id,
+            id=uuid.uuid4().hex,
+            occurred_at=NOW - age,
+            provider="acme",
+            model="large",
+            status=Status.SUCCESS,
+            latency_ms=latency_ms,
+            created_at=NOW,
+            version=1,
+        )
+        for age, latency_ms in sent
+    ]
+    async with database.connection() as connection:
+        await insert_runs(connection, stored)
+
+
+async def _fold(database: Database, project_id: str) -> None:
+    """Whoever else folds at this moment."""
+    waits = True
+    while waits:
+        await merge_sketches(database, NOW)
+        async with database.connection() as connection:
+            waits = await connection.fetchval(
+                "SELECT EXISTS (SELECT FROM latency_deltas WHERE project_id = $1)", project_id
+            )
+
+
+async def _percentiles(
+    memo: DayMemo, database: Database, window: Window, project_id: str | None
+) -> tuple[float, float]:
+    async with database.snapshot() as connection:
+        found = await read_summary(connection, window, project_id, memo=memo, latencies=LatencyDetail.WHOLE)
+    return found.latency.p50_ms, found.latency.p95_ms
+
+
+@given(
+    batches=st.lists(st.lists(runs, min_size=1, max_size=9), min_size=1, max_size=3), folds=st.sets(st.integers(0, 2))
+)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_they_are_those_of_all_runs_whenever_these_came(
+    database: Database, batches: list[list[tuple[timedelta, int]]], folds: set[int]
+) -> None:
+    memo, project_id = new_memo(), f"past-{uuid.uuid4().hex}"
+    for number, batch in enumerate(batches):
+        await _insert(database, project_id, *batch)
+        if number in folds:
+            await merge_sketches(database, NOW)
+        for window, whose in product(WINDOWS, (project_id, None)):
+            known = await _percentiles(memo, database, window, whose)
+            assert known == await _percentiles(DayMemo(0), database, window, whose)
+
+
+@pytest.mark.parametrize("is_of_all", [False, True])
+async def test_closed_days_are_read_again_only_when_one_of_their_runs_comes(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, *, is_of_all: bool
+) -> None:
+    reads: list[TimeSpan] = []
+    select_sketches = summary_queries.select_sketches
+
+    async def counted(connection: Connection, question: Question, span: TimeSpan) -> Summary:
+        reads.append(span)
+        return await select_sketches(connection, question, span)
+
+    monkeypatch.setattr(summary_queries, "select_sketches", counted)
+    memo, window, found = new_memo(), Window.of(Range.WEEK, NOW), []
+    async with Database(empty_database_url) as database:
+        for age, latency_ms in ((OLD, 100), (timedelta(0), 900), (OLD, 500)):
+            await _insert(database, "p", (age, latency_ms))
+            await _fold(database, "p")
+            percentiles = await _percentiles(memo, database, window, None if is_of_all else "p")
+            found.append((len([span for span in reads if span.since == window.start]), percentiles))
+
+    assert found == [(1, (100, 100)), (1, (100, 900)), (2, (500, 900))]

@@ -1,0 +1,64 @@
+"""Whether an hour costs far more than usual."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.alerts.anomaly import LEAST_HOURS, LEAST_MORE_USD, compared_hours, judge, limit_above
+
+HOUR = datetime(2026, 11, 20, 12, tzinfo=UTC)
+costs = st.integers(0, 10**12).map(lambda micro: Decimal(micro).scaleb(-6))
+pasts = st.lists(costs, min_size=LEAST_HOURS, max_size=12)
+
+
+def test_an_hour_is_compared_with_the_same_of_past_weeks_and_its_neighbours() -> None:
+    hours = compared_hours(HOUR)
+
+    assert len(hours) == len(set(hours)) == 12
+    assert all(hour.weekday() == HOUR.weekday() and abs(hour.hour - HOUR.hour) <= 1 for hour in hours)
+    assert max(hours) < HOUR - timedelta(days=6)
+
+
+@given(pasts)
+def test_what_is_told_is_over_twice_the_usual_and_over_a_dollar_more(past: list[Decimal]) -> None:
+    usual = sorted(past)[len(past) // 2 - 1 + len(past) % 2]
+    limit = limit_above(past)
+
+    assert limit >= 2 * usual
+    assert limit >= usual + LEAST_MORE_USD
+    assert judge(HOUR, limit, past) is None
+    found = judge(HOUR, limit + 1, past)
+    assert found is not None
+    assert found.usual_usd < found.limit_usd < found.cost_usd
+
+
+@given(pasts, st.randoms())
+def test_the_order_of_past_hours_does_not_matter(past: list[Decimal], random: object) -> None:
+    shuffled = past[:]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]  # Hypothesis' own Random.
+
+    assert limit_above(shuffled) == limit_above(past)
+
+
+@given(pasts, st.integers(2, 1000))
+def test_costs_in_another_currency_are_judge_alike(past: list[Decimal], factor: int) -> None:
+    dear = [cost + 1 for cost in past]
+
+    # Above the floor all scales.
+    if limit_above(dear) > sorted(dear)[len(dear) // 2] + LEAST_MORE_USD:
+        assert (
+            abs(limit_above([cost * factor for cost in dear]) - factor * limit_above(dear)) < Decimal("1e-9") * factor
+        )
+
+
+@given(costs, st.lists(costs, min_size=1, max_size=5))
+def test_a_few_wild_hours_of_the_past_do_not_change_what_is_usual(steady: Decimal, wild: list[Decimal]) -> None:
+    past = [steady] * (12 - len(wild)) + wild
+
+    assert limit_above(past) == steady + max(steady, LEAST_MORE_USD)
+
+
+def test_little_history_tells_nothing() -> None:
+    assert judge(HOUR, Decimal(1000), [Decimal(1)] * (LEAST_HOURS - 1)) is None

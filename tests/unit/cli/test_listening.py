@@ -1,0 +1,21 @@
+"""The socket that the service listens on."""
+
+import socket
+import sys
+
+import pytest
+
+from tests.serving import settings_for
+from webapp import pace
+from webapp.cli.serve import STUCK_MS, listening
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the option is one of Linux")
+def test_the_system_hangs_up_on_who_takes_nothing() -> None:
+    with (
+        listening(settings_for("postgresql://nowhere", port=0)) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == STUCK_MS
+    assert pace.PATIENCE_SECONDS * 1000 < STUCK_MS

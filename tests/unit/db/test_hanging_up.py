@@ -1,0 +1,26 @@
+"""Who waits for a server that hangs is let go."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from runtally.db import watch as module
+from runtally.db.watch import Watch
+
+
+async def hang() -> None:
+    raise TimeoutError
+
+
+async def test_one_that_is_dead_already_keeps_nobody_behind_it_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOW_SECONDS", 0)
+    watch, first, last = Watch(hang), asyncio.Event(), asyncio.Event()
+
+    def is_dead() -> None:
+        raise asyncpg.InterfaceError("the connection is closed")
+
+    async with asyncio.timeout(20):
+        with watch.over(first.set), watch.over(is_dead), watch.over(last.set):
+            await first.wait()
+            await last.wait()

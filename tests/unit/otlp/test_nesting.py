@@ -1,0 +1,95 @@
+"""Calls that are one inside another."""
+
+from collections.abc import Sequence
+
+from runtally.otlp.calls import Call
+from runtally.otlp.nesting import Lineage, keep_innermost
+from runtally.otlp.values import Span
+from tests.unit.otlp.factories import RESOURCE, key_of, make_call
+
+
+def lineage(*links: tuple[int, int]) -> Lineage:
+    """Spans, each with the one above it."""
+    found = Lineage()
+    for span, parent in links:
+        key, above = key_of(span), key_of(parent)
+        found.add(Span(RESOURCE, "a", key[:16], key[16:], above[16:]))
+    return found
+
+
+def numbers(calls: Sequence[Call]) -> list[int]:
+    return [int.from_bytes(call.key[16:], "big") for call in calls]
+
+
+def test_the_innermost_of_nested_calls_stays_also_through_spans_between() -> None:
+    calls = [make_call(1), make_call(3, parent=2), make_call(4)]
+
+    inner = keep_innermost(calls, lineage((3, 2), (2, 1)), [])
+
+    assert numbers(inner) == [3, 4]
+
+
+def test_attempts_side_by_side_all_stay() -> None:
+    calls = [make_call(2, parent=1), make_call(3, parent=1)]
+
+    inner = keep_innermost(calls, lineage((2, 1), (3, 1)), [])
+
+    assert numbers(inner) == [2, 3]
+    assert [call.parent_id for call in inner] == [key_of(1)[16:]] * 2
+
+
+def test_the_one_that_stays_is_told_what_the_outer_one_knows() -> None:
+    calls = [make_call(1, cost=5, session="s", agent="a", first_token=9), make_call(2, parent=1, session="own")]
+
+    (inner,) = keep_innermost(calls, lineage((2, 1)), [])
+
+    assert inner.facts | {"cost": 5, "session": "own", "agent": "a", "first_token": 9} == inner.facts
+    assert inner.parent_id == b""
+
+
+def test_what_an_outer_one_says_of_several_is_no_cost_of_each() -> None:
+    calls = [make_call(1, cost=5, session="s"), make_call(2, parent=1), make_call(3, parent=1)]
+
+    inner = keep_innermost(calls, lineage((2, 1), (3, 1)), [])
+
+    assert [call.facts.get("cost") for call in inner] == [None, None]
+    assert [call.facts["session"] for call in inner] == ["s", "s"]
+
+
+def test_the_parent_that_is_told_is_one_that_stays() -> None:
+    calls = [make_call(2, parent=1), make_call(3, parent=2)]
+
+    (inner,) = keep_innermost(calls, lineage((3, 2), (2, 1)), [])
+
+    assert inner.parent_id == key_of(1)[16:]
+
+
+def test_a_span_that_is_above_a_stored_call_is_taken_and_so_are_those_above_it() -> None:
+    calls = [make_call(1), make_call(2, parent=1), make_call(4)]
+
+    inner = keep_innermost(calls, lineage((2, 1)), [key_of(2)])
+
+    assert numbers(inner) == [4]
+
+
+def test_a_circle_of_parents_ends() -> None:
+    calls = [make_call(number) for number in (1, 2, 3)]
+
+    inner = keep_innermost(calls, lineage((1, 2), (2, 3), (3, 1)), [])
+
+    assert numbers(inner) == []
+
+
+def test_its_own_parent_is_no_parent() -> None:
+    inner = keep_innermost([make_call(1)], lineage((1, 1)), [])
+
+    assert numbers(inner) == [1]
+
+
+def test_a_chain_as_long_as_a_request_is_walked_once() -> None:
+    links = [(number + 1, number) for number in range(1, 5_000)]
+    calls = [make_call(number) for number in range(1, 5_001)]
+
+    inner = keep_innermost(calls, lineage(*links), [])
+
+    assert numbers(inner) == [5_000]

@@ -1,0 +1,178 @@
+"""A call as the run that is stored: names, and the metadata that may pass."""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtally.fields import MAX_METADATA_BYTES
+from runtally.ingest.decode import BadRun
+from runtally.ingest.wire import WireRun
+from runtally.otlp.projects import ProjectRule
+from runtally.otlp.runs import latency_ms, wire_run
+from runtally.otlp.values import Value
+from tests.unit.otlp.factories import MS, NOON, make_call
+
+
+def run_of(**facts: Any) -> WireRun:  # noqa: ANN401  # What is known of the call.
+    run = wire_run(make_call(**facts))
+    assert isinstance(run, WireRun)
+    return run
+
+
+PROVIDERS = [
+    ("openai", "openai", None),
+    ("OpenAI", "openai", "OpenAI"),
+    ("openai.chat", "openai", "openai.chat"),
+    ("gcp.gemini", "google", "gcp.gemini"),
+    ("gcp.vertex_ai", "google", "gcp.vertex_ai"),
+    ("aws.bedrock", "aws", "aws.bedrock"),
+    ("azure.ai.openai", "azure", "azure.ai.openai"),
+    ("az.ai.inference", "azure", "az.ai.inference"),
+    ("mistral_ai", "mistral", "mistral_ai"),
+    ("anthropic.messages", "anthropic", "anthropic.messages"),
+    ("google.generative-ai", "google", "google.generative-ai"),
+    ("vertex.anthropic.messages", "google", "vertex.anthropic.messages"),
+    ("x_ai", "x-ai", "x_ai"),
+    ("ollama", "ollama", None),
+    ("Ollama", "ollama", "Ollama"),
+    ("ollama.chat", "ollama", "ollama.chat"),
+    ("ibm.watsonx.ai", "ibm.watsonx.ai", None),
+]
+
+
+@pytest.mark.parametrize(("sent", "stored", "name"), PROVIDERS)
+def test_a_provider_is_stored_as_the_catalogue_calls_it(sent: str, stored: str, name: str | None) -> None:
+    run = run_of(provider=sent)
+
+    assert run.provider == stored
+    assert (run.metadata or {}).get("providerName") == name
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"provider_model": "anthropic/claude-sonnet-4-5"}, "anthropic"),
+        ({"provider_model": "gpt-4o", "model": "gpt-4o"}, "openai"),
+        ({"model": "claude-sonnet-4-5"}, "anthropic"),
+        ({"model": "openrouter/openai/gpt-4o"}, "openrouter"),
+        ({"model": "llama-3"}, "unknown"),
+    ],
+)
+def test_a_provider_that_is_not_said_is_read_off_the_model(facts: dict[str, Any], expected: str) -> None:
+    assert run_of(**facts).provider == expected
+
+
+def test_a_call_without_a_model_has_an_unknown_one() -> None:
+    call = make_call()
+    del call.facts["model"]
+
+    run = wire_run(call)
+
+    assert isinstance(run, WireRun)
+    assert (run.provider, run.model) == ("unknown", "unknown")
+
+
+def test_all_that_is_known_is_in_its_field() -> None:
+    run = run_of(
+        cached=1, written=2, reasoning=3, audio_input=4, audio_output=5, cost=Decimal("1E-7"), experiment="e", session="s",
+        user="u", tags=["a"], finish_reasons=["stop"], first_token=9,
+    )  # fmt: skip
+
+    assert (run.input_tokens, run.output_tokens, run.cached_input_tokens, run.cache_write_tokens) == (100, 50, 1, 2)
+    assert (run.reasoning_tokens, run.audio_input_tokens, run.audio_output_tokens) == (3, 4, 5)
+    assert (run.session_id, run.user_id, run.tags, run.experiment_id) == ("s", "u", ["a"], "e")
+    assert (run.finish_reason, run.time_to_first_token_ms, run.latency_ms) == ("stop", 9, 1000)
+    assert run.cost_usd == msgspec.Raw(b"1E-7")
+    assert run.timestamp == f"{NOON // (1000 * MS)}.000000"
+
+
+def test_metadata_has_these_names_and_no_others() -> None:
+    facts: dict[str, Any] = {
+        "service": "s", "environment": "e", "release": "r", "operation": "o", "response_model": "rm", "streamed": True,
+        "finish_reasons": ["stop"], "agent": "a", "tool": "t", "prompt_name": "p", "request_id": "i", "error_type": "x",
+        "first_token": 9, "session": "s", "user": "u", "tags": ["t"],
+    }  # fmt: skip
+    run = wire_run(make_call(parent=7, provider="OpenAI", **facts))
+
+    assert isinstance(run, WireRun)
+    assert run.metadata == {
+        "service": "s", "environment": "e", "release": "r", "instrumentation": "a", "operation": "o", "responseModel": "rm",
+        "providerName": "OpenAI", "finishReasons": ["stop"], "streamed": True, "agent": "a", "tool": "t", "promptName": "p",
+        "parentSpanId": "0000000000000007", "requestId": "i",
+    }  # fmt: skip
+
+
+def test_what_people_attached_stands_beside_it_and_does_not_replace_it() -> None:
+    run = wire_run(make_call(service="shop", free={"service": "other", "feature": "search"}))
+
+    assert isinstance(run, WireRun)
+    assert run.metadata == {"service": "shop", "instrumentation": "a", "feature": "search"}
+
+
+def test_an_operator_drops_what_they_name() -> None:
+    call = make_call(session="s", user="u", tags=["a"], service="shop", free={"user_id": "u", "feature": "x"})
+
+    run = wire_run(call, frozenset({"user", "session", "tags", "service", "feature"}))
+
+    assert isinstance(run, WireRun)
+    assert (run.session_id, run.user_id, run.tags) == (None, None, None)
+    assert run.metadata == {"instrumentation": "a"}
+
+
+def test_metadata_that_is_too_large_loses_what_people_attached_last() -> None:
+    free: dict[str, Value] = {f"key-{number}": ["\U0001f600" * 250] * 2 for number in range(32)}
+    run = wire_run(make_call(service="shop", free=free))
+
+    assert isinstance(run, WireRun)
+    assert run.metadata is not None
+    assert run.metadata["service"] == "shop"
+    assert "key-0" in run.metadata
+    assert "key-31" not in run.metadata
+    assert len(msgspec.json.encode(run.metadata)) <= MAX_METADATA_BYTES
+
+
+def test_long_tags_and_reasons_are_left_out() -> None:
+    run = run_of(tags=["x" * 65, "short"], finish_reasons=["x" * 65, "stop"])
+
+    assert (run.tags, run.finish_reason) == (["short"], "stop")
+
+
+@pytest.mark.parametrize(
+    ("field", "path"), [("model", "model"), ("provider", "provider"), ("experiment", "experimentId")]
+)
+@pytest.mark.parametrize("value", ["x" * 257, "a\0b"])
+def test_a_name_that_no_run_can_have_is_told_without_it(field: str, path: str, value: str) -> None:
+    facts: dict[str, Any] = {field: value}
+    run = wire_run(make_call(**facts))
+
+    assert isinstance(run, BadRun)
+    assert [detail.path for detail in run.details] == [path]
+    assert value not in run.details[0].message
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(NOON, NOON + 1_499_999, 1), (NOON, NOON + 1_500_001, 2), (NOON, NOON - 1, 0), (0, NOON, None), (NOON, 0, None)],
+)
+def test_a_latency_is_rounded_and_never_negative(start: int, end: int, expected: int | None) -> None:
+    assert latency_ms(start, end) == expected
+
+
+RESOURCES = [
+    ({"runtally.project": "a", "openinference.project.name": "b", "service.name": "c"}, "a"),
+    ({"openinference.project.name": "b", "service.name": "c"}, "b"),
+    ({"service.name": " c "}, "c"),
+    ({"service.name": "unknown_service:python"}, "default"),
+    ({"runtally.project": "x" * 129, "service.name": "c"}, "c"),
+    ({"runtally.project": "\0", "service.name": " "}, "default"),
+    ({"runtally.project": 5}, "default"),
+    ({}, "default"),
+]
+
+
+@pytest.mark.parametrize(("resource", "expected"), RESOURCES)
+def test_a_resource_names_its_project(resource: dict[str, Any], expected: str) -> None:
+    assert ProjectRule(None, "default").project_of(resource) == expected
+    assert ProjectRule("named", "default").project_of(resource) == "named"

@@ -1,0 +1,163 @@
+"""One call that several instrumentations saw."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from runtally.models.run import Status
+from runtally.otlp.calls import Call
+from runtally.otlp.twins import keep_one_of_each
+from runtally.otlp.values import Resource
+from tests.unit.otlp.factories import make_call
+
+
+def kept(*calls: Call) -> list[int]:
+    return [int.from_bytes(call.key[16:], "big") for call in keep_one_of_each(calls)]
+
+
+def seen_twice(number: int, start_ms: float = 0, **facts: Any) -> Sequence[Call]:  # noqa: ANN401  # What is known of the call.
+    """A call by the library itself, and by an instrumentation around it."""
+    return (
+        make_call(number, scope="inner", start_ms=start_ms + 1, ms=998, **facts),
+        make_call(number + 1, scope="outer", start_ms=start_ms, ms=1000, **facts),
+    )
+
+
+def test_of_two_records_of_one_call_the_inner_one_stays() -> None:
+    assert kept(*seen_twice(1)) == [1]
+    assert kept(*reversed(seen_twice(1))) == [1]
+
+
+def test_it_is_told_what_the_other_one_knows() -> None:
+    inner, outer = seen_twice(1)
+    outer.facts |= {"cost": 5, "session": "s", "output": 51}
+
+    (call,) = keep_one_of_each([inner, outer])
+
+    assert call.facts | {"cost": 5, "session": "s", "output": 50} == call.facts
+
+
+def test_one_without_any_tokens_is_told_those_of_the_other() -> None:
+    inner, outer = seen_twice(1)
+    del inner.facts["input"], inner.facts["output"]
+    outer.facts |= {"cached": 7}
+
+    (call,) = keep_one_of_each([inner, outer])
+
+    assert call.facts | {"input": 100, "output": 50, "cached": 7} == call.facts
+
+
+def test_three_records_of_one_call_are_one() -> None:
+    calls = [*seen_twice(1), make_call(3, scope="outermost", start_ms=-1, ms=1002, session="s")]
+
+    (call,) = keep_one_of_each(calls)
+
+    assert (call.run_id, call.facts["session"]) == ("run-1", "s")
+
+
+def test_equal_calls_of_one_scope_are_not_one() -> None:
+    assert kept(*(make_call(number) for number in range(1, 21))) == list(range(1, 21))
+
+
+def test_parallel_equal_calls_seen_twice_are_as_many_as_there_were() -> None:
+    calls = [call for number in range(1, 41, 2) for call in seen_twice(number, start_ms=number / 100)]
+
+    assert kept(*calls) == list(range(1, 41, 2))
+
+
+def test_calls_one_after_the_other_seen_twice_are_as_many_as_there_were() -> None:
+    calls = [call for number in range(1, 41, 2) for call in seen_twice(number, start_ms=number * 1000)]
+
+    assert kept(*calls) == list(range(1, 41, 2))
+
+
+DIFFERENT = {
+    "another model": {"model": "other"},
+    "other input": {"input": 101},
+    "much other output": {"output": 59},
+}
+
+
+@pytest.mark.parametrize("facts", DIFFERENT.values(), ids=DIFFERENT.keys())
+def test_records_that_contradict_each_other_are_two_calls(facts: dict[str, Any]) -> None:
+    inner, outer = seen_twice(1)
+    outer.facts |= facts
+
+    assert kept(inner, outer) == [1, 2]
+
+
+ALIKE: dict[str, dict[str, Any]] = {
+    "the response's model": {"model": "m-2024-07-18", "response_model": "m"},
+    "the model with its provider": {"model": "openai/M"},
+    "8 tokens more": {"output": 58},
+    "unknown input": {"input": None},
+    "unknown output": {"output": None},
+}
+
+
+@pytest.mark.parametrize("facts", ALIKE.values(), ids=ALIKE.keys())
+@pytest.mark.parametrize("which", [0, 1])
+def test_records_that_agree_are_one_call(facts: dict[str, Any], which: int) -> None:
+    calls = seen_twice(1)
+    known = calls[which].facts
+    known |= facts
+    for name in ("input", "output"):
+        if known[name] is None:
+            del known[name]
+
+    assert kept(*calls) == [1]
+
+
+@pytest.mark.parametrize(("output", "stays"), [(1020, [1]), (1021, [1, 2])])
+def test_two_counts_of_a_long_output_may_differ_by_two_in_a_hundred(output: int, stays: list[int]) -> None:
+    inner, outer = seen_twice(1, output=1000)
+    outer.facts["output"] = output
+
+    assert kept(inner, outer) == stays
+
+
+def test_a_call_that_failed_is_no_twin_of_one_that_did_not() -> None:
+    inner, outer = seen_twice(1)
+    outer.status = Status.ERROR
+
+    assert kept(inner, outer) == [1, 2]
+    inner.status = Status.TIMEOUT
+    assert kept(inner, outer) == [1]
+
+
+def test_records_of_other_processes_and_projects_are_other_calls() -> None:
+    inner, outer = seen_twice(1)
+    outer.resource = Resource({}, b"another")
+    other_inner, other_outer = seen_twice(3)
+    other_outer.project_id = "another"
+
+    assert kept(inner, outer, other_inner, other_outer) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("late_ms", "stays"), [(0.05, [1]), (0.2, [1, 2])])
+def test_clocks_may_differ_by_a_tenth_of_a_millisecond(late_ms: float, stays: list[int]) -> None:
+    inner = make_call(1, scope="inner", start_ms=0, ms=900)
+    outer = make_call(2, scope="outer", start_ms=late_ms, ms=1000)
+
+    assert kept(inner, outer) == stays
+
+
+def test_calls_without_times_are_left_alone() -> None:
+    inner, outer = seen_twice(1)
+    inner.start = inner.end = 0
+
+    assert kept(inner, outer) == [1, 2]
+
+
+def test_equal_spans_in_great_number_take_a_time_that_grows_with_their_number() -> None:
+    def seconds(number: int, scopes: int) -> float:
+        calls = [make_call(each, scope=str(each % scopes), ms=1000 + each % 3) for each in range(1, number + 1)]
+        started = time.process_time()
+        keep_one_of_each(calls)
+        return time.process_time() - started
+
+    for scopes in (2, 100_000):
+        # Eight times as many: a square would be 64 times as long.
+        assert seconds(16_000, scopes) < 30 * max(seconds(2_000, scopes), 0.01)

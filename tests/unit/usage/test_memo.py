@@ -1,0 +1,62 @@
+"""What a process remembers of days that are over."""
+
+import sys
+from array import array
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from runtally.usage.memo import LARGEST_SHARE, LONGEST_KEPT, DayMemo, size_of
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+VALUE = array("q", range(1_000))
+SIZE = size_of(VALUE) + size_of("700")
+
+
+async def test_a_value_is_read_once_while_no_day_changes() -> None:
+    memo, reads = DayMemo(2**20), 0
+
+    async def read() -> int:
+        nonlocal reads
+        reads += 1
+        return reads
+
+    found = [await memo.of("question", version, NOW, read) for version in ("700", "700", "701", "701", None, None)]
+
+    assert found == [1, 1, 2, 2, 3, 4]
+
+
+def test_a_value_is_read_again_after_a_while_whatever_happened() -> None:
+    memo = DayMemo(2**20)
+    memo.put("question", "700", NOW, VALUE)
+
+    assert memo.get("question", "700", NOW + LONGEST_KEPT - timedelta(seconds=1)) is VALUE
+    assert memo.get("question", "700", NOW + LONGEST_KEPT) is None
+    assert memo.bytes == 0
+
+
+def test_what_was_asked_for_the_longest_time_ago_goes_first() -> None:
+    most = 2 * LARGEST_SHARE
+    memo = DayMemo(most * SIZE)
+    for number in range(most):
+        memo.put(number, "700", NOW, VALUE)
+        assert memo.get(0, "700", NOW) is VALUE
+
+    memo.put("one more", "700", NOW, VALUE)
+
+    assert memo.bytes == most * SIZE
+    assert memo.get(1, "700", NOW) is None
+    assert memo.get(0, "700", NOW) is VALUE
+
+
+def test_what_would_drive_out_much_else_is_not_kept() -> None:
+    memo = DayMemo(LARGEST_SHARE * SIZE - 1)
+    memo.put("question", "700", NOW, VALUE)
+
+    assert (memo.bytes, memo.get("question", "700", NOW)) == (0, None)
+
+
+def test_the_size_of_a_value_is_that_of_all_it_is_made_of() -> None:
+    amount = Decimal("1.5")
+
+    assert size_of({"a": (amount, amount)}) == sum(map(sys.getsizeof, ({"a": 0}, "a", (amount, amount), amount)))
+    assert size_of(VALUE) >= 8 * len(VALUE)

@@ -1,0 +1,70 @@
+"""What a page says of a project, from values alone."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from runtally.usage.report import CostOfAllTime, Ranking, Report, Span, UnpricedModel
+from runtally.usage.totals import Totals
+from runtally.usage.window import Range, Window
+from tests.summaries import Cell, made_summary
+
+NOW = datetime(2026, 11, 21, 9, 50, tzinfo=UTC)
+WEEK = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
+
+
+def _cell(hours_before_end: float, model: str = "large", **totals: int | Decimal) -> Cell:
+    bucket = WEEK.buckets[-1 - int(hours_before_end) // 6]
+    return Cell(bucket, "acme", model, Totals(**({"runs": 1} | totals)))  # type: ignore[arg-type]  # Any field of it.
+
+
+def _report(*cells: Cell) -> Report:
+    summary, no_ranking = made_summary(WEEK, cells), Ranking((), ())
+    return Report(summary, summary, None, no_ranking, no_ranking, None)
+
+
+def test_only_what_has_runs_from_the_start_is_compared() -> None:
+    before = WEEK.previous(NOW)
+
+    assert Span(before.start - timedelta(days=90), NOW).reaches_back_to(before)
+    assert Span(before.start + timedelta(hours=5), NOW).reaches_back_to(before)
+    assert not Span(before.start + timedelta(hours=6), NOW).reaches_back_to(before)
+    assert not Span(None, None).reaches_back_to(before)
+
+
+def test_names_are_ranked_by_cost_everywhere_and_here() -> None:
+    costs = [
+        CostOfAllTime("acme", "large", Decimal(5), Decimal(0)),
+        CostOfAllTime("zeta", "small", Decimal(3), Decimal(3)),
+        CostOfAllTime("acme", "small", Decimal(3), Decimal(0)),
+        CostOfAllTime("acme", "tiny", Decimal(1), Decimal(1)),
+    ]
+
+    models = Ranking.of((cost.model, cost) for cost in costs)
+
+    assert models == Ranking(everywhere=("small", "large", "tiny"), here=("small", "tiny"))
+
+
+def test_models_without_a_price_come_with_their_runs_most_first() -> None:
+    report = _report(
+        _cell(1, "a", unpriced=1),
+        _cell(2, "b", unpriced=1),
+        _cell(3, "b", unpriced=1),
+        _cell(4, "c", cost_usd=Decimal(1)),
+    )
+
+    assert report.unpriced_models == (UnpricedModel("acme", "b", 2), UnpricedModel("acme", "a", 1))
+
+
+def test_a_month_costs_as_much_as_goes_on_in_this_period() -> None:
+    report = _report(_cell(100, cost_usd=Decimal(7)))
+    elapsed = NOW - WEEK.start
+
+    pace = report.month_pace_usd(NOW)
+
+    assert pace == Decimal(7) * 2_628_000 / int(elapsed.total_seconds())
+    assert Decimal(30) < pace < Decimal(32)
+
+
+def test_cost_per_run_is_over_the_runs_whose_cost_is_known() -> None:
+    assert Totals(runs=5, unpriced=1, cost_usd=Decimal(8)).cost_per_run == Decimal(2)
+    assert Totals(runs=1, unpriced=1).cost_per_run == 0

@@ -1,0 +1,80 @@
+"""A summary is the same value in whatever parts it is read."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.models.measures import MEASURES
+from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency, sketch_of_counts
+from runtally.usage.summary import Summary
+from runtally.usage.totals import Totals, total_of
+from runtally.usage.window import Range, Window
+from tests.summaries import Cell, made_summary
+
+WINDOW = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
+BAR = timedelta(hours=6)
+totals = st.tuples(st.integers(1, 9), st.integers(0, 9), st.decimals(0, 9, places=6)).map(
+    lambda drawn: Totals(runs=drawn[0], errors=drawn[1], cost_usd=drawn[2])
+)
+cells = st.builds(
+    Cell,
+    st.sampled_from(WINDOW.buckets),
+    st.sampled_from(["acme", "bolt"]),
+    st.sampled_from(["large", "small"]),
+    totals,
+)
+sketches = st.dictionaries(st.integers(0, 20), st.integers(1, 9), min_size=1).map(sketch_of_counts)
+
+
+def summary_of(some: list[Cell]) -> Summary:
+    return replace(made_summary(WINDOW, some, bar=BAR), whole=NO_LATENCIES)
+
+
+@given(st.lists(cells), st.lists(cells))
+def test_two_summaries_add_up_to_that_of_all_runs(one: list[Cell], other: list[Cell]) -> None:
+    both = summary_of(one) + summary_of(other)
+
+    assert both == summary_of(one + other)
+    assert both - summary_of(other) == summary_of(one)
+    assert both.total == total_of(cell.totals for cell in one + other)
+
+
+@given(st.lists(cells))
+def test_bars_points_and_lists_agree(some: list[Cell]) -> None:
+    lines = summary_of(some)
+    bars = lines.in_bars()
+
+    assert (bars.window.interval, len(bars.points)) == (BAR, 28)
+    assert total_of(point.totals for point in bars.points) == total_of(point.totals for point in lines.points)
+    for dimension in (PROVIDER, MODEL):
+        assert total_of(bars.list_by(dimension).values()) == bars.total
+    costs = [usd.cost_usd for usd in bars.list_by(MODEL).values()]
+    assert costs == sorted(costs, reverse=True)
+    assert sum((cell.cost_usd for cell in bars.cells.values()), Decimal(0)) == bars.total.cost_usd
+
+
+@given(sketches, sketches)
+def test_latencies_add_up_and_are_taken_away(
+    one: tuple[list[int], list[int]], other: tuple[list[int], list[int]]
+) -> None:
+    few, more = Latencies((one,)), Latencies((other,))
+
+    assert (few + more).percentiles == (more + few).merged().percentiles
+    assert (few + more - more).percentiles == few.percentiles
+    assert not few - few
+    assert (few + NO_LATENCIES, few - NO_LATENCIES) == (few, few)
+
+
+def test_percentiles_cannot_be_added_up() -> None:
+    with pytest.raises(ValueError, match="cannot be added up"):
+        _ = Latencies(known=Latency(1, 2)) + Latencies(known=Latency(1, 2))
+
+
+def test_totals_have_a_field_for_each_measure() -> None:
+    assert Totals._fields == tuple(measure.name for measure in MEASURES)
+    assert all(type(zero) is measure.python_type for zero, measure in zip(Totals(), MEASURES, strict=True))

@@ -1,0 +1,245 @@
+"""Windows: whole, aligned, and holding now."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.clock import start_of_day
+from runtally.errors import InvalidInterval, InvalidRange
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS
+from runtally.usage.window import EPOCH, CustomRange, Range, Window, parse_interval
+
+moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
+intervals = st.sampled_from(["15m", "1h", "6h", "1d"]).map(parse_interval)
+
+
+@pytest.mark.parametrize(("name", "buckets"), [("24h", 96), ("7d", 168), ("30d", 120)])
+def test_each_range_has_the_contracts_number_of_buckets(name: str, buckets: int) -> None:
+    window = Window.of(Range.parse(name), datetime(2026, 5, 1, 12, 34, tzinfo=UTC))
+
+    assert len(window.buckets) == buckets
+
+
+@given(moments, st.sampled_from(Range), intervals)
+def test_a_window_is_whole_aligned_and_its_last_bucket_holds_now(
+    now: datetime, range_: Range, interval: timedelta
+) -> None:
+    window = Window.of(range_, now, interval)
+
+    last = window.buckets[-1]
+    assert last <= now < last + interval == window.end
+    assert all((bucket - EPOCH) % interval == timedelta(0) for bucket in window.buckets)
+    assert window.buckets[0] == window.start
+    assert len(window.buckets) == range_.length / interval
+
+
+@given(moments, st.sampled_from(Range))
+def test_the_previous_period_has_the_same_weekdays_and_ends_at_the_same_moment(now: datetime, range_: Range) -> None:
+    window = Window.of(range_, now, range_.chart_interval)
+
+    previous = window.previous(now)
+
+    assert len(previous.buckets) == len(window.buckets)
+    assert window.end - previous.end == now - previous.until
+    assert range_ is Range.DAY or previous.end.weekday() == window.end.weekday()
+
+
+def test_a_missing_range_is_7_days() -> None:
+    assert Range.parse(None) is Range.WEEK
+
+
+@pytest.mark.parametrize("text", ["", "7", "1d", "7D", "90d", " 7d"])
+def test_another_range_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRange):
+        Range.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "5m", "1w", "60"])
+def test_another_interval_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInterval):
+        parse_interval(text)
+
+
+lengths = st.timedeltas(timedelta(seconds=1), timedelta(days=731))
+
+
+@given(moments, lengths)
+def test_a_time_of_ones_own_is_whole_buckets_that_can_be_told_apart(since: datetime, length: timedelta) -> None:
+    reach = CustomRange.of(since, since + length)
+
+    assert reach is not None
+    assert reach.since <= since < since + length <= reach.until
+    window = Window.of(reach, reach.until, reach.chart_interval)
+    assert window.start == reach.since
+    assert window.until == reach.until <= window.end < reach.until + window.interval
+    assert 1 <= len(window.buckets) <= 32
+    fine = window.in_buckets_of(reach.interval)
+    assert len(fine.buckets) <= 224
+    assert fine.buckets[0] == window.start
+    assert window.interval % fine.interval == timedelta(0)
+    assert window.is_over
+
+
+@given(moments, lengths)
+def test_the_time_before_one_s_own_is_as_long_and_right_before_it(since: datetime, length: timedelta) -> None:
+    reach = CustomRange.of(since, since + length)
+    assert reach is not None
+    window = Window.of(reach, reach.until, reach.chart_interval)
+
+    previous = window.previous(window.now)
+
+    assert previous.until == window.start
+    assert previous.until - previous.start == window.until - window.start
+
+
+def test_a_time_that_is_not_over_is_compared_up_to_the_same_moment() -> None:
+    now = datetime(2026, 11, 21, 9, 20, tzinfo=UTC)
+    reach = CustomRange.of(now.replace(hour=0, minute=0), now.replace(hour=0, minute=0) + timedelta(days=1))
+    assert reach is not None
+    window = Window.of(reach, now, reach.chart_interval)
+
+    assert not window.is_over
+    assert window.previous(now).until == now - timedelta(days=1)
+
+
+@given(moments, lengths, st.timedeltas(timedelta(0), timedelta(days=60)))
+def test_in_stored_buckets_neither_a_time_nor_the_one_before_is_counted_from_runs(
+    now: datetime, length: timedelta, age: timedelta
+) -> None:
+    reach = CustomRange.of(now - age - length, now - age)
+    assert reach is not None
+    shown = reach.in_stored_buckets(reach.stored_in(now))
+
+    assert shown.since <= reach.since < reach.until <= shown.until
+    assert shown.until - shown.since < reach.until - reach.since + 2 * max(shown.shortest, timedelta(minutes=15))
+    bars = Window.of(shown, now, shown.chart_interval)
+    assert len(bars.buckets) <= 33
+    for window in (bars, bars.in_buckets_of(shown.interval), bars.previous(now)):
+        for _, rest_since in (window.aligned_cover(), window.coarsest_cover()):
+            assert window.until - rest_since < (
+                shown.shortest if window.until < shown.until else timedelta(microseconds=1)
+            )
+
+
+@pytest.mark.parametrize(
+    ("age", "shortest"),
+    [
+        (timedelta(days=2), timedelta(minutes=15)),
+        (timedelta(days=20), timedelta(hours=1)),
+        (timedelta(days=50), timedelta(hours=6)),
+    ],
+)
+def test_the_older_a_time_is_the_longer_are_its_stored_buckets(age: timedelta, shortest: timedelta) -> None:
+    now = datetime(2026, 11, 21, 9, 20, tzinfo=UTC)
+    reach = CustomRange.of(now - age, now - age + timedelta(hours=7))
+    assert reach is not None
+
+    assert reach.stored_in(now).length == shortest
+
+
+@pytest.mark.parametrize("length", [timedelta(0), timedelta(hours=-1), timedelta(days=732)])
+def test_a_time_that_is_none_or_endless_is_none(length: timedelta) -> None:
+    since = datetime(2026, 11, 21, tzinfo=UTC)
+
+    assert CustomRange.of(since, since + length) is None
+
+
+@given(
+    now=moments,
+    range_=st.sampled_from(Range),
+    interval=intervals,
+    is_past=st.booleans(),
+    is_of_totals=st.booleans(),
+)
+def test_stored_buckets_cover_a_window_without_gap_or_overlap(
+    now: datetime, range_: Range, interval: timedelta, *, is_past: bool, is_of_totals: bool
+) -> None:
+    window = Window.of(range_, now, interval)
+    window = window.previous(now) if is_past else window
+    grains = TOTAL_GRAINS if is_of_totals else GRAINS
+
+    for parts, rest_since in (window.aligned_cover(grains), window.coarsest_cover(grains)):
+        edges = [window.start, *(edge for part in parts for edge in (part.since, part.until)), rest_since]
+        assert edges[::2] == edges[1::2]
+        assert edges == sorted(edges)
+        assert rest_since <= window.until
+        for part in parts:
+            assert not (part.since - EPOCH) % part.grain.length
+            assert not (part.until - EPOCH) % part.grain.length
+    parts, _ = window.aligned_cover(grains)
+    assert not any(window.interval % part.grain.length for part in parts)
+
+
+@given(now=moments, reach=st.sampled_from(Range), interval=intervals, is_past=st.booleans())
+def test_a_window_is_split_into_closed_days_and_the_rest(
+    now: datetime, reach: Range, interval: timedelta, *, is_past: bool
+) -> None:
+    window = Window.of(reach, now, interval)
+    window = window.previous(now) if is_past else window
+    midnight = start_of_day(now)
+
+    closed, rest = window.split(midnight)
+
+    assert (closed.since, closed.until, rest.until) == (window.start, rest.since, window.until)
+    assert not closed or closed.until <= midnight
+    if is_past:
+        assert rest.until - rest.since < GRAINS[0].length
+    else:
+        assert not (rest.since - window.start) % interval
+        assert midnight - rest.since < max(interval, midnight - window.start)
+
+
+def test_what_is_added_up_is_read_from_longer_buckets_than_what_is_drawn() -> None:
+    """A week that begins at three: single hours only up to the first and after the last quarter of a day."""
+    week = Window.of(Range.WEEK, datetime(2026, 11, 21, 14, 40, tzinfo=UTC))
+
+    drawn, _ = week.aligned_cover()
+    added, _ = week.coarsest_cover()
+
+    assert [(part.grain.minutes, (part.until - part.since) / part.grain.length) for part in drawn] == [(60, 168)]
+    assert [(part.grain.minutes, (part.until - part.since) / part.grain.length) for part in added] == [
+        (60, 3),
+        (360, 27),
+        (60, 3),
+    ]
+
+
+def test_the_end_of_a_window_is_read_from_short_buckets_that_its_start_has_no_more() -> None:
+    """The 30 days before begin 58 days ago, where only quarters of a day are kept, and end where hours are."""
+    now = datetime(2026, 11, 21, 14, 40, tzinfo=UTC)
+    before = Window.of(Range.MONTH, now, Range.MONTH.chart_interval).previous(now)
+
+    covers = before.aligned_cover(), before.coarsest_cover()
+
+    for parts, rest_since in covers:
+        assert [part.grain.minutes for part in parts] == [360, 60]
+        assert before.until - rest_since == timedelta(minutes=40)
+
+
+@given(moments, st.timedeltas(timedelta(minutes=1), timedelta(days=731)))
+def test_a_time_of_ones_own_is_whole_aligned_and_the_same_again_in_a_link(since: datetime, length: timedelta) -> None:
+    reach = CustomRange.of(since, since + length)
+    assert reach is not None
+
+    assert reach.since <= since < since + length <= reach.until
+    assert (reach.since - EPOCH) % min(reach.chart_interval, GRAINS[-1].length) == timedelta(0)
+    assert CustomRange.of(reach.since, reach.until) == reach
+
+
+@pytest.mark.parametrize(
+    ("since", "length"),
+    [
+        # As quarters of an hour it would be 32, and so hours from a quarter to five on.
+        (datetime(2026, 11, 20, 4, 50, tzinfo=UTC), timedelta(hours=7, minutes=45)),
+        # Two years from midnight to midnight in New York, of 731 days.
+        (datetime(2024, 2, 1, 5, tzinfo=UTC), timedelta(days=731)),
+    ],
+)
+def test_a_time_that_grows_when_it_is_rounded_stays_as_it_is_then(since: datetime, length: timedelta) -> None:
+    reach = CustomRange.of(since, since + length)
+
+    assert reach is not None
+    assert (reach.since - EPOCH) % min(reach.chart_interval, GRAINS[-1].length) == timedelta(0)
+    assert CustomRange.of(reach.since, reach.until) == reach

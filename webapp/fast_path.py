@@ -1,0 +1,111 @@
+"""Endpoints are answered before Quart, whose request and response cost more than decoding, pricing and storing a run."""
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+from quart import Quart
+
+from api.current import EXTENSION
+from api.endpoint import Endpoint, endpoint_of
+from api.reply import Reply
+from api.request import ClientGone, Request
+from runtally.errors import BodyTooLarge, BodyTooSlow
+from runtally.services import Services
+from webapp.hosts import is_foreign
+from webapp.tracing import Application, Receive, Scope, Send, matched
+
+
+class _Below(NamedTuple):
+    """The endpoint of all paths below one, whose rest has a name."""
+
+    endpoint: Endpoint
+    pattern: str
+    base: bytes
+    variable: str
+
+
+class FastPath:
+    """An application that answers requests to the endpoints of Quart's application itself, and hands on all others.
+
+    A path must be written byte by byte as its route says: no two programs agree on what `//api/ingest` or `/%61pi/ingest` is.
+    """
+
+    def __init__(self, app: Application, quart: Quart) -> None:
+        self._app = app
+        self._quart = quart
+        self._at: dict[tuple[str, bytes], tuple[Endpoint, str]] = {}
+        self._below: dict[str, list[_Below]] = {}
+        for rule in quart.url_map.iter_rules():
+            endpoint = endpoint_of(quart.view_functions[rule.endpoint])
+            base, _, variable = rule.rule.partition("<")
+            # HEAD, which Quart adds to GET, is left to it; so is a variable in the middle of a path.
+            for method in (rule.methods or set()) - {"HEAD"}:
+                if endpoint is not None and not variable:
+                    self._at[method, base.encode()] = endpoint, rule.rule
+                elif endpoint is not None and variable.endswith(">") and variable.count(">") == 1:
+                    below = _Below(endpoint, rule.rule, base.encode(), variable[:-1].rpartition(":")[2])
+                    self._below.setdefault(method, []).append(below)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._find(scope) if scope["type"] == "http" else None
+        services: Services | None = self._quart.extensions.get(EXTENSION)
+        if found is None or services is None:
+            await self._app(scope, receive, send)
+            return
+        endpoint, pattern, path = found
+        request = Request(scope, services, lambda: self._body(request, receive))
+        if is_foreign(request.headers.get("host", ""), services.settings):
+            # Quart says what is wrong with it.
+            await self._app(scope, receive, send)
+            return
+        matched(pattern)
+        try:
+            reply = await endpoint(request, **path)
+        except ClientGone:
+            return
+        await send_reply(reply, send)
+
+    def _find(self, scope: Scope) -> tuple[Endpoint, str, Mapping[str, str]] | None:
+        """The endpoint that a request is for, its pattern, and the variable parts of the path."""
+        method, path = scope["method"], scope.get("raw_path") or b""
+        if exact := self._at.get((method, path)):
+            return *exact, {}
+        for each in self._below.get(method, ()):
+            if path.startswith(each.base) and len(path) > len(each.base):
+                return each.endpoint, each.pattern, {each.variable: scope["path"][len(each.base) :]}
+        return None
+
+    async def _body(self, request: Request, receive: Receive) -> bytes:
+        """Raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
+        limit = request.services.settings.max_body_bytes
+        if int(request.headers.get("content-length", "0")) > limit:
+            raise BodyTooLarge
+        try:
+            async with asyncio.timeout(self._quart.config["BODY_TIMEOUT"]):
+                return await _received(receive, limit)
+        except TimeoutError:
+            raise BodyTooSlow from None
+
+
+async def _received(receive: Receive, limit: int) -> bytes:
+    pieces, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > limit:
+            raise BodyTooLarge
+        more = message.get("more_body", False)
+    return b"".join(pieces)
+
+
+async def send_reply(reply: Reply, send: Send) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()]
+    if reply.status != HTTPStatus.NOT_MODIFIED:
+        headers.append((b"content-length", b"%d" % len(reply.body)))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

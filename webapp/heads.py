@@ -1,0 +1,49 @@
+"""Request headers, bounded before anything parses them: some parsers of libraries take time that grows with the square of a header.
+
+`docs/security.md` lists these parsers. No header that is read here is longer than a few hundred bytes.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from webapp import rendering, sessions, zone
+from webapp.tracing import Application, Receive, Scope, Send
+
+Header = tuple[bytes, bytes]
+
+MAX_VALUE_BYTES = 2048
+"""Of all values of one name together, because Quart joins those of cookies."""
+_OWN_COOKIES = frozenset(
+    name.encode() for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.SAID_COOKIE, zone.COOKIE)
+)
+
+
+class BoundedHeaders:
+    """The application, which never sees a header that is too long to be parsed."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "headers": bounded(scope["headers"])}
+        await self._app(scope, receive, send)
+
+
+def bounded(headers: Sequence[Header]) -> Sequence[Header]:
+    """The headers without those that are longer than `MAX_VALUE_BYTES`; names are in lower case.
+
+    Other applications below the same host name may have set many cookies, so of long ones our own stay.
+    """
+    if sum(len(value) for _, value in headers) <= MAX_VALUE_BYTES:
+        return headers
+    own = [(name, _own_cookies(value) if name == b"cookie" else value) for name, value in headers]
+    bytes_of: Counter[bytes] = Counter()
+    for name, value in own:
+        bytes_of[name] += len(value)
+    return [(name, value) for name, value in own if bytes_of[name] <= MAX_VALUE_BYTES]
+
+
+def _own_cookies(value: bytes) -> bytes:
+    pairs = (pair.strip() for pair in value.split(b";"))
+    return b"; ".join(pair for pair in pairs if pair.partition(b"=")[0].strip() in _OWN_COOKIES)

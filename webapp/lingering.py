@@ -1,0 +1,99 @@
+"""Answers that begin before their request has come whole, such as 401 and 413, reach their client.
+
+To hang up on a client that is still sending makes its system throw away what it has not read yet, the answer too. So what is
+left of the request is read and dropped first, as far as there is an end to it.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from webapp.tracing import Application, Message, Receive, Scope, Send
+
+# What nginx has for this (lingering_time, lingering_timeout).
+LINGER_SECONDS = 30.0
+SILENT_SECONDS = 5.0
+# A dozen times the largest body, by default.
+LINGER_BYTES = 64 * 1024 * 1024
+
+_CLOSE = (b"connection", b"close")
+
+
+class Lingering:
+    """An application whose early answers close the connection, but not before what is being sent was read and dropped."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(receive, send, asks_first=any(name == b"expect" for name, _ in scope["headers"]))
+        await self._app(scope, exchange.receive, exchange.send)
+        await exchange.end()
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
+class _Exchange:
+    """A request with a body, and its answer."""
+
+    __slots__ = ("_asks_first", "_is_held", "_is_reading", "_is_whole", "_lingers", "_receive", "_send")
+
+    def __init__(self, receive: Receive, send: Send, *, asks_first: bool) -> None:
+        self._receive = receive
+        self._send = send
+        self._asks_first = asks_first
+        """Whether the client waits to be told to send its body, which reading would do."""
+        self._is_reading = False
+        self._is_whole = False
+        """Whether nothing more of the request is to come."""
+        self._lingers = False
+        self._is_held = False
+        """Whether the end of the answer, at which a server hangs up, is held back."""
+
+    async def receive(self) -> Message:
+        self._is_reading = True
+        try:
+            message = await self._receive()
+        finally:
+            self._is_reading = False
+        self._is_whole = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._lingers = not (self._is_whole or await self._is_here())
+            if self._lingers and _CLOSE not in message["headers"]:
+                message["headers"] = [*message["headers"], _CLOSE]
+        elif self._lingers and not message.get("more_body", False):
+            self._is_held = True
+            message = {**message, "more_body": True}
+        await self._send(message)
+
+    async def _is_here(self) -> bool:
+        """Whether all of the request has come, and only nobody asked for it: then the connection can be kept."""
+        if not (self._asks_first or self._is_reading):
+            reading = asyncio.ensure_future(self.receive())
+            await asyncio.sleep(0)
+            reading.cancel()
+        return self._is_whole
+
+    async def end(self) -> None:
+        if self._is_held:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_SECONDS):
+                    await self._drop_rest()
+            await self._send({"type": "http.response.body", "body": b""})
+
+    async def _drop_rest(self) -> None:
+        dropped = 0
+        while not self._is_whole and dropped < LINGER_BYTES:
+            async with asyncio.timeout(SILENT_SECONDS):
+                message = await self.receive()
+            dropped += len(message.get("body", b""))

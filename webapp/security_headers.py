@@ -1,0 +1,42 @@
+"""What every answer says to a browser."""
+
+from functools import cache
+
+from webapp.tracing import Application, Message, Receive, Scope, Send
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@cache
+def headers_for(*, is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
+    headers = HEADERS | {"Strict-Transport-Security": "max-age=31536000"} if is_secure else HEADERS
+    return tuple((name.lower().encode(), value.encode()) for name, value in headers.items())
+
+
+class SecurityHeaders:
+    """An application all of whose answers have these headers, unless an answer says something else itself."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                usual = headers_for(is_secure=scope["scheme"] == "https")
+                message["headers"] = [*message["headers"], *(header for header in usual if header[0] not in own)]
+            await send(message)
+
+        await self._app(scope, receive, send_on)
