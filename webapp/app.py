@@ -8,7 +8,7 @@ from quart.typing import ResponseReturnValue
 import api
 import api.errors
 import webapp.errors
-import webapp.pages
+import webapp.pages.blueprints
 from api import limits
 from api.access import enforce_access
 from api.current import EXTENSION
@@ -43,7 +43,7 @@ def create_app(settings: Settings) -> Quart:
     limits.register(app)
 
     api.register(app)
-    webapp.pages.register(app)
+    webapp.pages.blueprints.register(app)
     assets.register(app)
     app.register_error_handler(Exception, _respond_to_error)
 

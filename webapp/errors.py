@@ -46,8 +46,8 @@ OUT_OF_REACH = "The database is out of reach. What was acknowledged is stored; t
 class ErrorPage(Page):
     """What went wrong, and what to do."""
 
-    template: ClassVar[str] = "errors/show.html"
-    fragment: ClassVar[str] = "errors/_error.html"
+    template: ClassVar[str] = "site/error.html"
+    fragment: ClassVar[str] = "site/_error.html"
 
     status: int
     title: str
@@ -69,8 +69,8 @@ class ErrorPage(Page):
 class ErrorToast(Page):
     """The same in short, above a page that stays."""
 
-    template: ClassVar[str] = "errors/_toast_message.html"
-    fragment: ClassVar[str] = "errors/_toast_message.html"
+    template: ClassVar[str] = "site/_toast_message.html"
+    fragment: ClassVar[str] = "site/_toast_message.html"
 
     message: str
     retry_url: str | None

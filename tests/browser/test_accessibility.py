@@ -9,7 +9,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 from tests.browser.conftest import BASELINE, EXPERIMENT, LONG, PROJECT, drawn, path_of
 from tests.browser_fixtures import VIEWPORT, Complaints
 from tests.serving import Server
-from webapp.pages.run_views import Column
+from webapp.pages.runs.views import Column
 
 OPTIONS: dict[str, object] = {
     "resultTypes": ["violations"],

@@ -57,9 +57,9 @@ async def test_a_report_that_is_unchanged_is_not_made_again(
 
     with monkeypatch.context() as patch:
         for module, name in {
-            "webapp.pages.project": "project_report",
-            "webapp.pages.chart_data": "read_chart",
-            "webapp.pages.overview": "_overview_page",
+            "webapp.pages.project.report": "project_report",
+            "webapp.pages.panel.chart_data": "read_chart",
+            "webapp.pages.overview.overview": "_overview_page",
         }.items():
             patch.setattr(f"{module}.{name}", read)
         assert (await reader.get(url, headers=known)).status_code == 304

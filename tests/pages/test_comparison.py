@@ -8,7 +8,7 @@ from quart.typing import TestClientProtocol as Browser
 from tests.pages.conftest import Post, ago
 from tests.pages.experiments import run_of, runs_of
 from tests.pages.looking import Outline, html_of, text_of
-from webapp.pages.experiments import key_of
+from webapp.pages.experiments.experiments import key_of
 
 
 async def test_two_experiments_stand_side_by_side(reader: Browser, post: Post, project_id: str) -> None:

@@ -13,7 +13,7 @@ from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
 from tests.pages.experiments import runs_of
 from tests.pages.looking import Outline, html_of, part_of, text_of
-from webapp.pages.experiments import key_of
+from webapp.pages.experiments.experiments import key_of
 
 ODD = "a/../b ~1 [x](y)?#%&\"'<i>ü"
 

@@ -13,7 +13,7 @@ from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
 from webapp import formats
-from webapp.pages import project_rows
+from webapp.pages.overview import project_rows
 
 
 def _row(html: str, project_id: str) -> str:

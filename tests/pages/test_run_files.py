@@ -24,7 +24,7 @@ from tests.factories import make_run
 from tests.lines import Line
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of
-from webapp.pages.run_export import FRAMES
+from webapp.pages.runs.export import FRAMES
 
 
 async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, project_id: str) -> None:

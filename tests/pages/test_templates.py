@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from webapp.pages.appearance import ThemeButton
+from webapp.pages.site.appearance import ThemeButton
 from webapp.rendering import Page
 from webapp.templating import FOLDER, figures, templates
 
@@ -76,6 +76,13 @@ def test_every_page_names_templates_that_exist() -> None:
 
     for page in pages:
         assert {page.template, page.fragment} <= set(TEMPLATES), page
+
+
+def test_templates_of_a_page_are_in_the_folder_that_bears_its_features_name() -> None:
+    for page in Page.__subclasses__():
+        if page.__module__.startswith("webapp.pages."):
+            feature = page.__module__.split(".")[2]
+            assert {Path(name).parts[0] for name in (page.template, page.fragment)} == {feature}, page
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -11,7 +11,7 @@ from runtally.budgets.month import Month
 from runtally.budgets.use import LEAST, PACE, BurnDown, Recent, Use, pace_since
 from runtally.money import to_usd
 from webapp.charts.budget import burn_down
-from webapp.pages.budget_line import Level, budget_line, level_of
+from webapp.pages.project.budget_line import Level, budget_line, level_of
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # UTC is added.

@@ -5,7 +5,7 @@ import pytest
 from runtally.experiments.estimate import Difference
 from runtally.experiments.verdict import Measure
 from webapp.changes import Tone
-from webapp.pages.findings import finding_of
+from webapp.pages.experiments.findings import finding_of
 
 NAMES = ("old", "new")
 

@@ -8,7 +8,7 @@ from runtally.errors import InvalidThresholds
 from runtally.experiments.rule import Rule, Window
 from runtally.experiments.verdict import Thresholds
 from webapp.form import Form
-from webapp.pages.thresholds import filled, parsed
+from webapp.pages.experiments.thresholds import filled, parsed
 
 RULES = [
     Rule(),

@@ -19,7 +19,7 @@ from tests.unit.pricing.offers import NOW, make_offer
 from webapp.charts import series
 from webapp.charts.drawing import Mark
 from webapp.charts.series import Split
-from webapp.pages.price_marks import price_marks
+from webapp.pages.panel.price_marks import price_marks
 
 DAY = timedelta(days=1)
 OFFERS = (

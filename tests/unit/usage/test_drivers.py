@@ -13,7 +13,7 @@ from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
-from webapp.pages.drivers import reason_of
+from webapp.pages.panel.drivers import reason_of
 
 WINDOW = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 50, tzinfo=UTC))
 some_totals = st.tuples(st.integers(1, 1000), st.decimals(0, 99, places=6)).map(

@@ -1,0 +1,88 @@
+"""One's own account: password, and signing out everywhere."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access import passwords, users
+from runtally.access.sessions import end_all
+from runtally.access.users import Account
+from runtally.audit import ActorKind
+from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
+from webapp import sessions
+from webapp.form import Form, sent_form
+from webapp.rendering import Page, render, see_other
+from webapp.security import signed_in
+
+blueprint = Blueprint("account", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPage(Page):
+    """Who one is here, what one may do, and how to change one's password."""
+
+    template: ClassVar[str] = "account/account.html"
+    fragment: ClassVar[str] = "account/_account.html"
+
+    account: Account
+    min_length: int = passwords.MIN_LENGTH
+    form: Form = field(default_factory=Form)
+
+    @property
+    def document_title(self) -> str:
+        return "Your account"
+
+
+@blueprint.get("/account")
+@signed_in
+async def account() -> ResponseReturnValue:
+    """The account of the user who is signed in."""
+    return await render(AccountPage(await _own()))
+
+
+@blueprint.post("/account/password")
+@signed_in
+async def change_password() -> ResponseReturnValue:
+    """Set another password; every other browser is signed out."""
+    own, form = await _own(), await sent_form()
+    try:
+        hash_ = await _new_hash(own, form)
+    except (InvalidUser, InvalidCredentials) as error:
+        return await render(AccountPage(own, form=form.refused(error, "current")), 422)
+    async with services().database.session() as database:
+        user = (await users.found(database, own.user.id)).user
+        await users.set_password(database, actor(), user, hash_)
+    await sessions.begin_as(user)
+    return see_other(url_for(".account"), said="Password changed. Every other browser is signed out.")
+
+
+@blueprint.post("/account/sign-out")
+@signed_in
+async def sign_out_everywhere() -> ResponseReturnValue:
+    """End all sessions of this user, this one too."""
+    own = await _own()
+    async with services().database.session() as database:
+        await end_all(database, own.user.id)
+    await sessions.sign_out()
+    return see_other(url_for("sign_in.sign_in"), said="You are signed out everywhere.")
+
+
+async def _own() -> Account:
+    """Raises `NotFound` for whoever signed in with a key, or did not need to."""
+    if actor().kind is not ActorKind.USER:
+        raise NotFound
+    async with services().database.session() as database:
+        return await users.found(database, UUID(actor().name))
+
+
+async def _new_hash(own: Account, form: Form) -> str:
+    password = form.value("password")
+    await sessions.checked_again(own.user, form.value("current"))
+    passwords.check(password, own.user.email)
+    if form.value("again") != password:
+        raise InvalidUser(details=(Detail("again", "Type the same password twice."),))
+    return await passwords.hashed(password)

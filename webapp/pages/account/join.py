@@ -1,0 +1,95 @@
+"""Opening a link: the first admin's, an invitation, or one for a new password."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from quart import Blueprint, Response, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.access import public
+from api.current import services
+from runtally.access import invitations, passwords, users
+from runtally.access.invitations import Newcomer
+from runtally.errors import Detail, InvalidUser
+from runtally.models.user import Invitation, User
+from webapp import sessions
+from webapp.form import Form, sent_form
+from webapp.rendering import Page, render, see_other
+
+blueprint = Blueprint("join", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPage(Page):
+    """Asks for what the link leaves open: `email` is the address it is for, if it is for one."""
+
+    template: ClassVar[str] = "account/join.html"
+    fragment: ClassVar[str] = "account/_join.html"
+    has_navigation: ClassVar[bool] = False
+
+    token: str
+    email: str | None
+    is_reset: bool
+    is_first: bool
+    min_length: int = passwords.MIN_LENGTH
+    form: Form = field(default_factory=Form)
+
+    @property
+    def document_title(self) -> str:
+        return "Set a new password" if self.is_reset else "Create your account"
+
+
+@blueprint.after_request
+async def keep_token_to_oneself(response: Response) -> Response:
+    """Nothing keeps the address or passes it on: it holds the token."""
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+@blueprint.get("/join")
+@public
+async def join() -> ResponseReturnValue:
+    """The form; opening it uses nothing up."""
+    token = request.args.get("token", "")
+    async with services().database.session() as database:
+        return await render(_page(token, await invitations.opened(database, services().clock(), token), Form()))
+
+
+@blueprint.post("/join")
+@public
+async def post_join() -> ResponseReturnValue:
+    """Make the account, or set the password, and sign in; what is wrong brings the form back with 422."""
+    sessions.demand_secret()
+    form = await sent_form()
+    token = form.value("token")
+    async with services().database.session() as database:
+        invitation = await invitations.opened(database, services().clock(), token)
+    try:
+        user = await _joined(token, invitation, form)
+    except InvalidUser as error:
+        return await render(_page(token, invitation, form.refused(error)), 422)
+    await sessions.begin_as(user)
+    return see_other(url_for("overview.overview"), said=f"You are signed in as {user.email}.")
+
+
+async def _joined(token: str, invitation: Invitation, form: Form) -> User:
+    email = invitation.email or users.parse_email(form.value("email"))
+    name = "" if invitation.user_id else users.parse_name(form.value("name"))
+    password = form.value("password")
+    passwords.check(password, email)
+    if form.value("again") != password:
+        raise InvalidUser(details=(Detail("again", "Type the same password twice."),))
+    # Outside of a transaction: hashing takes long.
+    hash_ = await passwords.hashed(password)
+    async with services().database.session() as database:
+        now = services().clock()
+        claimed = await invitations.claimed(database, now, token)
+        if claimed.user_id is not None:
+            return await invitations.reset(database, claimed, hash_)
+        return await invitations.accept(database, now, claimed, Newcomer(email, name, hash_))
+
+
+def _page(token: str, invitation: Invitation, form: Form) -> JoinPage:
+    is_reset, is_first = invitation.user_id is not None, invitation.email is None
+    return JoinPage(token, invitation.email, is_reset, is_first, form=form)

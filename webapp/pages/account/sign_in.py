@@ -1,0 +1,109 @@
+"""Signing in, with a password or a key, and out."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from quart import Blueprint, Response, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.access import public
+from api.current import services
+from runtally.access import users
+from runtally.errors import Detail, InvalidKey, RateLimited, StoreUnavailable
+from webapp import sessions
+from webapp.form import Form, sent_form
+from webapp.links import safe_path
+from webapp.rendering import Page, render, see_other
+
+NO_KEY = InvalidKey("Enter a key.", details=(Detail("key", "Enter a key."),))
+
+blueprint = Blueprint("sign_in", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SignInPage(Page):
+    """Three ways in: `openid` through the provider, `form` for an address and a password, `key` for a key."""
+
+    template: ClassVar[str] = "account/sign_in.html"
+    fragment: ClassVar[str] = "account/_sign_in.html"
+    has_navigation: ClassVar[bool] = False
+
+    next: str
+    has_users: bool
+    form: Form = field(default_factory=Form)
+    key: Form = field(default_factory=Form)
+    openid: Form = field(default_factory=Form)
+
+    @property
+    def openid_name(self) -> str | None:
+        """What the button of the OpenID provider calls it; None without one."""
+        provider = services().openid
+        return provider.name if provider else None
+
+    @property
+    def document_title(self) -> str:
+        return "Sign in"
+
+
+@blueprint.get("/sign-in")
+@public
+async def sign_in() -> ResponseReturnValue:
+    """The form."""
+    return await render(SignInPage(safe_path(request.args.get("next")), await _has_users()))
+
+
+@blueprint.post("/sign-in")
+@public
+async def post_sign_in() -> ResponseReturnValue:
+    """Sign in and go where one wanted to; what is wrong brings the form back with 422."""
+    sent = await sent_form()
+    target, by_key = safe_path(sent.value("next")), "key" in sent.values
+    try:
+        if by_key:
+            await _with_key(sent.value("key").strip())
+        else:
+            await sessions.sign_in_with_password(sent.value("email"), sent.value("password"))
+    except (InvalidKey, RateLimited) as error:
+        form = sent.refused(error, "key" if by_key else "")
+        page = SignInPage(target, await _has_users(), **{"key" if by_key else "form": form})
+        return await _refusal(page, error)
+    return see_other(target)
+
+
+@blueprint.post("/sign-out")
+@public
+async def sign_out() -> ResponseReturnValue:
+    """Sign out, wherever one was."""
+    await sessions.sign_out()
+    response = see_other(url_for("sign_in.sign_in"))
+    # Pages that the browser keeps for Back show costs.
+    response.headers["Clear-Site-Data"] = '"cache"'
+    return response
+
+
+async def refused(target: str, form: Form, status: int) -> Response:
+    """The sign-in page with what went wrong on the way through the provider."""
+    return await render(SignInPage(target, await _has_users(), openid=form), status)
+
+
+async def _refusal(page: SignInPage, error: InvalidKey | RateLimited) -> Response:
+    if not isinstance(error, RateLimited):
+        return await render(page, 422)
+    response = await render(page, 429)
+    response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
+
+
+async def _with_key(key: str) -> None:
+    if not key:
+        raise NO_KEY
+    await sessions.sign_in_with_key(key)
+
+
+async def _has_users() -> bool:
+    """As if there were, while nobody can tell: the page says what to do when there are none."""
+    with suppress(StoreUnavailable):
+        async with services().database.session() as database:
+            return await users.any_exist(database)
+    return True

@@ -1,0 +1,120 @@
+"""Who changed what, newest first."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from runtally.access import history, projects
+from runtally.fields import MAX_ROW, parse_whole
+from runtally.models.audit import AuditEntry
+from webapp import formats
+from webapp.form import Form
+from webapp.links import project_chosen
+from webapp.pages.admin.frame import Frame, frame
+from webapp.rendering import Page, render
+from webapp.security import admin
+from webapp.zone import local
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
+_AMOUNT = re.compile(r"\d+\.\d+")
+
+blueprint = Blueprint("admin_audit", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change; `changes` are field, before and after, of which one may be empty."""
+
+    at: str
+    who: str
+    action: str
+    target: str
+    project_id: str | None
+    changes: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage(Page):
+    """A page of the log."""
+
+    template: ClassVar[str] = "admin/audit.html"
+    fragment: ClassVar[str] = "admin/_audit.html"
+
+    frame: Frame
+    entries: tuple[Entry, ...]
+    filter: Form
+    projects: tuple[tuple[str, str], ...]
+    older_url: str | None
+    newest_url: str | None
+
+    @property
+    def document_title(self) -> str:
+        return "Audit log"
+
+
+@blueprint.get("/admin/audit")
+@admin
+async def audit() -> ResponseReturnValue:
+    """The log, of one project or of all."""
+    project_id, before = project_chosen(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
+    async with services().database.session() as session:
+        found = await history.entries(session, project_id=project_id, before=before, limit=history.PAGE + 1)
+        known = await projects.listed(session)
+    page = AuditPage(
+        frame=frame("admin_audit.audit"),
+        entries=tuple(_entry(one) for one in found[: history.PAGE]),
+        filter=Form(values={"project": (project_id or "",)}),
+        projects=_choices([one.id for one in known], project_id),
+        older_url=_older_url(found, project_id),
+        newest_url=url_for("admin_audit.audit", project=project_id) if before else None,
+    )
+    return await render(page)
+
+
+def _choices(ids: list[str], chosen: str | None) -> tuple[tuple[str, str], ...]:
+    """A deleted project can still be asked for by its id."""
+    gone = [chosen] if chosen and chosen not in ids else []
+    return (("", "All projects"), *((one, one) for one in [*ids, *gone]))
+
+
+def _older_url(found: Sequence[AuditEntry], project_id: str | None) -> str | None:
+    if len(found) <= history.PAGE:
+        return None
+    return url_for("admin_audit.audit", project=project_id, before=found[history.PAGE - 1].id)
+
+
+def _entry(row: AuditEntry) -> Entry:
+    before, after = row.before or {}, row.after or {}
+    # What begins without a value says nothing.
+    names = [name for name in {**before, **after} if name in before or after[name] is not None]
+    return Entry(
+        at=formats.moment(local(row.at)),
+        who=row.actor_label,
+        action=row.action.replace(".", " ").replace("_", " ").capitalize(),
+        target=row.target,
+        project_id=row.project_id,
+        changes=tuple((name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names),
+    )
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    """The value in words; nothing where the entry says nothing of it."""
+    if name not in values:
+        return ""
+    value = values[name]
+    if value is None:
+        return "none"
+    return ", ".join(str(each) for each in value) if isinstance(value, list) else _legible(str(value))
+
+
+def _legible(text: str) -> str:
+    """A time as other pages write it, an amount without the zeros of its column."""
+    if _TIME.fullmatch(text):
+        return formats.moment(local(datetime.fromisoformat(text)))
+    return text.rstrip("0").rstrip(".") if _AMOUNT.fullmatch(text) else text

@@ -1,0 +1,30 @@
+"""What the pages of an installation have in common: the way from one to the other."""
+
+from dataclasses import dataclass
+
+from quart import url_for
+
+from webapp.pages.panel.panel import Choice
+
+SECTIONS = (
+    ("Prices", "prices.prices"),
+    ("Users", "admin_users.users_list"),
+    ("Audit log", "admin_audit.audit"),
+    ("Relay", "admin_relay.relay"),
+    ("Health", "admin_health.health"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The heading, and links to the other pages."""
+
+    heading: str
+    sections: tuple[Choice, ...]
+
+
+def frame(endpoint: str) -> Frame:
+    """For the page at this endpoint."""
+    sections = tuple(Choice(name, url_for(one), one == endpoint) for name, one in SECTIONS)
+    heading = next(one.name for one in sections if one.is_chosen)
+    return Frame(heading, sections)

@@ -1,0 +1,64 @@
+"""What is well with the installation, what is not, and which versions it is made of."""
+
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import ClassVar
+
+from quart import Blueprint
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from runtally import __version__
+from runtally.db.schema import newest
+from runtally.doctor import Finding, State, examine_database, examine_disk, examine_settings
+from webapp import formats
+from webapp.pages.admin.frame import Frame, frame
+from webapp.rendering import Page, render
+from webapp.security import admin
+
+WORDS = {State.OK: "OK", State.WARN: "Warning", State.FAIL: "Broken"}
+ORDER = (State.FAIL, State.WARN, State.OK)
+
+blueprint = Blueprint("admin_health", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPage(Page):
+    """Findings, what is broken first."""
+
+    template: ClassVar[str] = "admin/health.html"
+    fragment: ClassVar[str] = "admin/_health.html"
+
+    frame: Frame
+    findings: tuple[tuple[Finding, str], ...]
+    facts: tuple[tuple[str, str], ...]
+
+    @property
+    def document_title(self) -> str:
+        return "Health"
+
+
+@blueprint.get("/admin/health")
+@admin
+async def health() -> ResponseReturnValue:
+    """What `runtally doctor` would say of this server."""
+    settings = services().settings
+    async with services().database.connection() as connection:
+        found = await examine_database(connection, services().clock, services().prices.book)
+    findings = [*examine_settings(settings), *found]
+    if settings.data_dir.is_dir():
+        findings.append(examine_disk(settings.data_dir))
+    by_state = sorted(findings, key=lambda finding: ORDER.index(finding.state))
+    words = tuple((finding, WORDS[finding.state]) for finding in by_state)
+    return await render(HealthPage(frame("admin_health.health"), words, tuple(_facts())))
+
+
+def _facts() -> Iterator[tuple[str, str]]:
+    up = services().clock() - services().opened_at
+    yield "Runtally", __version__
+    yield "Up for", formats.duration(int(up.total_seconds() * 1000))
+    yield "Tables", f"version {newest()}"
+    yield "Python", platform.python_version()
+    yield "Quart", version("quart")

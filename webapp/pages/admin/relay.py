@@ -1,0 +1,114 @@
+"""The relay: what waits for the reporting table, how long, and what was given up."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.audit import Change, record
+from runtally.fields import trimmed
+from runtally.reporting.outbox_queries import retry_parked, select_parked
+from runtally.reporting.read import RelayStatus, relay_status
+from runtally.settings import RelayMode, Settings
+from webapp import formats
+from webapp.form import sent_form
+from webapp.pages.admin.frame import Frame, frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+SHOWN = 100
+SECOND = timedelta(seconds=1)
+
+blueprint = Blueprint("admin_relay", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A run that the relay gave up on."""
+
+    project_id: str
+    run_id: str
+    since: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelayPage(Page):
+    """How the relay is doing."""
+
+    template: ClassVar[str] = "admin/relay.html"
+    fragment: ClassVar[str] = "admin/_relay.html"
+
+    frame: Frame
+    waiting: str
+    parked: str
+    lag: str
+    mode: str
+    failing: int
+    """Of the waiting ones, those that failed before."""
+    is_more: bool
+    """Whether more wait than are counted, and more may have failed."""
+    last_error: str | None
+    runs: tuple[Parked, ...]
+    hidden: int
+
+    @property
+    def document_title(self) -> str:
+        return "Relay"
+
+
+@blueprint.get("/admin/relay")
+@admin
+async def relay() -> ResponseReturnValue:
+    """Queue, lag and parked runs."""
+    now = services().clock()
+    async with services().database.snapshot() as connection:
+        status = await relay_status(connection)
+        parked = await select_parked(connection, SHOWN) if status.parked else []
+    page = RelayPage(
+        frame=frame("admin_relay.relay"),
+        waiting=status.waiting_words,
+        parked=formats.count(status.parked),
+        lag=_lag(status, now),
+        mode=_mode(services().settings),
+        failing=status.failing,
+        is_more=status.is_more,
+        last_error=status.last_error,
+        runs=tuple(
+            Parked(one.project_id, one.run_id, formats.ago(one.parked_at, now), one.last_error) for one in parked
+        ),
+        hidden=status.parked - len(parked),
+    )
+    return await render(page)
+
+
+@blueprint.post("/admin/relay/retry")
+@admin
+async def retry() -> ResponseReturnValue:
+    """Queue parked runs again: the one that the form names, or all of them."""
+    form = await sent_form()
+    project_id, run_id = (trimmed(form.value(name)) or None for name in ("project", "run"))
+    async with services().database.connection() as connection:
+        runs = await retry_parked(connection, services().clock(), project_id, run_id)
+    async with services().database.session() as session:
+        record(session, actor(), Change("relay.retried", run_id or "all parked runs", project_id, after={"runs": runs}))
+    return see_other(
+        url_for(".relay"), said="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again."
+    )
+
+
+def _lag(status: RelayStatus, now: datetime) -> str:
+    if status.oldest_at is None:
+        return formats.NOTHING
+    return f"{'at least ' if status.is_more else ''}{formats.duration((now - status.oldest_at) // SECOND * 1000)}"
+
+
+def _mode(settings: Settings) -> str:
+    if not settings.service_sync_sign:
+        return "Off: SERVICE_SYNC_SIGN is not set, so nothing is queued."
+    if settings.relay is RelayMode.OFF:
+        return "This server pushes nothing (RELAY=off); `runtally relay` does."
+    return "This server pushes runs as they come."

@@ -1,0 +1,247 @@
+"""Users of the installation: who there is, what they may do, and inviting more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar
+from uuid import UUID
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.access import invitations, projects, users
+from runtally.access.roles import Grant
+from runtally.access.users import Account
+from runtally.errors import Detail, InvalidUser, NotFound
+from runtally.fields import trimmed
+from runtally.models.project import Project
+from runtally.models.user import Invitation, Role
+from webapp import formats
+from webapp.form import Form, sent_form
+from webapp.links import join_url
+from webapp.pages.admin.frame import Frame, frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+from webapp.zone import local
+
+ROLES = (
+    (Role.VIEWER.value, "Viewer: reads one project"),
+    (Role.MEMBER.value, "Member: also changes its settings and keys"),
+    (Role.ADMIN.value, "Admin: everything, in all projects"),
+)
+INVITE_FORM = Form("invite")
+
+blueprint = Blueprint("admin_users", __name__, url_prefix="/admin/users")
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """A user of the list."""
+
+    id: str
+    email: str
+    name: str
+    is_admin: bool
+    is_disabled: bool
+    roles: tuple[tuple[str, str], ...]
+    """Projects and roles."""
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvitedRow:
+    """A link that nobody used yet."""
+
+    id: str
+    email: str
+    role: str
+    expires: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLink:
+    """A link that was just made: here once, and never again."""
+
+    email: str
+    url: str
+    is_reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UsersPage(Page):
+    """All users, and who is invited."""
+
+    template: ClassVar[str] = "admin/users.html"
+    fragment: ClassVar[str] = "admin/_users.html"
+
+    frame: Frame
+    users: tuple[UserRow, ...]
+    invited: tuple[InvitedRow, ...]
+    projects: tuple[tuple[str, str], ...]
+    link: ShownLink | None = None
+    form: Form = INVITE_FORM
+    refusal: Form = INVITE_FORM
+    """Why what was to be done with a user was not."""
+    roles: tuple[tuple[str, str], ...] = ROLES
+
+    @property
+    def document_title(self) -> str:
+        return "Users"
+
+
+@blueprint.get("")
+@admin
+async def users_list() -> ResponseReturnValue:
+    """All users."""
+    async with services().database.session() as session:
+        return await render(await _page(session))
+
+
+@blueprint.post("/invite")
+@admin
+async def invite() -> ResponseReturnValue:
+    """Make a link for somebody new and show it, this once."""
+    form = await sent_form("invite")
+    async with services().database.session() as session:
+        page = await _page(session)
+        try:
+            grant = _grant(form)
+            token = await invitations.invite(session, services().clock(), actor(), form.value("email"), grant)
+        except (InvalidUser, NotFound) as error:
+            return await render(replace(page, form=form.refused(error, "project")), 422)
+        await session.flush()
+        email = users.parse_email(form.value("email"))
+        page = replace(await _page(session), link=ShownLink(email, _join_url(token), is_reset=False))
+    return await render(page)
+
+
+@blueprint.post("/invitations/<uuid:invitation_id>/withdraw")
+@admin
+async def withdraw(invitation_id: UUID) -> ResponseReturnValue:
+    """The link of an invitation works no more."""
+    async with services().database.session() as session:
+        invitation = await invitations.withdraw(session, actor(), invitation_id)
+    return _back(f"The link for {invitation.email} works no more.")
+
+
+@blueprint.post("/<uuid:user_id>/role")
+@admin
+async def set_role(user_id: UUID) -> ResponseReturnValue:
+    """Give a user a role, in a project or as admin."""
+    form = await sent_form(f"role-{user_id}")
+    async with services().database.session() as session:
+        page, account = await _page(session), await users.found(session, user_id)
+        try:
+            await users.set_role(session, actor(), account, grant := _grant(form))
+        except (InvalidUser, NotFound) as error:
+            return await render(replace(page, refusal=form.refused(error)), 422)
+    where = f" in {grant.project_id}" if grant.project_id else ""
+    return _back(f"{account.user.email} is {grant.role}{where} now.")
+
+
+@blueprint.post("/<uuid:user_id>/role/remove")
+@admin
+async def remove_role(user_id: UUID) -> ResponseReturnValue:
+    """Take a role away: that in the project that the form names, or that of an admin."""
+    form = await sent_form(f"role-{user_id}")
+    project_id = trimmed(form.value("project")) or None
+    async with services().database.session() as session:
+        page, account = await _page(session), await users.found(session, user_id)
+        try:
+            await users.remove_role(session, actor(), account, project_id)
+        except InvalidUser as error:
+            return await render(replace(page, refusal=form.refused(error)), 422)
+    return _back(f"{account.user.email} has no role in {project_id or 'the installation'} now.")
+
+
+@blueprint.post("/<uuid:user_id>/disable")
+@admin
+async def disable(user_id: UUID) -> ResponseReturnValue:
+    """Turn a user away from now on."""
+    async with services().database.session() as session:
+        page, account = await _page(session), await users.found(session, user_id)
+        try:
+            await users.disable(session, actor(), account.user, services().clock())
+        except InvalidUser as error:
+            form = await sent_form(f"role-{user_id}")
+            return await render(replace(page, refusal=form.refused(error)), 422)
+    return _back(f"{account.user.email} can't sign in any more.")
+
+
+@blueprint.post("/<uuid:user_id>/enable")
+@admin
+async def enable(user_id: UUID) -> ResponseReturnValue:
+    """Let a user in again."""
+    async with services().database.session() as session:
+        account = await users.found(session, user_id)
+        users.enable(session, actor(), account.user)
+    return _back(f"{account.user.email} can sign in again.")
+
+
+@blueprint.post("/<uuid:user_id>/reset")
+@admin
+async def reset(user_id: UUID) -> ResponseReturnValue:
+    """Make a link with which the user sets a new password, and show it, this once."""
+    async with services().database.session() as session:
+        user = (await users.found(session, user_id)).user
+        token = await invitations.new_password(session, services().clock(), actor(), user)
+        page = await _page(session)
+    return await render(replace(page, link=ShownLink(user.email, _join_url(token), is_reset=True)))
+
+
+def _back(said: str) -> ResponseReturnValue:
+    return see_other(url_for("admin_users.users_list"), said=said)
+
+
+def _grant(form: Form) -> Grant:
+    """Raises `InvalidUser`."""
+    try:
+        role = Role(form.value("role"))
+    except ValueError:
+        raise InvalidUser(details=(Detail("role", "Choose a role."),)) from None
+    return Grant(role, trimmed(form.value("project")) or None)
+
+
+def _join_url(token: str) -> str:
+    return join_url(request.host_url.rstrip("/"), token)
+
+
+async def _page(session: AsyncSession) -> UsersPage:
+    now = services().clock()
+    return UsersPage(
+        frame=frame("admin_users.users_list"),
+        users=tuple(_row(account, now) for account in await users.listed(session)),
+        invited=tuple(_invited(one) for one in await invitations.pending(session, now)),
+        projects=_choices(await projects.listed(session)),
+    )
+
+
+def _choices(found: Sequence[Project]) -> tuple[tuple[str, str], ...]:
+    named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
+    # None is chosen before somebody does: a wrong one would show what is not theirs.
+    return (("", "Choose a project"), *named)
+
+
+def _row(account: Account, now: datetime) -> UserRow:
+    user = account.user
+    return UserRow(
+        id=str(user.id),
+        email=user.email,
+        name=user.name,
+        is_admin=user.is_admin,
+        is_disabled=user.disabled_at is not None,
+        roles=tuple((project_id, role.value) for project_id, role in account.roles.items()),
+        seen=f"seen {formats.ago(user.seen_at, now)}" if user.seen_at else "not seen yet",
+    )
+
+
+def _invited(invitation: Invitation) -> InvitedRow:
+    role, project_id = invitation.role or "", invitation.project_id
+    return InvitedRow(
+        str(invitation.id),
+        invitation.email or "",
+        f"{role} of {project_id}" if project_id else role,
+        formats.minute(local(invitation.expires_at)),
+    )

@@ -1,0 +1,47 @@
+"""Pages: a folder for each feature, named as its folder of templates; a module has page dataclasses and their routes."""
+
+from quart import Quart
+
+from webapp.links import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
+from webapp.pages.account import account, join, sign_in, sign_in_openid
+from webapp.pages.admin import audit, health, relay, users
+from webapp.pages.breakdown import breakdown
+from webapp.pages.experiments import badges, comparison, experiment, experiments
+from webapp.pages.overview import overview
+from webapp.pages.panel import chart_data
+from webapp.pages.prices import (
+    catalogue,
+    covered,
+    discounts,
+    file,
+    forms,
+    price,
+    prices,
+    repricing,
+    row,
+    tester,
+    unpriced,
+)
+from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings
+from webapp.pages.runs import run, runs, send_runs
+from webapp.pages.site import appearance, reference
+
+
+def register(app: Quart) -> None:
+    app.url_map.converters["project_id"] = ProjectIdConverter
+    app.url_map.converters["row"] = RowConverter
+    app.url_map.converters["id"] = IdConverter
+    app.url_map.converters["segment"] = SegmentConverter
+    # A project id may have slashes side by side.
+    app.url_map.merge_slashes = False
+    for module in (
+        *(overview, report, breakdown, chart_data, embeds),
+        *(costs, settings, keys, budget, alerts),
+        *(runs, run, send_runs),
+        *(experiments, experiment, comparison, badges),
+        *(prices, forms, covered, row, unpriced, discounts, tester, catalogue, file, repricing, price),
+        *(users, audit, relay, health),
+        *(account, sign_in, sign_in_openid, join),
+        *(appearance, reference),
+    ):
+        app.register_blueprint(module.blueprint)

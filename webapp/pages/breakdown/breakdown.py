@@ -1,0 +1,148 @@
+"""Models or providers as one table: what each cost, how it ran, and which price was used."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.db.database import Connection
+from runtally.errors import NotFound
+from runtally.runs.read import read_latencies
+from runtally.runs.values import Latencies
+from runtally.usage.project_queries import select_projects
+from runtally.usage.question import LatencyDetail
+from runtally.usage.ranking import read_rankings
+from runtally.usage.read import readable, report_question
+from runtally.usage.reader import UsageReader
+from runtally.usage.report import KnownProject
+from runtally.usage.window import Range
+from webapp import formats
+from webapp.charts import series
+from webapp.charts.series import Split, range_name
+from webapp.links import View, project_chosen
+from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Row, groups_of, rows_of
+from webapp.pages.panel.narrowing import Chip, chips_of
+from webapp.pages.panel.panel import SPLIT_NAMES, Choice, overview_name
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.zone import local
+
+blueprint = Blueprint("breakdown", __name__)
+
+GROUPED = "grouped"
+BY = (Split.MODEL, Split.PROVIDER)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownView:
+    """What the table shows: of which runs, by what, under which names, sorted how."""
+
+    view: View
+    sorting: Sorting[Column]
+    is_grouped: bool
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], project_id: str | None) -> "BreakdownView":
+        sorting = Sorting.parse(query.get("sort"), Column, Column.COST)
+        view = View.parse(query, project_id).but(sort=None, search=None)
+        view = view if view.by in BY else view.but(by=BY[0])
+        return cls(view, sorting, query.get("names") == GROUPED)
+
+    @property
+    def url(self) -> str:
+        names = GROUPED if self.is_grouped else None
+        return self.view.breakdown_url(names=names, sort=self.sorting.text(Column.COST))
+
+    def but(self, **changes: Any) -> "BreakdownView":  # noqa: ANN401  # Any field of the view.
+        return replace(self, view=self.view.but(**changes))
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownPage(Page):
+    """The table."""
+
+    template: ClassVar[str] = "breakdown/breakdown.html"
+    fragment: ClassVar[str] = "breakdown/_breakdown.html"
+
+    heading: str
+    project: KnownProject | None
+    overview_name: str
+    report_url: str
+    period: str
+    now: datetime
+    ranges: tuple[Choice, ...]
+    splits: tuple[Choice, ...]
+    names: tuple[Choice, ...]
+    chips: tuple[Chip, ...]
+    runs_url: str
+    headings: tuple[SortHeading, ...]
+    rows: tuple[Row, ...]
+    has_latency: bool
+    latency_note: str | None
+    """What the percentiles are of."""
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.heading} · {self.period} · {self.project.name if self.project else self.overview_name}"
+
+
+@blueprint.get("/breakdown")
+@signed_in
+async def breakdown() -> ResponseReturnValue:
+    """Cost, runs, tokens, errors, latency and price of each model or provider, in a project or in all."""
+    project_id = project_chosen(request.args) or actor().project_id
+    demand(actor(), Scope.METRICS_READ, project_id)
+    shown, now = BreakdownView.parse(request.args, project_id), services().clock()
+    async with services().reading.snapshot() as connection:
+        range_ = await readable(connection, shown.view.range, project_id, now)
+        return await render(await _page(connection, replace(shown, view=shown.view.but(range=range_)), now))
+
+
+async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> BreakdownPage:
+    """Raises `NotFound`."""
+    view, project_id = shown.view, shown.view.project_id
+    projects = await select_projects(connection, project_id) if project_id is not None else ()
+    if project_id is not None and not projects:
+        raise NotFound("There is no such project. A project appears with its first run.")
+    window = view.window(now)
+    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    # As the overview reads it, so that the memo may have it.
+    summary = await reader.summary(
+        replace(report_question(reader, window, view.filter, has_lines=False), latencies=LatencyDetail.NONE)
+    )
+    latencies = await read_latencies(connection, view.run_filter, now) if project_id is not None else Latencies()
+    slots = series.slots_of(*await read_rankings(reader), view.by)
+    groups = groups_of(summary, latencies, services().prices.book, now, view, is_grouped=shown.is_grouped)
+    titles = {name: title for name, title in TITLES.items() if name is not Column.LATENCY or project_id is not None}
+    return BreakdownPage(
+        heading=f"By {view.by}",
+        project=projects[0] if projects else None,
+        overview_name=overview_name(actor().project_id),
+        report_url=view.url,
+        period=range_name(view.range),
+        now=now,
+        ranges=tuple(Choice(one.value, shown.but(range=one).url, one is view.range) for one in Range),
+        splits=tuple(Choice(SPLIT_NAMES[one], shown.but(by=one).url, one is view.by) for one in BY),
+        names=_names(shown),
+        chips=chips_of(view, lambda one: replace(shown, view=one).url),
+        runs_url=view.runs_url(),
+        headings=headings_of(shown.sorting, titles, NAMES, lambda one: replace(shown, sorting=one).url),
+        rows=rows_of(shown.sorting.sorted(groups, KEYS, NAMES), view, slots),
+        has_latency=project_id is not None,
+        latency_note=None
+        if latencies.reached is None
+        else f"p95 of the runs since {formats.moment(local(latencies.reached))}",
+    )
+
+
+def _names(shown: BreakdownView) -> tuple[Choice, ...]:
+    choices = {"As recorded": False, "Grouped": True}
+    return tuple(
+        Choice(name, replace(shown, is_grouped=one).url, one is shown.is_grouped) for name, one in choices.items()
+    )

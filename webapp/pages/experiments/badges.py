@@ -1,0 +1,229 @@
+"""The badge of an experiment: how it looks, where it can be put, and who can see what it says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
+from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.badge_answer import Format
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.experiments import edit
+from runtally.experiments.badge import Style, cleaned
+from runtally.experiments.read import verdict_on
+from runtally.experiments.rule import Measured
+from webapp.links import choice
+from webapp.rendering import Page, render, see_other
+from webapp.security import project_editor, signed_in
+
+blueprint = Blueprint("badges", __name__)
+
+SHIELDS = "https://img.shields.io/endpoint"
+SUFFIXES = tuple(f".{one}" for one in (Format.SVG, Format.JSON))
+STYLE_NAMES = {Style.FLAT: "Flat", Style.FLAT_SQUARE: "Flat, square", Style.FOR_THE_BADGE: "For the badge"}
+
+
+class Markup(StrEnum):
+    """What a badge is copied as."""
+
+    MARKDOWN = "markdown"
+    HTML = "html"
+    RST = "rst"
+    ASCIIDOC = "asciidoc"
+    JSON = "json"
+    SHIELDS = "shields"
+
+
+MARKUP_NAMES = {
+    Markup.MARKDOWN: "Markdown",
+    Markup.HTML: "HTML",
+    Markup.RST: "reStructuredText",
+    Markup.ASCIIDOC: "AsciiDoc",
+    Markup.JSON: "JSON URL",
+    Markup.SHIELDS: "Shields endpoint",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the panel's options say: in the address, so that a look can be linked to."""
+
+    style: Style = Style.FLAT
+    label: str | None = None
+    markup: Markup = Markup.MARKDOWN
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> "Look":
+        label = query.get("label")
+        return cls(Style.parse(query.get("style")), label, choice(Markup, query.get("as"), Markup.MARKDOWN))
+
+    def query(self, markup: Markup) -> dict[str, Any]:
+        """What differs from a plain visit."""
+        found = {"style": self.style.value} if self.style is not Style.FLAT else {}
+        if self.label is not None:
+            found["label"] = self.label
+        return found | ({"as": markup.value} if markup is not Markup.MARKDOWN else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One of the forms that a badge is copied as."""
+
+    name: str
+    id: str
+    url: str
+    part_url: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BadgePanel:
+    """The panel."""
+
+    project_id: str
+    experiment_id: str
+    is_private: bool
+    look: Look
+    label: str
+    styles: tuple[tuple[Style, str], ...]
+    preview: str
+    alt: str
+    tabs: tuple[Tab, ...]
+    snippet: str
+    url: str
+    part_url: str
+
+    @property
+    def snippet_name(self) -> str:
+        return MARKUP_NAMES[self.look.markup]
+
+
+@dataclass(frozen=True, slots=True)
+class BadgePage(Page):
+    """The panel alone, as it is after a change of its options."""
+
+    template: ClassVar[str] = "experiments/_badge_panel.html"
+    fragment: ClassVar[str] = "experiments/_badge_panel.html"
+
+    badge: BadgePanel
+
+
+@blueprint.get("/experiments/<segment:project_id>/<segment:experiment_id>/badge")
+@signed_in
+async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
+    """The badge panel with the options of the query; the page around it takes their address."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    async with services().database.snapshot() as connection:
+        judged = await verdict_on(connection, services().clock(), project_id, experiment_id, services().memo)
+    badge = badge_panel(judged.experiment)
+    response = await render(BadgePage(badge))
+    response.headers["HX-Replace-Url"] = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
+    return response
+
+
+@blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/badge")
+@project_editor
+async def change(project_id: str, experiment_id: str) -> ResponseReturnValue:
+    """Make the badge private, with a token that no URL had before, or public."""
+    is_private = (await request.form).get("visibility") == "private"
+    async with services().database.session() as session:
+        experiment = await edit.found(session, project_id, experiment_id)
+        was_private = experiment.badge_token is not None
+        if is_private:
+            edit.make_private(session, actor(), experiment)
+        else:
+            edit.make_public(session, actor(), experiment)
+    said = "The badge is public now; its URL needs no token."
+    if is_private:
+        said = (
+            "The badge has a new token; copy it again." if was_private else "The badge is private now; copy it again."
+        )
+    return see_other(_page_url(project_id, experiment_id, Look(), Markup.MARKDOWN), said)
+
+
+def badge_panel(experiment: Measured) -> BadgePanel:
+    """The panel, with the options of this request's query."""
+    look = Look.parse(request.args)
+    label = experiment.id if look.label is None else cleaned(look.label)
+    place = experiment.project_id, experiment.id
+    options = {"style": look.style.value} if look.style is not Style.FLAT else {}
+    if label != experiment.id:
+        options["label"] = label
+    image = badge_url(experiment, ".svg", **options)
+    alt = f"{label}: see the badge" if label else "Badge"
+    markups = [one for one in Markup if one is not Markup.SHIELDS or not experiment.id.endswith(SUFFIXES)]
+    return BadgePanel(
+        *place,
+        is_private=experiment.is_private,
+        look=look,
+        label=label,
+        styles=tuple(STYLE_NAMES.items()),
+        # A browser keeps a badge for a minute, but the page has just computed its verdict.
+        preview=f"{image.removeprefix(request.host_url.rstrip('/'))}&at={int(services().clock().timestamp())}",
+        alt=alt,
+        tabs=tuple(
+            Tab(
+                MARKUP_NAMES[one],
+                one.value,
+                _page_url(*place, look, one),
+                _part_url(*place, look, one),
+                one is look.markup,
+            )
+            for one in markups
+        ),
+        snippet=_snippet(look.markup, experiment, image, label or experiment.id, options),
+        url=url_for("experiment.experiment", project_id=place[0], experiment_id=place[1]),
+        part_url=url_for("badges.panel", project_id=place[0], experiment_id=place[1]),
+    )
+
+
+def badge_url(experiment: Measured, suffix: str = "", **query: str) -> str:
+    """Absolute, because it is put elsewhere; with the project, so that no other project ever makes it ambiguous."""
+    known = {"project": experiment.project_id}
+    if experiment.badge_token:
+        known["token"] = experiment.badge_token
+    # Everything is escaped that ends a link in any of the markups.
+    path = quote(f"/api/badge/experiment/{experiment.id}{suffix}", safe="/")
+    return f"{request.host_url.rstrip('/')}{path}?{urlencode(known | query, quote_via=quote)}"
+
+
+def _snippet(markup: Markup, experiment: Measured, image: str, alt: str, options: Mapping[str, str]) -> str:
+    plain = " ".join(alt.split())
+    match markup:
+        case Markup.MARKDOWN:
+            return f"![{_escaped(plain, '[]')}]({image})"
+        case Markup.HTML:
+            return f'<img src="{escape(image)}" alt="{escape(plain)}">'
+        case Markup.RST:
+            return f".. image:: {image}\n   :alt: {plain}"
+        case Markup.ASCIIDOC:
+            return f'image:{image}["{_escaped(plain, chr(34))}"]'
+        case Markup.JSON:
+            return badge_url(experiment, ".json")
+        case Markup.SHIELDS:
+            label = {"label": options["label"]} if "label" in options else {}
+            endpoint: dict[str, Any] = {"url": badge_url(experiment, format=Format.SHIELDS.value, **label)}
+            return f"{SHIELDS}?{urlencode(endpoint, quote_via=quote, safe='')}"
+
+
+def _escaped(text: str, characters: str) -> str:
+    return "".join(f"\\{one}" if one in f"{characters}\\" else one for one in text)
+
+
+def _page_url(project_id: str, experiment_id: str, look: Look, markup: Markup) -> str:
+    return url_for(
+        "experiment.experiment",
+        project_id=project_id,
+        experiment_id=experiment_id,
+        _anchor="badge-panel",
+        **look.query(markup),
+    )
+
+
+def _part_url(project_id: str, experiment_id: str, look: Look, markup: Markup) -> str:
+    return url_for("badges.panel", project_id=project_id, experiment_id=experiment_id, **look.query(markup))

@@ -1,0 +1,221 @@
+"""Two experiments side by side, and in a plain sentence whether they really differ."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import isfinite
+from typing import ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.errors import NotFound
+from runtally.experiments.compare import Arm, Comparison, read_arm
+from runtally.experiments.estimate import Difference, Estimate
+from runtally.experiments.queries import select_keys
+from runtally.experiments.verdict import Measure
+from runtally.usage.window import Range
+from webapp import formats, measures
+from webapp.charts import verdicts as charts
+from webapp.charts.chart import Chart
+from webapp.charts.series import RANGE_NAMES
+from webapp.links import choice, unescaped
+from webapp.pages.experiments.experiment import Figure
+from webapp.pages.experiments.experiments import key_of, readable
+from webapp.pages.experiments.findings import Finding, finding_of
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.panel import Choice
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+blueprint = Blueprint("comparison", __name__)
+
+ESTIMATES: Mapping[Measure, Callable[[Arm], Estimate | None]] = {
+    Measure.COST_PER_RUN_USD: lambda arm: arm.cost_per_run,
+    Measure.P95_LATENCY_MS: lambda arm: arm.p95_latency,
+    Measure.ERROR_RATE: lambda arm: arm.error_rate,
+}
+DIFFERENCES: Mapping[Measure, Callable[[Comparison], Difference | None]] = {
+    Measure.COST_PER_RUN_USD: lambda comparison: comparison.cost_per_run,
+    Measure.P95_LATENCY_MS: lambda comparison: comparison.p95_latency,
+    Measure.ERROR_RATE: lambda comparison: comparison.error_rate,
+}
+MEASURES = tuple(ESTIMATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An experiment to choose."""
+
+    key: str
+    name: str
+    project_id: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A figure with between what the true one lies."""
+
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measure of both, the difference, and what to make of it."""
+
+    name: str
+    first: Reading
+    second: Reading
+    finding: Finding
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage(Page):
+    """Which two to compare, and the comparison once there are two."""
+
+    template: ClassVar[str] = "experiments/comparison.html"
+    fragment: ClassVar[str] = "experiments/_comparison.html"
+
+    options: tuple[Option, ...]
+    first: Option | None
+    second: Option | None
+    ranges: tuple[Choice, ...]
+    range: Range
+    runs: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.first.name} and {self.second.name}" if self.first and self.second else "Compare experiments"
+
+    @property
+    def period(self) -> str:
+        return RANGE_NAMES[self.range]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What is compared, as the address says it."""
+
+    first: str | None
+    second: str | None
+    range: Range
+
+    @classmethod
+    def parse(cls) -> "Pair":
+        args = request.args
+        return cls(args.get("a"), args.get("b"), choice(Range, args.get("range"), Range.MONTH))
+
+    def url(self, range_: Range) -> str:
+        # What is None is left out.
+        named = None if range_ is Range.MONTH else range_.value
+        return url_for(".compare", a=self.first, b=self.second, range=named)
+
+    def chart_url(self, measure: Measure) -> str:
+        return url_for(".chart", name=measure.value, a=self.first, b=self.second, range=self.range.value)
+
+
+@blueprint.get("/experiments/compare")
+@signed_in
+async def compare() -> ResponseReturnValue:
+    """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
+    pair = Pair.parse()
+    async with services().reading.snapshot() as connection:
+        found = await select_keys(connection, readable(actor()))
+    return await render(await _page(pair, tuple(_option(*key) for key in found)))
+
+
+@blueprint.get(f"/experiments/compare/<any({','.join(MEASURES)}):name>.json")
+@signed_in
+async def chart(name: str) -> ResponseReturnValue:
+    """The chart of a measure of both."""
+    pair = Pair.parse()
+    places = [_place(key) for key in (pair.first, pair.second)]
+    for project_id, _ in places:
+        demand(actor(), Scope.METRICS_READ, project_id)
+    comparison = await _read(pair, places)
+    found = _chart(Measure(name), comparison, [experiment_id for _, experiment_id in places])
+    return await payload_of(found)
+
+
+def _place(key: str | None) -> tuple[str, str]:
+    """The project and the id behind a key. Raises `NotFound` for what is none."""
+    project_id, slash, experiment_id = (key or "").partition("/")
+    if not slash or "/" in experiment_id or "\0" in (key or ""):
+        raise NotFound("Choose two experiments to compare.")
+    return unescaped(project_id), unescaped(experiment_id)
+
+
+def _option(project_id: str, experiment_id: str) -> Option:
+    url = url_for("experiment.experiment", project_id=project_id, experiment_id=experiment_id)
+    return Option(key_of(project_id, experiment_id), experiment_id, project_id, url)
+
+
+async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:
+    since = services().clock() - pair.range.length
+    async with services().reading.snapshot() as connection:
+        first, second = [await read_arm(connection, *place, since) for place in places]
+    return Comparison(first, second)
+
+
+async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
+    by_key = {one.key: one for one in options}
+    first, second = by_key.get(pair.first or ""), by_key.get(pair.second or "")
+    page = ComparisonPage(
+        options,
+        first,
+        second,
+        tuple(Choice(one.value, pair.url(one), one is pair.range) for one in Range),
+        pair.range,
+    )
+    if first is None or second is None or first == second:
+        return page
+    comparison = await _read(pair, [_place(first.key), _place(second.key)])
+    return replace(
+        page,
+        runs=tuple(formats.count(arm.sample.runs) for arm in (comparison.first, comparison.second)),
+        rows=tuple(_row(measure, comparison, pair, (first.name, second.name)) for measure in MEASURES),
+        notes=tuple(_notes(comparison, (first.name, second.name))),
+    )
+
+
+def _row(measure: Measure, comparison: Comparison, pair: Pair, names: tuple[str, str]) -> Row:
+    difference = DIFFERENCES[measure](comparison)
+    first, second = (_reading(measure, ESTIMATES[measure](arm)) for arm in (comparison.first, comparison.second))
+    figure = Figure(
+        f"{measure.value.replace('_', '-')}-chart", _chart(measure, comparison, names), pair.chart_url(measure)
+    )
+    finding = finding_of(measure, difference, names)
+    return Row(measures.NAMES[measure], first, second, finding, figure)
+
+
+def _chart(measure: Measure, comparison: Comparison, names: Sequence[str]) -> Chart:
+    arms = [ESTIMATES[measure](arm) for arm in (comparison.first, comparison.second)]
+    return charts.intervals(measure, tuple(zip(names, arms, strict=True)))
+
+
+def _reading(measure: Measure, estimate: Estimate | None) -> Reading:
+    if estimate is None:
+        return Reading(formats.NOTHING, "")
+    low, high = (
+        measures.text(measure, Decimal(str(end))) if isfinite(end) else "" for end in (estimate.low, estimate.high)
+    )
+    return Reading(
+        measures.text(measure, Decimal(str(estimate.value))), f"{low} to {high}" if high else f"{low} or more"
+    )
+
+
+def _notes(comparison: Comparison, names: tuple[str, str]) -> Iterator[str]:
+    """What to know before one believes the figures."""
+    for name, arm in zip(names, (comparison.first, comparison.second), strict=True):
+        sample = arm.sample
+        if sample.priced < sample.runs:
+            yield f"{formats.count(sample.runs - sample.priced)} runs of {name} have no price; cost per run leaves them out."
+        if arm.is_partial:
+            yield f"{name} has more runs than are read for a comparison; its newest {formats.count(sample.runs)} are."

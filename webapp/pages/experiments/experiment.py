@@ -1,0 +1,194 @@
+"""One experiment: its checks, how they fared from day to day, its rule, and its badge."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Permission, Scope, demand, may
+from runtally.errors import InvalidThresholds, NotFound
+from runtally.experiments import edit
+from runtally.experiments.read import Judged, Past, history, verdict_on
+from runtally.experiments.rule import Measured
+from runtally.experiments.verdict import Measure, Outcome
+from webapp import formats, measures
+from webapp.charts import verdicts as charts
+from webapp.charts.chart import Chart
+from webapp.charts.verdicts import Day
+from webapp.form import Form, sent_form
+from webapp.pages.experiments import thresholds
+from webapp.pages.experiments.badges import BadgePanel, badge_panel
+from webapp.pages.experiments.experiments import Cell, cells_of, key_of
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.picture import picture_of
+from webapp.rendering import Page, render, see_other
+from webapp.security import project_editor, signed_in
+
+blueprint = Blueprint("experiment", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart, and where the browser gets what it draws."""
+
+    id: str
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+    """Where it is one file, to be saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayMark:
+    """A day of the history: its verdict, and the same in words."""
+
+    outcome: Outcome
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPage(Page):
+    """One experiment."""
+
+    template: ClassVar[str] = "experiments/experiment.html"
+    fragment: ClassVar[str] = "experiments/_experiment.html"
+
+    id: str
+    project_id: str
+    outcome: Outcome
+    verdict: str
+    runs: str
+    min_runs: int
+    window: str
+    unpriced: int
+    now: datetime
+    cells: tuple[Cell, ...]
+    marks: tuple[DayMark, ...]
+    passed: str
+    figures: tuple[Figure, ...]
+    form: Form
+    may_edit: bool
+    badge: BadgePanel
+    compare_url: str
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.verdict} · {self.id}"
+
+
+@blueprint.get("/experiments/<segment:project_id>/<segment:experiment_id>")
+@signed_in
+async def experiment(project_id: str, experiment_id: str) -> ResponseReturnValue:
+    """The experiment as its runs have it now."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    judged, past = await _read(project_id, experiment_id)
+    return await render(_page(judged, past, thresholds.filled(judged.experiment.rule)))
+
+
+@blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/thresholds")
+@project_editor
+async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnValue:
+    """Judge by another rule from now on; what is wrong with it brings the page back with 422."""
+    form = await sent_form()
+    try:
+        rule = thresholds.parsed(form)
+    except InvalidThresholds as error:
+        judged, past = await _read(project_id, experiment_id)
+        return await render(_page(judged, past, form.refused(error)), 422)
+    async with services().database.session() as session:
+        edit.set_rule(session, actor(), await edit.found(session, project_id, experiment_id), rule)
+    url = url_for(".experiment", project_id=project_id, experiment_id=experiment_id)
+    return see_other(url, said="Thresholds saved.")
+
+
+@blueprint.get(
+    f"/experiments/<segment:project_id>/<segment:experiment_id>/<any({','.join(Measure)}):name>.<any(json,svg):kind>",
+)
+@signed_in
+async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> ResponseReturnValue:
+    """The chart of a measure that has a limit: its spec with its rows and its tooltips, or drawn."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    judged, past = await _read(project_id, experiment_id)
+    found = dict(_charts(judged, past)).get(Measure(name))
+    if found is None:
+        raise NotFound("This experiment has no such limit.")
+    if kind == "svg":
+        return picture_of(found, experiment_id)
+    return await payload_of(found)
+
+
+async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:
+    async with services().database.snapshot() as connection:
+        now, memo = services().clock(), services().memo
+        judged = await verdict_on(connection, now, project_id, experiment_id, memo)
+        return judged, await history(connection, now, judged, memo)
+
+
+def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:
+    experiment, verdict = judged.experiment, judged.verdict
+    return ExperimentPage(
+        id=experiment.id,
+        project_id=experiment.project_id,
+        outcome=verdict.outcome,
+        verdict=measures.outcome_text(verdict),
+        runs=formats.count(verdict.runs),
+        min_runs=verdict.min_runs,
+        window=measures.window_text(experiment.rule.window),
+        unpriced=experiment.stats.unpriced,
+        now=services().clock(),
+        cells=cells_of(judged),
+        marks=tuple(_mark(one) for one in past),
+        passed=_passed(past),
+        figures=tuple(_figure(experiment, measure, found) for measure, found in _charts(judged, past)),
+        form=form,
+        may_edit=may(actor(), Permission.EDIT_PROJECT, experiment.project_id),
+        badge=badge_panel(experiment),
+        compare_url=url_for("comparison.compare", a=key_of(experiment.project_id, experiment.id)),
+    )
+
+
+def _figure(experiment: Measured, measure: Measure, found: Chart) -> Figure:
+    src, picture = (
+        url_for(
+            "experiment.chart",
+            project_id=experiment.project_id,
+            experiment_id=experiment.id,
+            name=measure.value,
+            kind=kind,
+        )
+        for kind in ("json", "svg")
+    )
+    return Figure(f"{measure.value.replace('_', '-')}-chart", found, src, picture=picture)
+
+
+def _charts(judged: Judged, past: tuple[Past, ...]) -> list[tuple[Measure, Chart]]:
+    """Of each measure that has a limit."""
+    found = []
+    for check in judged.verdict.checks:
+        days = []
+        for one in past:
+            value = next(past_check.value for past_check in one.verdict.checks if past_check.measure is check.measure)
+            days.append(Day(one.day, value, one.verdict.runs, _word(one.verdict.outcome)))
+        found.append((check.measure, charts.history(check.measure, days, check.limit)))
+    return found
+
+
+def _word(outcome: Outcome) -> str:
+    return "Not enough runs" if outcome is Outcome.UNKNOWN else outcome.capitalize()
+
+
+def _mark(one: Past) -> DayMark:
+    return DayMark(one.verdict.outcome, f"{formats.bucket(one.day, timedelta(days=1))}: {_word(one.verdict.outcome)}")
+
+
+def _passed(past: tuple[Past, ...]) -> str:
+    """How many of the days that have a verdict passed."""
+    known = [one for one in past if one.verdict.outcome is not Outcome.UNKNOWN]
+    passed = sum(one.verdict.outcome is Outcome.PASS for one in known)
+    if not known:
+        return f"No verdict in the last {len(past)} days"
+    return f"Passed on {passed} of {len(known)} {'day' if len(known) == 1 else 'days'} with enough runs"

@@ -1,0 +1,169 @@
+"""Experiments: all that the reader may see, each with its verdict and what that is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand, may
+from runtally.audit import Actor
+from runtally.errors import NotFound
+from runtally.experiments.read import Judged, verdicts
+from runtally.experiments.verdict import Check, Measure, Outcome
+from webapp import formats, measures
+from webapp.first_run import EXAMPLE_PROJECT
+from webapp.links import escaped, project_chosen
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+blueprint = Blueprint("experiments", __name__)
+
+# What somebody has to look at comes first.
+ORDER = (Outcome.FAIL, Outcome.PASS, Outcome.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What the judged runs came to in one respect, and how that fares: the colour alone must not say it."""
+
+    measure: Measure
+    name: str
+    value: str
+    note: str
+    has_limit: bool
+    holds: bool
+    is_minimum: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An experiment of the list."""
+
+    id: str
+    project_id: str
+    url: str
+    outcome: Outcome
+    verdict: str
+    runs: str
+    is_private: bool
+    cells: tuple[Cell, ...]
+
+    @property
+    def summary(self) -> str:
+        """The checks in one line, for where there is no room for columns."""
+        return " · ".join(f"{cell.name} {cell.value} ({cell.note})" for cell in self.cells if cell.has_limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentsPage(Page):
+    """The list, of one project or of all."""
+
+    template: ClassVar[str] = "experiments/experiments.html"
+    fragment: ClassVar[str] = "experiments/_experiments.html"
+
+    project_id: str | None
+    rows: tuple[Row, ...]
+    failing: int
+
+    @property
+    def example_project(self) -> str:
+        """Of the first run of an experiment."""
+        return self.project_id or EXAMPLE_PROJECT
+
+    @property
+    def document_title(self) -> str:
+        return f"Experiments · {self.project_id}" if self.project_id else "Experiments"
+
+
+@blueprint.get("/experiments")
+@signed_in
+async def experiments() -> ResponseReturnValue:
+    """The experiments of the project in the query, or without one of all projects that the reader may see."""
+    project_id = project_chosen(request.args)
+    if project_id is not None:
+        demand(actor(), Scope.METRICS_READ, project_id)
+    async with services().database.snapshot() as connection:
+        ids = readable(actor(), project_id)
+        found = await verdicts(connection, services().clock(), ids, services().memo)
+    rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
+    failing = sum(row.outcome is Outcome.FAIL for row in rows)
+    return await render(ExperimentsPage(project_id, rows, failing))
+
+
+def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | None:
+    """The projects to look at: this one, or all that the reader may read; None is every project there is.
+
+    Raises `Forbidden` for who may read none, and `NotFound` for what can be no project.
+    """
+    if project_id is not None:
+        if "\0" in project_id:
+            raise NotFound
+        return [project_id]
+    if may(reader, Scope.METRICS_READ, None):
+        return None
+    own = {one for one in (*reader.grants, reader.project_id) if one and may(reader, Scope.METRICS_READ, one)}
+    if not own and not reader.grants:
+        demand(reader, Scope.METRICS_READ, reader.project_id)
+    return sorted(own)
+
+
+def key_of(project_id: str, experiment_id: str) -> str:
+    """An experiment in a query: its project and its id."""
+    return f"{escaped(project_id)}/{escaped(experiment_id)}"
+
+
+def row_of(judged: Judged) -> Row:
+    experiment, verdict = judged.experiment, judged.verdict
+    return Row(
+        id=experiment.id,
+        project_id=experiment.project_id,
+        url=url_for("experiment.experiment", project_id=experiment.project_id, experiment_id=experiment.id),
+        outcome=verdict.outcome,
+        verdict=measures.outcome_text(verdict),
+        runs=formats.count(verdict.runs),
+        is_private=experiment.is_private,
+        cells=cells_of(judged),
+    )
+
+
+def cells_of(judged: Judged) -> tuple[Cell, ...]:
+    """One for each measure, also for those without a limit."""
+    checks, values = {check.measure: check for check in judged.verdict.checks}, _values(judged)
+    return tuple(
+        Cell(
+            measure,
+            measures.NAMES[measure],
+            formats.NOTHING if value is None else measures.text(measure, value),
+            _note(checks.get(measure), value),
+            has_limit=measure in checks,
+            holds=measure not in checks or checks[measure].holds,
+            is_minimum=measure in measures.COSTS and judged.experiment.stats.unpriced > 0,
+        )
+        for measure, value in values.items()
+    )
+
+
+def _note(check: Check | None, value: Decimal | None) -> str:
+    if check is None:
+        return "no limit"
+    limit = measures.limit_text(check.measure, check.limit)
+    if check.holds:
+        return f"limit {limit}"
+    if value is None:
+        return f"limit {limit}, not known"
+    return f"over {limit}" if value > check.limit else f"limit {limit}, but a minimum"
+
+
+def _values(judged: Judged) -> dict[Measure, Decimal | None]:
+    stats = judged.experiment.stats
+    runs = Decimal(stats.runs)
+    return {
+        Measure.ERROR_RATE: stats.failed / runs if runs else None,
+        Measure.P95_LATENCY_MS: None if stats.p95_latency_ms is None else Decimal(stats.p95_latency_ms),
+        Measure.COST_PER_RUN_USD: stats.cost_usd / runs if runs else None,
+        Measure.TOTAL_COST_USD: stats.cost_usd if runs else None,
+    }

@@ -1,0 +1,168 @@
+"""All projects: together, and each of them as a row. Before the first run, how to send one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand, may
+from runtally.budgets.queries import select_budgeted, select_uses
+from runtally.budgets.use import Use
+from runtally.db.database import Connection
+from runtally.runs.read import read_newest
+from runtally.runs.values import ListedRun
+from runtally.usage import read
+from runtally.usage.projects import Projects, ProjectSummary
+from runtally.usage.reader import UsageReader
+from webapp.beside import beside
+from webapp.caching import latest_change, unchanged
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command
+from webapp.links import Metric, View
+from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, sought
+from webapp.pages.overview.your_projects import has_several_or_none, your_projects
+from webapp.pages.panel.panel import Panel, overview_name, panel_of
+from webapp.pages.runs.lists import NEWEST, RunList, newest_of
+from webapp.rendering import Page, nothing_new, render
+from webapp.security import signed_in
+
+blueprint = Blueprint("overview", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage(Page):
+    """All projects that the reader may see."""
+
+    template: ClassVar[str] = "overview/overview.html"
+    fragment: ClassVar[str] = "overview/_overview.html"
+
+    heading: str
+    panel: Panel
+    list: ProjectList
+    recent: RunList | None
+    """None for who may not see single runs."""
+    runs_url: str
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.panel.title} · {self.heading}"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRunPage(Page):
+    """Nothing was ever sent: how to do it."""
+
+    template: ClassVar[str] = "overview/first_run.html"
+    fragment: ClassVar[str] = "overview/_first_run.html"
+
+    command: str
+    shows_key: bool
+    url: str
+    is_admin: bool
+
+    @property
+    def document_title(self) -> str:
+        return "No runs yet"
+
+
+@blueprint.get("/")
+@signed_in
+async def overview() -> ResponseReturnValue:
+    """All projects, or the one that is the reader's; who has several gets a list of them."""
+    if has_several_or_none(actor()):
+        return await render(await your_projects())
+    view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
+    demand(actor(), Scope.METRICS_READ, of_project)
+    changes = await latest_change()
+    async with services().reading.connection() as connection:
+        reader = UsageReader.of_page(connection, services().memo, view.window(now), of_project)
+        if known := await unchanged(reader, view.window(now), changes):
+            return known
+    return await render(await _overview_page(view, now) or _first_run_page())
+
+
+@blueprint.get("/first-run")
+@signed_in
+async def first_run() -> ResponseReturnValue:
+    """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
+    demand(actor(), Scope.METRICS_READ, actor().project_id)
+    page = await _overview_page(View.parse(request.args), services().clock())
+    return await render(page) if page else nothing_new()
+
+
+async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
+    """None before the first run."""
+    of_project = actor().project_id
+    async with beside(_newest(view, now)) as reading:
+        async with services().reading.snapshot() as connection:
+            view = await _readable(connection, view, now)
+            has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
+            window = view.window(now)
+            reader = UsageReader.of_page(connection, services().memo, window, of_project)
+            report = await read.overview(reader, window, view.filter, has_lines=has_lines)
+            if report.last_run_at is None:
+                return None
+            projects = await _project_list(reader, view, is_comparable=report.previous is not None)
+        panel = panel_of(report, view, now, of_project, services().prices.book)
+        newest = await reading
+    return OverviewPage(
+        heading=overview_name(of_project),
+        panel=panel,
+        list=projects,
+        recent=newest_of(newest, now) if newest else None,
+        runs_url=view.runs_url(),
+    )
+
+
+async def _readable(connection: Connection, view: View, now: datetime) -> View:
+    return view.but(range=await read.readable(connection, view.range, actor().project_id, now))
+
+
+async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
+    """None for who may not see single runs."""
+    if not may(actor(), Scope.RUNS_READ, actor().project_id):
+        return ()
+    async with services().reading.snapshot() as connection:
+        run_filter = (await _readable(connection, view, now)).run_filter.replace(project_id=actor().project_id)
+        return await read_newest(connection, run_filter, now, NEWEST)
+
+
+async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool) -> ProjectList:
+    connection, now = reader.connection, reader.now
+    projects = Projects(reader, view.window(now), view.filter, is_comparable=is_comparable)
+    listing = await projects.listing()
+    budgeted = await select_budgeted(connection, actor().project_id)
+    columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))
+    found = sought(listing.projects, view.search or "")
+    if columns.is_by_change:
+        found = await projects.compared(found)
+    if columns.is_by_budget:
+        columns = replace(columns, uses=await _uses(connection, found, budgeted, now))
+    shown, paging = page_of(columns.sorted(found), view, request.args.get("page", 1, int))
+    if not columns.is_by_change:
+        shown = await projects.compared(shown)
+    if not columns.is_by_budget:
+        columns = replace(columns, uses=await _uses(connection, shown, budgeted, now))
+    return project_list_of(listing, columns, await projects.drawn(shown), paging)
+
+
+async def _uses(
+    connection: Connection, projects: Sequence[ProjectSummary], budgeted: frozenset[str], now: datetime
+) -> Mapping[str, Use]:
+    """Of those that have a budget."""
+    ids = [one.project.id for one in projects if one.project.id in budgeted]
+    return {use.project_id: use for use in await select_uses(connection, now, ids)} if ids else {}
+
+
+def _first_run_page() -> FirstRunPage:
+    settings = services().settings
+    # In dev mode whoever sees the page may do everything; elsewhere a key has no business on a screen.
+    shown = (
+        settings.ingest_api_key[0].get_secret_value() if settings.service_dev_mode and settings.ingest_api_key else None
+    )
+    url, of_project = request.host_url.rstrip("/"), actor().project_id
+    command = first_run_command(url, shown, of_project or EXAMPLE_PROJECT)
+    return FirstRunPage(command, shows_key=shown is not None, url=url, is_admin=of_project is None)

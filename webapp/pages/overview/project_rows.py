@@ -1,0 +1,293 @@
+"""The projects of the overview as rows: what each costs, sorted by any of its columns, and sought by name."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from runtally.budgets.use import Use
+from runtally.usage.projects import Listing, ProjectSummary
+from runtally.usage.totals import Totals
+from runtally.usage.window import Range
+from webapp import changes, formats, zone
+from webapp.changes import Change
+from webapp.links import View
+from webapp.pages.overview.sparkline import Sparkline, sparkline_of
+from webapp.pages.project.budget_line import SHORT, Level, level_of
+from webapp.sorting import SortHeading, Sorting, headings_of
+
+PAGE_ROWS = 50
+# From here on a rising error rate stands out.
+_LEAST_FAILED = 10
+_RISEN = 2
+
+
+class Column(StrEnum):
+    """What the projects can be sorted by."""
+
+    NAME = "name"
+    RUNS = "runs"
+    ERRORS = "errors"
+    UNPRICED = "unpriced"
+    BUDGET = "budget"
+    COST = "cost"
+    TODAY = "today"
+    WEEK = "week"
+    MONTH = "month"
+    CHANGE = "change"
+
+
+def _relative(one: ProjectSummary) -> Decimal | None:
+    """The cost as a multiple of the one before."""
+    before = one.previous.cost_usd if one.previous else Decimal(0)
+    return one.total.cost_usd / before if before else None
+
+
+_NAMES = frozenset({Column.NAME})
+_SPENDING = {Column.TODAY: "Today", Column.WEEK: "7 days", Column.MONTH: "30 days"}
+# Which of these is the cost of the range that is looked at.
+_OF_RANGE = {Range.WEEK: Column.WEEK, Range.MONTH: Column.MONTH}
+_SPENT: Mapping[Column, Callable[[ProjectSummary], Decimal]] = {
+    Column.TODAY: lambda one: one.today_usd,
+    Column.WEEK: lambda one: one.week_usd,
+    Column.MONTH: lambda one: one.month_usd,
+}
+_KEYS: Mapping[Column, Callable[[ProjectSummary], object]] = {
+    Column.NAME: lambda one: (one.project.name.casefold(), one.project.id),
+    Column.RUNS: lambda one: one.total.runs,
+    Column.ERRORS: lambda one: one.total.error_rate if one.total.runs else None,
+    Column.UNPRICED: lambda one: one.total.unpriced,
+    Column.COST: lambda one: one.total.cost_usd,
+    **_SPENT,
+    Column.CHANGE: _relative,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A cost; the one of the range that is looked at stands out, and stays on a narrow screen."""
+
+    text: str
+    is_of_range: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """How much of its month's budget a project has used, and how near that is to the end."""
+
+    share: str
+    amount: str
+    level: Level
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A project of the list."""
+
+    name: str
+    url: str
+    length: float
+    runs: str
+    error_rate: str
+    error_rate_before: str | None
+    """Where it has risen so much that one should look."""
+    unpriced: str | None
+    amounts: tuple[Amount, ...]
+    change: Change | None
+    summary: str
+    sparkline: Sparkline
+    """Cost per bucket."""
+    budget: BudgetUse | None
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Which of the projects that were found these are, and where the others are."""
+
+    text: str
+    previous_url: str | None
+    next_url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectList:
+    """The rows with their headings, those of the figures before the costs apart from those of the costs."""
+
+    name: SortHeading
+    figures: tuple[SortHeading, ...]
+    budget: SortHeading | None
+    """None where no project has one."""
+    costs: tuple[SortHeading, ...]
+    cost_of_range: str
+    """The column of the cost of the range, by its id."""
+    change: SortHeading
+    rows: tuple[Row, ...]
+    search: str
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+    """What else the address says, and the search must send along."""
+    known: int
+    paging: Paging | None
+    """None where all that were found are on one page."""
+    archived_cost: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns the list has in a view, and by which of them it is sorted."""
+
+    view: View
+    has_budgets: bool
+    uses: Mapping[str, Use] = field(default_factory=dict)
+    """Of the projects that have a budget: of those that are shown, or of all once it is by them that they are sorted."""
+    of_range: Column = field(init=False)
+    titles: Mapping[Column, str] = field(init=False)
+    sorting: Sorting[Column] = field(init=False)
+
+    def __post_init__(self) -> None:
+        range_ = self.view.range
+        of_range = _OF_RANGE.get(range_, Column.COST) if isinstance(range_, Range) else Column.COST
+        own = {Column.COST: "24 hours" if range_ is Range.DAY else "Chosen time"} if of_range is Column.COST else {}
+        titles = {
+            Column.NAME: "Project",
+            Column.RUNS: "Runs",
+            Column.ERRORS: "Error rate",
+            Column.UNPRICED: "No price",
+            **({Column.BUDGET: "Budget used"} if self.has_budgets else {}),
+            **own,
+            **_SPENDING,
+            # Days are added up as days of UTC.
+            **({} if zone.name() == "UTC" else {Column.TODAY: "Today (UTC)"}),
+            Column.CHANGE: "Change",
+        }
+        set_once = object.__setattr__  # The dataclass is frozen; these are its derived fields.
+        set_once(self, "of_range", of_range)
+        set_once(self, "titles", titles)
+        set_once(self, "sorting", Sorting.parse(self.view.sort, titles, of_range))
+
+    @property
+    def costs(self) -> tuple[Column, ...]:
+        return tuple(one for one in self.titles if one is Column.COST or one in _SPENDING)
+
+    @property
+    def headings(self) -> Mapping[str, SortHeading]:
+        found = headings_of(
+            self.sorting, self.titles, _NAMES, lambda one: self.view.but(sort=one.text(self.of_range)).url
+        )
+        return {heading.id: heading for heading in found}
+
+    @property
+    def is_by_change(self) -> bool:
+        """Whether all projects have to be compared with the time before, not only those that are shown."""
+        return self.sorting.column is Column.CHANGE
+
+    @property
+    def is_by_budget(self) -> bool:
+        """The same of their budgets."""
+        return self.sorting.column is Column.BUDGET
+
+    def sorted(self, projects: Sequence[ProjectSummary]) -> Sequence[ProjectSummary]:
+        """Of projects that have the most expensive first."""
+        if self.sorting == Sorting(self.of_range):
+            return projects
+        keys = {**_KEYS, Column.BUDGET: lambda one: _share(self.uses.get(one.project.id))}
+        keys[self.of_range] = _KEYS[Column.COST]
+        return self.sorting.sorted(projects, keys, _NAMES)
+
+
+def project_list_of(
+    listing: Listing, columns: Columns, shown: Sequence[ProjectSummary], paging: Paging | None
+) -> ProjectList:
+    view, headings = columns.view, columns.headings
+    highest = listing.projects[0].total.cost_usd if listing.projects else Decimal(0)
+    url_of = view.project_urls()
+    return ProjectList(
+        name=headings[Column.NAME],
+        figures=tuple(headings[one] for one in (Column.RUNS, Column.ERRORS, Column.UNPRICED)),
+        budget=headings.get(Column.BUDGET),
+        costs=tuple(headings[one] for one in columns.costs),
+        cost_of_range=columns.of_range.value,
+        change=headings[Column.CHANGE],
+        rows=tuple(_row(one, columns, url_of(one.project.id), highest) for one in shown),
+        search=view.search or "",
+        action=View().url,
+        hidden=tuple(view.but(search=None).query.items()),
+        known=len(listing.projects),
+        paging=paging,
+        archived_cost=formats.money(listing.archived.cost_usd) if listing.archived.runs else None,
+    )
+
+
+def page_of(
+    projects: Sequence[ProjectSummary], view: View, wanted: int
+) -> tuple[Sequence[ProjectSummary], Paging | None]:
+    """The projects of the page with this number, or of the last there is."""
+    found, last = len(projects), max(1, math.ceil(len(projects) / PAGE_ROWS))
+    page = min(max(wanted, 1), last)
+    first = (page - 1) * PAGE_ROWS
+    shown = projects[first : first + PAGE_ROWS]
+    if last == 1:
+        return shown, None
+
+    def url(number: int) -> str | None:
+        return view.page_url(number) if 1 <= number <= last else None
+
+    text = f"{formats.count(first + 1)} to {formats.count(first + len(shown))} of {formats.count(found)}"
+    return shown, Paging(text, url(page - 1), url(page + 1))
+
+
+def sought(projects: Sequence[ProjectSummary], text: str) -> Sequence[ProjectSummary]:
+    """Those with this in their name or id."""
+    if not text:
+        return projects
+    wanted = text.casefold()
+    return [one for one in projects if wanted in one.project.name.casefold() or wanted in one.project.id.casefold()]
+
+
+def _share(use: Use | None) -> Decimal | None:
+    return use.spent_usd / use.amount_usd if use is not None and use.amount_usd else None
+
+
+def _budget_use(use: Use | None) -> BudgetUse | None:
+    if use is None:
+        return None
+    level = level_of(use)
+    amount = formats.set_money(use.amount_usd)
+    return BudgetUse(formats.share(use.spent_usd, use.amount_usd), amount, level, SHORT[level])
+
+
+def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decimal) -> Row:
+    budget = _budget_use(columns.uses.get(summary.project.id))
+    of_budget = f" · {budget.share} of {budget.amount}" if budget else ""
+    total, before = summary.total, summary.previous
+    error_rate = formats.percent(total.error_rate) if total.runs else formats.NOTHING
+    return Row(
+        name=summary.project.name,
+        url=url,
+        length=round(float(total.cost_usd / highest_usd) * 100, 2) if highest_usd else 0,
+        runs=formats.count(total.runs),
+        error_rate=error_rate,
+        error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
+        unpriced=formats.count(total.unpriced) if total.unpriced else None,
+        amounts=tuple(_amount(summary, total, column, columns.of_range) for column in columns.costs),
+        change=changes.change(total.cost_usd, before.cost_usd) if before else None,
+        summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
+        sparkline=sparkline_of(summary.costs),
+        budget=budget,
+    )
+
+
+def _has_risen(now: Totals, before: Totals) -> bool:
+    """Twice as many of the runs fail as before, and not for a handful of them."""
+    return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
+
+
+def _amount(summary: ProjectSummary, total: Totals, column: Column, of_range: Column) -> Amount:
+    if column is of_range:
+        return Amount(
+            "no price" if total.runs and total.unpriced == total.runs else formats.money(total.cost_usd),
+            is_of_range=True,
+        )
+    return Amount(formats.money(_SPENT[column](summary)), is_of_range=False)

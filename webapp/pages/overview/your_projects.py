@@ -1,0 +1,55 @@
+"""The first page of a user who has several projects, or none yet: there is no sum over just these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import url_for
+
+from api.current import actor, services
+from runtally.access import projects
+from runtally.audit import Actor, ActorKind
+from runtally.models.project import Project
+from webapp.rendering import Page
+
+
+@dataclass(frozen=True, slots=True)
+class OwnProject:
+    name: str
+    id: str
+    url: str
+    is_archived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class YourProjectsPage(Page):
+    """Links to the projects that the reader has a role in."""
+
+    template: ClassVar[str] = "overview/your_projects.html"
+    fragment: ClassVar[str] = "overview/_your_projects.html"
+
+    projects: tuple[OwnProject, ...]
+
+    @property
+    def document_title(self) -> str:
+        return "Your projects"
+
+
+def has_several_or_none(reader: Actor) -> bool:
+    """Whether the reader is a user for whom there is no overview: no admin, and not of exactly one project."""
+    return reader.kind is ActorKind.USER and not reader.scopes
+
+
+async def your_projects() -> YourProjectsPage:
+    async with services().database.session() as session:
+        found = await projects.those(session, list(actor().grants))
+    return YourProjectsPage(tuple(_own(found)))
+
+
+def _own(found: Sequence[Project]) -> list[OwnProject]:
+    return [
+        OwnProject(
+            one.name, one.id, url_for("project.project", project_id=one.id), is_archived=one.archived_at is not None
+        )
+        for one in found
+    ]

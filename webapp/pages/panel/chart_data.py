@@ -1,0 +1,72 @@
+"""What the browser draws: one JSON document for each chart of a report."""
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.budgets.read import burn_down_of
+from runtally.errors import NotFound
+from runtally.usage.ranking import read_rankings
+from runtally.usage.read import is_comparable, previous_question, readable, report_question
+from runtally.usage.reader import UsageReader
+from webapp.caching import latest_change, unchanged
+from webapp.charts import series
+from webapp.charts.budget import burn_down
+from webapp.charts.chart import Chart
+from webapp.links import Metric, View, project_asked_for
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.price_marks import price_marks
+from webapp.security import signed_in
+
+blueprint = Blueprint("charts", __name__)
+
+
+@blueprint.get(f"/charts/<any({','.join(Metric)}):name>.json")
+@signed_in
+async def chart(name: str) -> ResponseReturnValue:
+    """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
+    view = View.parse(request.args, project_asked_for(request.args))
+    demand(actor(), Scope.METRICS_READ, view.project_id)
+    window = view.window(services().clock())
+    changes = await latest_change()
+    async with services().reading.snapshot() as connection:
+        reader = UsageReader.of_page(connection, services().memo, window, view.project_id)
+        if known := await unchanged(reader, window, changes):
+            return known
+        view = view.but(range=await readable(connection, view.range, view.project_id, window.now))
+        drawn = await read_chart(reader, Metric(name), view)
+    return await payload_of(drawn)
+
+
+@blueprint.get("/charts/budget.json")
+@signed_in
+async def budget_chart() -> ResponseReturnValue:
+    """What is left of the budget of the project in the query, day by day until the month's end."""
+    project_id = project_asked_for(request.args)
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    async with services().database.snapshot() as connection:
+        budget = await burn_down_of(connection, project_id, services().clock())
+    if budget is None:
+        raise NotFound("This project has no budget.")
+    drawn = burn_down(budget)
+    return await payload_of(drawn)
+
+
+async def read_chart(reader: UsageReader, metric: Metric, view: View) -> Chart:
+    """Read the chart of a report: its question is the report's, so that most of the answer is in the memo."""
+    window = view.window(reader.now)
+    is_line = metric in {Metric.LATENCY, Metric.ERRORS}
+    has_lines = is_line or view.project_id is not None
+    lines = await reader.summary(report_question(reader, window, view.filter, has_lines=has_lines))
+    if is_line:
+        return series.latency(lines) if metric is Metric.LATENCY else series.errors(lines)
+    bars, before = lines.in_bars(), None
+    if await is_comparable(reader.connection, window.previous(reader.now), view.project_id, view.filter):
+        before = await reader.previous(previous_question(reader, window, view.filter))
+    if metric is Metric.COST:
+        slots = series.slots_of(*await read_rankings(reader), view.by)
+        return series.cost(bars, before, view.by, slots, price_marks(bars, services().prices.book, view.project_id))
+    return series.runs(bars, before) if metric is Metric.RUNS else series.tokens(bars, before)

@@ -1,0 +1,88 @@
+"""What drove the change of cost, in words."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from runtally.usage.drivers import Driver
+from runtally.usage.report import Report
+from webapp import formats
+from webapp.links import View
+from webapp.pages.panel.narrowing import toggled
+
+# Of a change that so much is due to one reason, the other is not worth a word.
+_MAINLY = Decimal("0.75")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A model that made the cost change."""
+
+    model: str
+    url: str | None
+    reason: str
+    amount: str
+    start: float
+    length: float
+    """Of its bar, in percent: from zero to the right for what costs more, to the left for less."""
+    rises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """The change as a sentence, and the models that make up most of it."""
+
+    sentence: str
+    lines: tuple[Line, ...]
+    zero: float
+    """Where the bars begin, in percent: as far from the left as the longest to the left needs."""
+
+
+def drivers_of(report: Report, view: View) -> Drivers | None:
+    """None without a previous period, or where nothing changed."""
+    change = report.change
+    if change is None:
+        return None
+    lowest = min(Decimal(0), *(driver.change_usd for driver in change.drivers))
+    width = max(Decimal(0), *(driver.change_usd for driver in change.drivers)) - lowest
+    zero = _percent(-lowest, width)
+    return Drivers(
+        _sentence(change.total_usd), tuple(_line(driver, view, width, zero) for driver in change.drivers), zero
+    )
+
+
+def _sentence(change_usd: Decimal) -> str:
+    if not change_usd or formats.money_apart(change_usd) == formats.NEARLY_NOTHING:
+        return "Cost is the same as in the previous period, but not for the same models."
+    size = formats.money(abs(change_usd))
+    return f"Cost is {size} {'more' if change_usd > 0 else 'less'} than in the previous period."
+
+
+def _line(driver: Driver, view: View, width: Decimal, zero: float) -> Line:
+    length = _percent(abs(driver.change_usd), width)
+    return Line(
+        driver.model,
+        toggled(view, "model", driver.model),
+        reason_of(driver),
+        formats.money_apart(driver.change_usd),
+        start=zero if driver.change_usd > 0 else round(zero - length, 2),
+        length=length,
+        rises=driver.change_usd > 0,
+    )
+
+
+def _percent(part: Decimal, whole: Decimal) -> float:
+    return round(float(part / whole * 100), 2)
+
+
+def reason_of(driver: Driver) -> str:
+    """Whether there were more runs, or each cost more."""
+    if driver.is_new:
+        return "not used before"
+    if driver.is_gone:
+        return "not used any more"
+    runs = "more runs" if driver.by_runs_usd > 0 else "fewer runs"
+    each = "more per run" if driver.by_cost_per_run_usd > 0 else "less per run"
+    sizes = abs(driver.by_runs_usd), abs(driver.by_cost_per_run_usd)
+    if sizes[0] >= _MAINLY * sum(sizes):
+        return runs
+    return each if sizes[1] >= _MAINLY * sum(sizes) else f"{runs}, {each}"

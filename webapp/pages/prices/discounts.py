@@ -1,0 +1,111 @@
+"""What projects pay less than the list price."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.access import projects
+from runtally.errors import InvalidPrice
+from runtally.models.price import ProjectDiscount
+from runtally.money import plain
+from runtally.pricing import discounts as project_discounts
+from runtally.pricing import registry
+from webapp.form import Form, sent_form
+from webapp.links import project_asked_for
+from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+PATH = "/admin/prices/discounts"
+FIELDS = ("provider", "percent", "effective_from", "effective_to", "note")
+
+blueprint = Blueprint("price_discounts", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscountRow:
+    """A discount of the list."""
+
+    id: int
+    project_id: str
+    percent: str
+    provider: str
+    period: str
+    note: str | None
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiscountsPage(Page):
+    """All discounts, and a form for another."""
+
+    template: ClassVar[str] = "prices/discounts.html"
+    fragment: ClassVar[str] = "prices/_discounts.html"
+
+    frame: PricesFrame
+    rows: tuple[DiscountRow, ...]
+    projects: tuple[tuple[str, str], ...]
+    form: Form
+
+    @property
+    def document_title(self) -> str:
+        return "Discounts"
+
+
+@blueprint.get(PATH)
+@admin
+async def discounts() -> ResponseReturnValue:
+    """The discounts of all projects."""
+    async with services().database.session() as session:
+        return await render(await _page(session, Form()))
+
+
+@blueprint.post(PATH)
+@admin
+async def add() -> ResponseReturnValue:
+    """Give a project a discount."""
+    form = await sent_form()
+    async with services().database.session() as session:
+        try:
+            project = await projects.found(session, project_asked_for({"project": form.value("project")}) or "")
+            sent = {name: form.value(name) for name in FIELDS}
+            await project_discounts.add(session, actor(), project.id, sent, services().clock())
+        except InvalidPrice as error:
+            return await render(await _page(session, form.refused(error)), 422)
+    return see_other(url_for(".discounts"), said="Discount saved. It holds for runs that come from now on.")
+
+
+@blueprint.post(f"{PATH}/<row:discount_id>/end")
+@admin
+async def end(discount_id: int) -> ResponseReturnValue:
+    """Let a discount hold until now."""
+    async with services().database.session() as session:
+        await project_discounts.end(session, actor(), discount_id, services().clock())
+    return see_other(url_for(".discounts"), said="The discount has ended.")
+
+
+async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
+    now = services().clock()
+    return DiscountsPage(
+        frame=prices_frame("price_discounts.discounts"),
+        rows=tuple(_row(one, now) for one in await registry.all_discounts(session)),
+        projects=tuple((one.id, one.id) for one in await projects.listed(session)),
+        form=form,
+    )
+
+
+def _row(one: ProjectDiscount, now: datetime) -> DiscountRow:
+    return DiscountRow(
+        id=one.id or 0,
+        project_id=one.project_id,
+        percent=f"{plain(one.percent)}%",
+        provider=one.provider or "all providers",
+        period=period_of(one.effective_from, one.effective_to),
+        note=one.note,
+        is_over=one.effective_to is not None and one.effective_to <= now,
+    )

@@ -1,0 +1,110 @@
+"""The registry as a CSV file: download it, and upload one after seeing what each line would do."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from quart import Blueprint, Response, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.errors import InvalidPrice
+from runtally.pricing import price_file
+from runtally.pricing.price_file import Effect, LineEffect
+from webapp.form import Form, sent_form
+from webapp.pages.prices.frame import PricesFrame, prices_frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+PATH = "/admin/prices/file"
+SHOWN = 500
+# Nothing is done yet when they are read.
+WORDS = {
+    Effect.ADD: "to add",
+    Effect.CORRECT: "to correct",
+    Effect.NOTHING: "unchanged",
+    Effect.REFUSED: "refused",
+}
+
+blueprint = Blueprint("price_file", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage(Page):
+    """What one can do with a file, and what the one that was sent would do."""
+
+    template: ClassVar[str] = "prices/file.html"
+    fragment: ClassVar[str] = "prices/_file.html"
+
+    frame: PricesFrame
+    form: Form
+    effects: tuple[LineEffect, ...] = ()
+    number: int = 0
+    counts: tuple[tuple[str, int], ...] = ()
+    changes: str = ""
+    """The lines that would change something, to be sent again."""
+    columns: tuple[str, ...] = price_file.HEADER
+
+    @property
+    def words(self) -> Mapping[Effect, str]:
+        return WORDS
+
+    @property
+    def document_title(self) -> str:
+        return "Price file"
+
+
+@blueprint.get(PATH)
+@admin
+async def form() -> ResponseReturnValue:
+    """Download or upload."""
+    return await render(FilePage(prices_frame("price_file.form"), Form()))
+
+
+@blueprint.get(f"{PATH}/prices.csv")
+@admin
+async def download() -> ResponseReturnValue:
+    """All prices in force and to come."""
+    async with services().database.session() as session:
+        text = await price_file.write(session)
+    headers = {"Content-Disposition": 'attachment; filename="prices.csv"', "Cache-Control": "private, no-store"}
+    return Response(text, mimetype="text/csv", headers=headers)
+
+
+@blueprint.post(PATH)
+@admin
+async def upload() -> ResponseReturnValue:
+    """Show what each line would do; with `apply`, do it, all of it or nothing."""
+    sent, applies = await sent_form(), (await request.form).get("apply") == "1"
+    page = FilePage(prices_frame("price_file.form"), Form())
+    async with services().database.session() as session:
+        try:
+            rows = price_file.read(await _text(sent))
+        except InvalidPrice as error:
+            return await render(replace(page, form=page.form.refused(error)), 422)
+        effects = await price_file.dry_run(session, actor(), rows, services().clock())
+        counts = Counter(one.effect for one in effects)
+        if not applies or counts[Effect.REFUSED]:
+            return await render(_shown(page, effects, counts), 422 if counts[Effect.REFUSED] else 200)
+        await price_file.apply(session, actor(), rows, services().clock())
+    said = f"{counts[Effect.ADD]:,} prices added, {counts[Effect.CORRECT]:,} corrected."
+    return see_other(url_for("prices.prices"), said=said)
+
+
+async def _text(sent: Form) -> str:
+    file = (await request.files).get("file")
+    if file is None or not file.filename:
+        return sent.value("csv")
+    return str(file.read().decode("utf-8", errors="replace"))
+
+
+def _shown(page: FilePage, effects: tuple[LineEffect, ...], counts: Counter[Effect]) -> FilePage:
+    telling = [one for one in effects if one.effect is not Effect.NOTHING]
+    return replace(
+        page,
+        effects=tuple(sorted(telling, key=lambda one: one.effect is not Effect.REFUSED)[:SHOWN]),
+        number=len(telling),
+        counts=tuple((WORDS[effect], counts[effect]) for effect in Effect),
+        changes="" if counts[Effect.REFUSED] else price_file.text_of(one.values for one in telling),
+    )

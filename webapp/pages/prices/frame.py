@@ -1,0 +1,133 @@
+"""What the pages about prices have in common: where one goes from them, and a price in words."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from quart import url_for
+
+from runtally.models.price import PriceEntry, PriceSource
+from runtally.tokens import TOKEN_KINDS
+from webapp import formats
+from webapp.pages.admin.frame import Frame, frame
+from webapp.pages.panel.panel import Choice
+
+SECTIONS = (
+    ("All prices", "prices.prices"),
+    ("Unpriced models", "prices_unpriced.unpriced"),
+    ("Discounts", "price_discounts.discounts"),
+    ("Tester", "price_tester.tester"),
+    ("Catalogue", "price_catalogue.differences"),
+    ("File", "price_file.form"),
+    ("Repricing", "repricing.repricings"),
+)
+LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
+"""Amounts that most prices have: columns of a table, the others are named beside them."""
+AMOUNT_NAMES = {kind.price_column: kind.label for kind in TOKEN_KINDS} | {"per_thousand_requests": "Per 1,000 requests"}
+
+LISTED_NAMES = tuple(AMOUNT_NAMES[column] for column in LISTED)
+
+
+@dataclass(frozen=True, slots=True)
+class PricesFrame:
+    """The heading of the admin pages, and links between those about prices."""
+
+    admin: Frame
+    sections: tuple[Choice, ...]
+
+
+def prices_frame(endpoint: str) -> PricesFrame:
+    """For the page at this endpoint."""
+    sections = tuple(Choice(name, url_for(one), one == endpoint) for name, one in SECTIONS)
+    return PricesFrame(frame("prices.prices"), sections)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """An entry of the registry as a row of a table."""
+
+    id: int
+    url: str
+    provider: str
+    model: str
+    scope: str
+    """Which runs it is for, where that is not all of the model's."""
+    amounts: tuple[str, ...]
+    """In the order of `LISTED`."""
+    others: str
+    """The other amounts that it has."""
+    runs: str
+    """Of the models that it prices now."""
+    period: str
+    source: str
+    state: str
+    """`in force`, or why it is not."""
+    is_current: bool
+
+
+def rows_of(
+    entries: Iterable[PriceEntry], now: datetime, runs: Mapping[int, int | None] | None = None
+) -> tuple[PriceRow, ...]:
+    """With the runs that `registry.in_use` counts, where these are shown."""
+    return tuple(_row(entry, now, (runs or {}).get(entry.id or 0)) for entry in entries)
+
+
+def _row(entry: PriceEntry, now: datetime, runs: int | None) -> PriceRow:
+    state = state_of(entry, now)
+    others = ((name, getattr(entry, column)) for column, name in AMOUNT_NAMES.items() if column not in LISTED)
+    return PriceRow(
+        id=entry.id or 0,
+        url=url_for("price.price", entry_id=entry.id),
+        provider=entry.provider,
+        model=entry.model,
+        scope=" · ".join(scope_of(entry)),
+        amounts=tuple(amount(getattr(entry, name)) for name in LISTED),
+        others=", ".join(f"{name.lower()} {amount(usd)}" for name, usd in others if usd is not None),
+        runs=formats.NOTHING if runs is None else formats.count(runs),
+        period=period_of(entry.effective_from, entry.effective_to),
+        source=source_of(entry),
+        state=state,
+        is_current=state == "in force",
+    )
+
+
+def scope_of(entry: PriceEntry) -> tuple[str, ...]:
+    project = (f"only {entry.project_id}",) if entry.project_id else ()
+    tier = (f"over {formats.count(entry.above_input_tokens)} input tokens",) if entry.above_input_tokens else ()
+    return project + tier
+
+
+def amount(usd: Decimal | None) -> str:
+    return formats.NOTHING if usd is None else formats.money_exact(usd)
+
+
+def period_of(start: datetime | None, end: datetime | None) -> str:
+    if start is None and end is None:
+        return "always"
+    if end is None:
+        return f"from {day(start)}"
+    return f"until {day(end)}" if start is None else f"{day(start)} to {day(end)}"
+
+
+def day(at: datetime | None) -> str:
+    """17 Jun 2025, with the time where it is not midnight."""
+    if at is None:
+        return ""
+    clock = formats.clock(at)
+    return f"{formats.date(at)} {at.year}{'' if clock == '00:00' else f', {clock}'}"
+
+
+def state_of(entry: PriceEntry, now: datetime) -> str:
+    if entry.withdrawn_at is not None:
+        return "withdrawn"
+    if entry.effective_to is not None and entry.effective_to <= now:
+        return "over"
+    if entry.effective_from is not None and entry.effective_from > now:
+        return "to come"
+    return "in force"
+
+
+def source_of(entry: PriceEntry) -> str:
+    source = "catalogue" if entry.source == PriceSource.CATALOGUE else entry.author or "an admin"
+    return f"{source}, estimate" if entry.estimated else source

@@ -1,0 +1,162 @@
+"""One price: what it is, what came before and after, and the forms to change it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.errors import InvalidPrice
+from runtally.models.price import Match, PriceEntry
+from runtally.pricing import entries, registry
+from runtally.pricing.draft import Draft, read_time
+from webapp import formats
+from webapp.form import Form, sent_form
+from webapp.pages.prices.frame import (
+    AMOUNT_NAMES,
+    LISTED_NAMES,
+    PriceRow,
+    PricesFrame,
+    amount,
+    period_of,
+    prices_frame,
+    rows_of,
+    source_of,
+    state_of,
+)
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+PATH = "/admin/prices/<row:entry_id>"
+END_FORM = Form("end")
+
+blueprint = Blueprint("price", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PricePage(Page):
+    """An entry and its history."""
+
+    template: ClassVar[str] = "prices/price.html"
+    fragment: ClassVar[str] = "prices/_price.html"
+
+    frame: PricesFrame
+    id: int
+    heading: str
+    state: str
+    is_withdrawn: bool
+    facts: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    pattern: str | None
+    note: str | None
+    history: tuple[PriceRow, ...]
+    used: tuple[tuple[str, str], ...]
+    """Models in use that it prices now, by name, with their runs."""
+    days: int
+    reprice_url: str
+    """Where its runs of the past can be repriced."""
+    end_form: Form = END_FORM
+    amounts: tuple[str, ...] = LISTED_NAMES
+
+    @property
+    def document_title(self) -> str:
+        return f"Price of {self.heading}"
+
+
+@blueprint.get(PATH)
+@admin
+async def price(entry_id: int) -> ResponseReturnValue:
+    """The entry, and the entries for the same names."""
+    async with services().database.session() as session:
+        return await render(await _page(session, await entries.found(session, entry_id)))
+
+
+@blueprint.post(f"{PATH}/end")
+@admin
+async def end(entry_id: int) -> ResponseReturnValue:
+    """Let it hold until a day, by default until now."""
+    form, now = await sent_form("end"), services().clock()
+    async with services().database.session() as session:
+        entry = await entries.found(session, entry_id)
+        try:
+            await entries.end(session, actor(), entry, _end(form, now), now)
+        except InvalidPrice as error:
+            page = await _page(session, entry, form.refused(error, "effective_to"))
+            return await render(page, 422)
+    return see_other(url_for(".price", entry_id=entry_id), said="The price has an end now.")
+
+
+@blueprint.post(f"{PATH}/withdraw")
+@admin
+async def withdraw(entry_id: int) -> ResponseReturnValue:
+    """Have it price nothing any more."""
+    async with services().database.session() as session:
+        entry = await entries.found(session, entry_id)
+        try:
+            await entries.withdraw(session, actor(), entry, services().clock())
+        except InvalidPrice as error:
+            return await render(await _page(session, entry, END_FORM.refused(error)), 422)
+    said = "Withdrawn. Runs that it priced keep their cost until they are repriced."
+    return see_other(url_for(".price", entry_id=entry_id), said=said)
+
+
+def _end(form: Form, now: datetime) -> datetime:
+    """Raises `InvalidPrice`."""
+    try:
+        return read_time(form.value("effective_to")) or now
+    except (ValueError, OverflowError):
+        raise InvalidPrice("Give a day such as 2026-12-01, in UTC, or nothing for now.") from None
+
+
+async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_FORM) -> PricePage:
+    now = services().clock()
+    return PricePage(
+        frame=prices_frame("prices.prices"),
+        id=entry.id or 0,
+        heading=entries.target_of(entry),
+        state=state_of(entry, now),
+        is_withdrawn=entry.withdrawn_at is not None,
+        facts=_facts(entry),
+        names=tuple(entry.aliases),
+        pattern=entry.pattern,
+        note=entry.note,
+        history=rows_of(await entries.history(session, entry), now),
+        used=await _used(entry, now),
+        days=registry.USED_WITHIN.days,
+        reprice_url=_reprice_url(entry),
+        end_form=end_form,
+    )
+
+
+async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]:
+    # Also for who has saved it a moment ago.
+    await services().prices.refresh()
+    async with services().database.connection() as connection:
+        found = await registry.priced_by(connection, services().prices.book, entry, now)
+    return tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in found)
+
+
+def _reprice_url(entry: PriceEntry) -> str:
+    texts = Draft.of(entry).texts
+    since, until = texts["effective_from"] or None, texts["effective_to"] or None
+    return url_for("repricing.repricings", project=entry.project_id, since=since, until=until)
+
+
+def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
+    amounts = [(name, amount(getattr(entry, column))) for column, name in AMOUNT_NAMES.items()]
+    rest = {
+        "In force": period_of(entry.effective_from, entry.effective_to),
+        "For": f"project {entry.project_id}" if entry.project_id else "all projects",
+        "Input tokens": f"over {formats.count(entry.above_input_tokens)}" if entry.above_input_tokens else "any number",
+        "Matches": {Match.EXACT: "exact names", Match.PREFIX: "by prefix", Match.REGEX: "by pattern"}[
+            Match(entry.match)
+        ],
+        "Costs are": "estimates" if entry.estimated else "exact",
+        "Set by": source_of(entry).removesuffix(", estimate"),
+        "Entry": str(entry.id),
+        "Made": formats.day(entry.created_at),
+    }
+    return (*((name, text) for name, text in amounts if text != formats.NOTHING), *rest.items())

@@ -1,0 +1,62 @@
+"""The registry of prices: search it, and open an entry."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from runtally.pricing import registry
+from webapp.form import Form
+from webapp.pages.prices.frame import LISTED_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
+from webapp.rendering import Page, render
+from webapp.security import admin
+
+blueprint = Blueprint("prices", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PricesPage(Page):
+    """Entries that a search finds, those in use first."""
+
+    template: ClassVar[str] = "prices/prices.html"
+    fragment: ClassVar[str] = "prices/_prices.html"
+
+    frame: PricesFrame
+    search: Form
+    rows: tuple[PriceRow, ...]
+    number: int
+    unpriced: int
+    days: int = registry.USED_WITHIN.days
+    amounts: tuple[str, ...] = LISTED_NAMES
+
+    @property
+    def document_title(self) -> str:
+        return "Prices"
+
+
+@blueprint.get("/admin/prices")
+@admin
+async def prices() -> ResponseReturnValue:
+    """The entries in force, or all of them, that have the words in a name."""
+    sought, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
+    async with services().database.snapshot() as connection:
+        book, direct = services().prices.book, services().settings.direct_cost_providers
+        unpriced = await registry.without_price(connection, book, direct, now)
+        in_use = await registry.in_use(connection, book, now)
+    async with services().database.session() as session:
+        found = await registry.search(session, sought, now, past=past, first=in_use)
+    page = PricesPage(
+        frame=prices_frame("prices.prices"),
+        search=Form(values={"q": (sought,), "past": ("1" if past else "",)}),
+        rows=rows_of(found.entries, now, in_use),
+        number=found.number,
+        unpriced=len(unpriced),
+    )
+    return await render(page)
+
+
+def prices_url(sought: str) -> str:
+    """The entries with these words in a name."""
+    return url_for("prices.prices", q=sought)

@@ -1,0 +1,263 @@
+"""Repricing: which past runs would cost something else now, and changing them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.access import projects
+from runtally.errors import Detail, InvalidPrice
+from runtally.models.repricing import Repricing, RepricingState
+from runtally.pricing.draft import read_time
+from runtally.pricing.repricing import repricer
+from runtally.pricing.repricing.progress_queries import Scope, select_number
+from runtally.pricing.repricing.repricer import Group
+from webapp import formats
+from webapp.form import Form, sent_form
+from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+PATH = "/admin/prices/repricing"
+SHOWN = 100
+FIELDS = ("project", "provider", "model", "since", "until")
+
+blueprint = Blueprint("repricing", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What can be done next."""
+
+    name: str
+    label: str
+    kind: str = ""
+
+
+START = Act("start", "Change these costs", "button-main")
+RESUME = Act("start", "Go on", "button-main")
+PAUSE = Act("pause", "Pause")
+CANCEL = Act("cancel", "Cancel", "button-danger")
+STATES = {"start": RepricingState.RUNNING, "pause": RepricingState.PAUSED, "cancel": RepricingState.CANCELLED}
+ACTS = {
+    RepricingState.COMPARING: (CANCEL,),
+    RepricingState.COMPARED: (START, CANCEL),
+    RepricingState.RUNNING: (PAUSE, CANCEL),
+    RepricingState.PAUSED: (RESUME, CANCEL),
+    RepricingState.DONE: (),
+    RepricingState.CANCELLED: (),
+}
+SAID = {
+    RepricingState.COMPARING: "Comparing. Nothing is changed.",
+    RepricingState.RUNNING: "Changing costs; every total on every page is right meanwhile.",
+    RepricingState.PAUSED: "Paused. What was changed stays changed, and the rest waits.",
+    RepricingState.DONE: "Done.",
+    RepricingState.CANCELLED: "Cancelled. What was changed before stays changed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RepricingRow:
+    """A repricing, how far it is."""
+
+    id: int
+    url: str
+    scope: str
+    state: str
+    author: str
+    at: str
+    percent: int
+    seen: str
+    runs: str
+    is_moving: bool
+    is_under_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Runs that change, and what they cost."""
+
+    runs: str
+    before: str
+    after: str
+    change: str
+    model: str = ""
+    provider: str = ""
+    project_id: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepricingsPage(Page):
+    """The latest repricings, and a form for another."""
+
+    template: ClassVar[str] = "prices/repricings.html"
+    fragment: ClassVar[str] = "prices/_repricings.html"
+
+    frame: PricesFrame
+    form: Form
+    rows: tuple[RepricingRow, ...]
+    projects: tuple[tuple[str, str], ...]
+
+    @property
+    def document_title(self) -> str:
+        return "Repricing"
+
+
+@dataclass(frozen=True, slots=True)
+class RepricingPage(Page):
+    """One repricing."""
+
+    template: ClassVar[str] = "prices/repricing.html"
+    fragment: ClassVar[str] = "prices/_repricing.html"
+
+    frame: PricesFrame
+    one: RepricingRow
+    said: str
+    acts: tuple[Act, ...]
+    groups: tuple[Sums, ...]
+    total: Sums
+    hidden: int
+    form: Form
+
+    @property
+    def document_title(self) -> str:
+        return f"Repricing · {self.one.state}"
+
+
+@blueprint.get(PATH)
+@admin
+async def repricings() -> ResponseReturnValue:
+    """The latest, and a form that the address may fill in."""
+    form = Form(values={name: (request.args[name],) for name in FIELDS if name in request.args})
+    async with services().database.session() as session:
+        return await render(await _list(session, form))
+
+
+@blueprint.post(PATH)
+@admin
+async def plan() -> ResponseReturnValue:
+    """Compare what the form says."""
+    form = await sent_form()
+    try:
+        scope = _scope(form)
+    except InvalidPrice as error:
+        async with services().database.session() as session:
+            return await render(await _list(session, form.refused(error)), 422)
+    async with services().database.connection() as connection:
+        runs = await select_number(connection, scope)
+    async with services().database.session() as session:
+        made = await repricer.plan(session, actor(), scope, runs, services().clock())
+    return see_other(url_for(".repricing", repricing_id=made.id))
+
+
+@blueprint.get(f"{PATH}/<row:repricing_id>")
+@admin
+async def repricing(repricing_id: int) -> ResponseReturnValue:
+    """What would change, or how far it is changed."""
+    async with services().database.session() as session:
+        return await render(_page(await repricer.get(session, repricing_id), Form()))
+
+
+@blueprint.post(f"{PATH}/<row:repricing_id>/<any(start, pause, cancel):act>")
+@admin
+async def move(repricing_id: int, act: str) -> ResponseReturnValue:
+    """Start, go on, pause or cancel."""
+    async with services().database.session() as session:
+        try:
+            await repricer.move(session, actor(), repricing_id, STATES[act], services().clock())
+        except InvalidPrice as error:
+            found = await repricer.get(session, repricing_id)
+            return await render(_page(found, Form().refused(error)), 422)
+    return see_other(url_for(".repricing", repricing_id=repricing_id))
+
+
+def _scope(form: Form) -> Scope:
+    """Raises `InvalidPrice`."""
+    times = {}
+    for name in ("since", "until"):
+        try:
+            times[name] = read_time(form.value(name))
+        except (ValueError, OverflowError):
+            why = "Give a day such as 2026-12-01, in UTC, or nothing."
+            raise InvalidPrice(why, details=(Detail(name, why),)) from None
+    project_id, provider, model = (form.value(name).strip() or None for name in ("project", "provider", "model"))
+    return Scope(project_id, provider, model, times["since"], times["until"])
+
+
+async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
+    known = [one.id for one in await projects.listed(session)]
+    now = services().clock()
+    return RepricingsPage(
+        frame=prices_frame("repricing.repricings"),
+        form=form,
+        rows=tuple(_row(one, now) for one in await repricer.list_latest(session)),
+        projects=(("", "All projects"), *((one, one) for one in known)),
+    )
+
+
+def _page(found: Repricing, form: Form) -> RepricingPage:
+    groups, state = repricer.groups_of(found), RepricingState(found.state)
+    nothing_changes = state is RepricingState.COMPARED and not groups
+    compared = "No run would cost something else." if nothing_changes else "Compared. Nothing is changed yet."
+    return RepricingPage(
+        frame=prices_frame("repricing.repricings"),
+        one=_row(found, services().clock()),
+        said=SAID.get(state, compared),
+        acts=(CANCEL,) if nothing_changes else ACTS[state],
+        groups=tuple(_sums(group) for group in groups[:SHOWN]),
+        total=_total(groups),
+        hidden=max(len(groups) - SHOWN, 0),
+        form=form,
+    )
+
+
+def _row(one: Repricing, now: datetime) -> RepricingRow:
+    state = RepricingState(one.state)
+    names = [name for name in (one.project_id, one.provider, one.model) if name]
+    period = period_of(one.since, one.until)
+    return RepricingRow(
+        id=one.id or 0,
+        url=url_for("repricing.repricing", repricing_id=one.id),
+        scope=" · ".join((*(names or ["All runs"]), *([] if period == "always" else [period]))),
+        state=one.state,
+        author=one.author,
+        at=formats.ago(one.created_at, now),
+        # The number of runs is rounded up to whole buckets, and more may have come.
+        percent=min(100 * one.seen // max(one.runs, 1), 99),
+        seen=formats.count(one.seen),
+        runs=formats.count(max(one.runs, one.seen)),
+        is_moving=state in {RepricingState.COMPARING, RepricingState.RUNNING},
+        is_under_way=state in {RepricingState.COMPARING, RepricingState.RUNNING, RepricingState.PAUSED},
+    )
+
+
+def _sums(group: Group) -> Sums:
+    notes = (
+        (group.priced, "without a cost before"),
+        (group.unpriced, "without a cost after"),
+    )
+    return Sums(
+        formats.count(group.runs),
+        *_amounts(group.before_usd, group.after_usd),
+        model=group.model,
+        provider=group.provider,
+        project_id=group.project_id,
+        note=", ".join(f"{formats.count(number)} {what}" for number, what in notes if number),
+    )
+
+
+def _total(groups: Sequence[Group]) -> Sums:
+    before = sum((group.before_usd for group in groups), Decimal(0))
+    after = sum((group.after_usd for group in groups), Decimal(0))
+    return Sums(formats.count(sum(group.runs for group in groups)), *_amounts(before, after))
+
+
+def _amounts(before: Decimal, after: Decimal) -> tuple[str, str, str]:
+    return formats.money(before), formats.money(after), formats.money_apart(after - before)

@@ -1,0 +1,88 @@
+"""One price of the list, its amounts corrected where they stand. Without JavaScript the form for a whole price does it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.errors import InvalidPrice
+from runtally.models.price import PriceEntry
+from runtally.pricing import entries, registry
+from runtally.pricing.draft import Draft, read_draft
+from webapp.form import Form, sent_form
+from webapp.pages.prices.frame import AMOUNT_NAMES, LISTED, PriceRow, rows_of
+from webapp.rendering import Page, done, render
+from webapp.security import admin
+
+PATH = "/admin/prices/<row:entry_id>/row"
+
+blueprint = Blueprint("price_row", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRowPage(Page):
+    """A price as a row of the list."""
+
+    template: ClassVar[str] = "prices/row.html"
+    fragment: ClassVar[str] = "prices/row.html"
+
+    row: PriceRow
+
+
+@dataclass(frozen=True, slots=True)
+class EditedRowPage(Page):
+    """The same with fields for its amounts."""
+
+    template: ClassVar[str] = "prices/row_edit.html"
+    fragment: ClassVar[str] = "prices/row_edit.html"
+
+    row: PriceRow
+    form: Form
+    amounts: tuple[tuple[str, str], ...] = tuple((name, AMOUNT_NAMES[name]) for name in LISTED)
+
+
+@blueprint.get(PATH)
+@admin
+async def row(entry_id: int) -> ResponseReturnValue:
+    """The price as it stands in the list."""
+    async with services().database.session() as session:
+        entry = await entries.found(session, entry_id)
+    return await render(PriceRowPage(await _row(entry)))
+
+
+@blueprint.get(f"{PATH}/edit")
+@admin
+async def edit(entry_id: int) -> ResponseReturnValue:
+    """The price with its amounts to be corrected."""
+    async with services().database.session() as session:
+        entry = await entries.found(session, entry_id)
+        [found] = rows_of([entry], services().clock())
+    texts = Draft.of(entry).texts
+    return await render(EditedRowPage(found, Form(f"row-{entry_id}", {name: (texts[name],) for name in LISTED})))
+
+
+@blueprint.post(PATH)
+@admin
+async def save(entry_id: int) -> ResponseReturnValue:
+    """Correct the amounts: the entry is withdrawn and another takes its place, as in the form for a whole price."""
+    form, now = await sent_form(f"row-{entry_id}"), services().clock()
+    async with services().database.session() as session:
+        entry = await entries.found(session, entry_id)
+        [found] = rows_of([entry], now)
+        try:
+            draft = read_draft(Draft.of(entry).texts | {name: form.value(name) for name in LISTED})
+            async with session.begin_nested():
+                entry = await entries.change(session, actor(), entry, draft, now)
+        except InvalidPrice as error:
+            return await render(EditedRowPage(found, form.refused(error)), 422)
+    await services().prices.refresh()
+    return await done(PriceRowPage(await _row(entry)), else_to=url_for("price.price", entry_id=entry.id))
+
+
+async def _row(entry: PriceEntry) -> PriceRow:
+    now = services().clock()
+    async with services().database.connection() as connection:
+        [found] = rows_of([entry], now, await registry.in_use(connection, services().prices.book, now))
+    return found

@@ -1,0 +1,145 @@
+"""What a run would cost: which price is chosen for it and why, line by line."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from runtally.db.database import Connection
+from runtally.errors import Detail, InvalidPrice
+from runtally.fields import parse_whole
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import Price, lines_of, total_usd
+from runtally.pricing.draft import read_time
+from runtally.pricing.match import LookUp
+from runtally.pricing.providers import provider_key
+from runtally.pricing.queries import select_offer
+from runtally.tokens import COUNT_COLUMNS, Usage
+from webapp import formats
+from webapp.form import Form
+from webapp.pages.prices.frame import PricesFrame, prices_frame
+from webapp.pages.runs.costs import CostLine, PriceNote, cost_line, price_note
+from webapp.rendering import Page, render
+from webapp.security import admin
+
+USUAL = {"input_tokens": "10000", "output_tokens": "1000"}
+
+blueprint = Blueprint("price_tester", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A run that was never sent."""
+
+    provider: str
+    model: str
+    project_id: str | None
+    at: datetime
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What it would cost; without lines if no price is known."""
+
+    total: str
+    is_estimated: bool
+    lines: tuple[CostLine, ...]
+    price: PriceNote | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TesterPage(Page):
+    """A run to fill in, and its cost."""
+
+    template: ClassVar[str] = "prices/tester.html"
+    fragment: ClassVar[str] = "prices/_tester.html"
+
+    frame: PricesFrame
+    form: Form
+    answer: Answer | None
+    fields: tuple[tuple[str, str], ...] = tuple((name, name.replace("_", " ").capitalize()) for name in COUNT_COLUMNS)
+
+    @property
+    def document_title(self) -> str:
+        return "Price tester"
+
+
+@blueprint.get("/admin/prices/tester")
+@admin
+async def tester() -> ResponseReturnValue:
+    """Which price a run would have, and why; the run is in the address."""
+    sent = {**USUAL, **request.args}
+    form = Form(values={name: (text,) for name, text in sent.items()})
+    page = TesterPage(prices_frame("price_tester.tester"), form, None)
+    if "provider" not in request.args:
+        return await render(page)
+    try:
+        trial = _trial(sent, services().clock())
+    except InvalidPrice as error:
+        return await render(TesterPage(page.frame, form.refused(error), None), 422)
+    # Who has just saved a price wants to see it.
+    await services().prices.refresh()
+    async with services().database.connection() as connection:
+        answer = await _answer(connection, services().prices.book, trial)
+    return await render(TesterPage(page.frame, form, answer))
+
+
+async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answer:
+    asked = (trial.provider, trial.model, trial.at, trial.usage.input_tokens or 0, trial.project_id)
+    price, step = book.price_for(*asked), book.look_up(*asked)
+    if price is None or step is None:
+        known = book.knows(trial.provider, trial.model, trial.project_id)
+        why = "A price answers to this name, but none is in force at that time." if known else "No price has this name."
+        return Answer("no price", is_estimated=False, lines=(), price=None, reasons=(why,))
+    offer = await select_offer(connection, price.id)
+    return Answer(
+        total=formats.money_exact(total_usd(trial.usage, price)),
+        is_estimated=price.estimated,
+        lines=tuple(cost_line(line) for line in lines_of(trial.usage, price)),
+        price=price_note(offer, price) if offer else None,
+        reasons=tuple(_reasons(trial, price, step)),
+    )
+
+
+def _reasons(trial: Trial, price: Price, step: LookUp) -> Iterator[str]:
+    if step.provider != provider_key(trial.provider):
+        if step.is_borrowed:
+            yield f"{trial.provider} has no price for it; {step.provider}'s is taken as an estimate."
+        else:
+            yield f"{trial.provider} is another name of {step.provider}."
+    if step.name != trial.model.strip().lower():
+        yield f"{trial.model} is read as {step.name}."
+    how = f"Its pattern covers {step.name}." if step.pattern else f"It has {step.name} as an exact name."
+    yield f"Entry {price.id} is in force then. {how}"
+    if price.above_input_tokens:
+        tokens = formats.count(trial.usage.input_tokens or 0)
+        yield f"{tokens} input tokens are more than {formats.count(price.above_input_tokens)}, where this tier begins."
+    if price.percent_off is not None:
+        yield "The project has a discount."
+
+
+def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
+    """Raises `InvalidPrice` with every field that is wrong."""
+    details = [Detail(name, "Give a name.") for name in ("provider", "model") if not sent.get(name, "").strip()]
+    counts = {}
+    for name in COUNT_COLUMNS:
+        text = sent.get(name, "").replace(",", "").strip() or "0"
+        number = parse_whole(text)
+        if number is None:
+            details.append(Detail(name, "Give a whole number."))
+        else:
+            counts[name] = number
+    at = None
+    try:
+        at = read_time(sent.get("at", "")) or now
+    except (ValueError, OverflowError):
+        details.append(Detail("at", "Give a day such as 2026-12-01, in UTC, or nothing for now."))
+    if details or at is None:
+        raise InvalidPrice(details=tuple(details))
+    return Trial(sent["provider"], sent["model"], sent.get("project", "").strip() or None, at, Usage(**counts))

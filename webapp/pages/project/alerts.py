@@ -1,0 +1,101 @@
+"""Where a project's alerts go: channels are added, tested and removed. Below the project's settings, which show them."""
+
+from dataclasses import replace
+from uuid import UUID
+
+from quart import Blueprint, Response
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access import projects
+from runtally.alerts import targets
+from runtally.alerts.evaluator import project_link
+from runtally.alerts.message import ProjectLink
+from runtally.alerts.targets import NewTarget, UnreachableTargetError
+from runtally.errors import RuntallyError
+from webapp.form import Form, sent_form
+from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel
+from webapp.pages.project.settings import PATH, back_to_settings, settings_page
+from webapp.rendering import render
+from webapp.security import project_editor
+
+blueprint = Blueprint("project_alerts", __name__)
+
+
+@blueprint.post(f"{PATH}/alerts/new")
+@project_editor
+async def add(project_id: str) -> ResponseReturnValue:
+    """Send alerts to an address from now on, if the test message arrives or was not wanted."""
+    form = await sent_form(CHANNEL_FORM.id)
+    new = NewTarget(
+        form.value("address"),
+        of_unusual_cost=form.value("of_unusual_cost") == "1",
+        weekly_report=form.value("weekly_report") == "1",
+    )
+    is_tested = not form.value("untested")
+    editor, project = services().alert_targets, await _project(project_id)
+    try:
+        added = editor.add_tested if is_tested else editor.add_untested
+        target = await added(actor(), project, new)
+    except UnreachableTargetError as error:
+        refused = replace(form, errors={"address": f"{error} Nothing was saved."})
+        return await _with(project_id, 422, channel_form=refused, may_skip_test=True)
+    except RuntallyError as error:
+        return await _with(project_id, 422, channel_form=form.refused(error, "address"))
+    label = services().channels[target.kind].label
+    said = f"{label} added{': the test message arrived' if is_tested else ' without a test'}."
+    if target.secret is None:
+        return _back(project_id, said)
+    response = await _with(project_id, added=AddedChannel(said, target.secret))
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@blueprint.post(f"{PATH}/alerts/<uuid:target_id>/test")
+@project_editor
+async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
+    """Send an alert that only says that it arrived; the log tells how that went."""
+    project = await _project(project_id)
+    async with services().database.session() as session:
+        target = await targets.get_target(session, project_id, target_id)
+        is_sent = await services().alert_targets.queue_test(session, actor(), target, project)
+    return _back(
+        project_id, "Test on its way." if is_sent else "A test was sent a moment ago; wait a minute for the next."
+    )
+
+
+@blueprint.post(f"{PATH}/alerts/<uuid:target_id>/remove")
+@project_editor
+async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
+    """Send nothing more there."""
+    async with services().database.session() as session:
+        target = await targets.get_target(session, project_id, target_id)
+        await services().alert_targets.remove(session, actor(), target)
+    return _back(project_id, "Removed.")
+
+
+@blueprint.post(f"{PATH}/alerts/<uuid:target_id>/<uuid:alert_id>/retry")
+@project_editor
+async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseReturnValue:
+    """Try an alert again that was given up."""
+    async with services().database.session() as session:
+        target = await targets.get_target(session, project_id, target_id)
+        await services().alert_targets.retry(session, actor(), target, alert_id)
+    return _back(project_id, "On its way again.")
+
+
+async def _project(project_id: str) -> ProjectLink:
+    """Raises `NotFound`."""
+    async with services().database.session() as session:
+        project = await projects.found(session, project_id)
+    return project_link(project_id, project.name, services().settings.public_url)
+
+
+def _back(project_id: str, said: str) -> Response:
+    return back_to_settings(project_id, said, at="#alerts")
+
+
+async def _with(project_id: str, status: int = 200, **changes: Form | AddedChannel | bool) -> Response:
+    async with services().database.session() as session:
+        page = await settings_page(session, project_id)
+    return await render(replace(page, alerts=replace(page.alerts, **changes)), status)  # type: ignore[arg-type]  # Named above.

@@ -1,0 +1,250 @@
+"""A project's costs: against its budget, supposed (another model, another day's prices), reported beside computed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import ClassVar
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access import projects
+from runtally.access.scopes import Scope, demand
+from runtally.budgets.read import burn_down_of
+from runtally.budgets.use import BurnDown
+from runtally.errors import Detail, InvalidPrice, NotFound
+from runtally.models.project import Project
+from runtally.pricing.draft import read_time
+from runtally.runs.drift_queries import Drift, select_drifts
+from runtally.runs.model_usage import ModelUsage, read_usage_by_day
+from runtally.runs.what_if import Supposition, Target, suppose
+from webapp import changes, formats
+from webapp.charts.budget import burn_down
+from webapp.charts.chart import Chart
+from webapp.charts.what_if import SupposedDay, what_if_by_day
+from webapp.form import Form
+from webapp.links import project_asked_for
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.prices.frame import day
+from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+SINCE = timedelta(days=30)
+COMPARED_RUNS = 10_000
+
+BLANK = Form()
+
+blueprint = Blueprint("project_costs", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SupposedRow:
+    """A model, what it cost and what it would have cost; bars are percent of the longest."""
+
+    provider: str
+    model: str
+    runs: str
+    cost: str
+    would_cost: str
+    change: str
+    bar: float
+    would_bar: float
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRow:
+    """A model whose clients report a cost."""
+
+    provider: str
+    model: str
+    runs: str
+    reported: str
+    computed: str
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPart:
+    """The budget's line, and its chart with where the browser gets it."""
+
+    line: BudgetLine
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPart:
+    """A chart, and where the browser gets what it draws."""
+
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostsPage(Page):
+    """Burn-down, what if, and drift."""
+
+    template: ClassVar[str] = "project/costs.html"
+    fragment: ClassVar[str] = "project/_project_costs.html"
+
+    project: Project
+    budget: BudgetPart | None
+    form: Form = BLANK
+    supposed: str = ""
+    rows: tuple[SupposedRow, ...] = ()
+    total: SupposedRow | None = None
+    by_day: ChartPart | None = None
+    left_out: int = 0
+    drifts: tuple[DriftRow, ...] = ()
+
+    @property
+    def document_title(self) -> str:
+        return f"Costs · {self.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/costs")
+@signed_in
+async def costs(project_id: str) -> ResponseReturnValue:
+    """The budget, what the last 30 days would have cost otherwise, and how reported and computed costs differ."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    now = services().clock()
+    async with services().database.session() as session:
+        project = await projects.found(session, project_id)
+    form = Form(values={name: (text,) for name, text in request.args.items()})
+    async with services().database.snapshot() as connection:
+        page = CostsPage(project, _budget(await burn_down_of(connection, project_id, now)), form)
+        try:
+            target = _target(request.args, now)
+        except InvalidPrice as error:
+            return await render(replace(page, form=form.refused(error)), 422)
+        used = await read_usage_by_day(connection, services().memo, project_id, now - SINCE, now)
+        drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
+    supposed = suppose(used.models, services().prices.book, target, project_id)
+    found = supposed_days(used.days, target, project_id, now)
+    provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
+    src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
+    by_day_part = ChartPart(what_if_by_day(found), src)
+    return await render(replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day_part))
+
+
+@blueprint.get("/charts/what-if.json")
+@signed_in
+async def supposed_chart() -> ResponseReturnValue:
+    """The cost of each of the last 30 days, beside what it would have been."""
+    project_id, now = project_asked_for(request.args), services().clock()
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    target = _target(request.args, now)
+    async with services().database.snapshot() as connection:
+        used = await read_usage_by_day(connection, services().memo, project_id, now - SINCE, now)
+    drawn = what_if_by_day(supposed_days(used.days, target, project_id, now))
+    return await payload_of(drawn)
+
+
+def supposed_days(
+    by_day: Mapping[date, Sequence[ModelUsage]], target: Target, project_id: str, now: datetime
+) -> tuple[SupposedDay, ...]:
+    """Every day of the time, of the models that have a price there."""
+    first, book = (now - SINCE).date(), services().prices.book
+    found = []
+    for number in range(SINCE.days + 1):
+        day = first + timedelta(days=number)
+        known = [
+            (one.used.cost_usd, one.would_cost_usd)
+            for one in suppose(by_day.get(day, ()), book, target, project_id)
+            if one.would_cost_usd is not None
+        ]
+        was, would = (sum(amounts, Decimal(0)) for amounts in (zip(*known, strict=True) if known else ((), ())))
+        found.append(SupposedDay(datetime.combine(day, time(), UTC), was, would))
+    return tuple(found)
+
+
+def _budget(budget: BurnDown | None) -> BudgetPart | None:
+    if budget is None:
+        return None
+    src = url_for("charts.budget_chart", project=budget.use.project_id)
+    return BudgetPart(budget_line(budget.use), burn_down(budget), src)
+
+
+def _target(query: Mapping[str, str], now: datetime) -> Target:
+    """Raises `InvalidPrice`."""
+    provider, model = (query.get(name, "").strip() or None for name in ("provider", "model"))
+    if (provider is None) != (model is None):
+        name = "provider" if provider is None else "model"
+        why = "Give provider and model, or neither for each model's own price."
+        raise InvalidPrice(why, details=(Detail(name, why),))
+    try:
+        return Target(read_time(query.get("at", "")) or now, provider, model)
+    except (ValueError, OverflowError):
+        why = "Give a day such as 2026-12-01, in UTC, or nothing for now."
+        raise InvalidPrice(why, details=(Detail("at", why),)) from None
+
+
+def _words(target: Target, form: Form) -> str:
+    on = f"on {target.provider} {target.model}" if target.model else "on the same models"
+    prices = f"the prices of {day(target.at)}" if form.value("at") else "today's prices"
+    return f"{on}, at {prices}"
+
+
+def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Drift, ...]) -> CostsPage:
+    known = [(one, one.would_cost_usd) for one in supposed if one.would_cost_usd is not None]
+    longest = max((amount for one, would in known for amount in (one.used.cost_usd, would)), default=Decimal(0))
+    cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
+    would = sum((amount for _, amount in known), Decimal(0))
+    return replace(
+        page,
+        rows=tuple(_row(one, amount, longest) for one, amount in known),
+        total=_total(sum(one.used.runs for one, _ in known), cost, would) if known else None,
+        left_out=len(supposed) - len(known),
+        drifts=tuple(_drift(one) for one in drifts),
+    )
+
+
+def _row(one: Supposition, would: Decimal, longest: Decimal) -> SupposedRow:
+    used = one.used
+    is_unknown = used.unpriced == used.runs
+    return SupposedRow(
+        provider=used.provider,
+        model=used.model,
+        runs=formats.count(used.runs),
+        cost="no price" if is_unknown else formats.money(used.cost_usd),
+        would_cost=formats.money(would),
+        change=formats.NOTHING if is_unknown else _change(used.cost_usd, would),
+        bar=_length(used.cost_usd, longest),
+        would_bar=_length(would, longest),
+    )
+
+
+def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
+    """Without bars: beside those of the models they would have to be as long as all of these."""
+    amounts = formats.money(cost), formats.money(would), _change(cost, would)
+    return SupposedRow("", "All", formats.count(runs), *amounts, 0, 0)
+
+
+def _change(before: Decimal, after: Decimal) -> str:
+    change = changes.change(after, before)
+    size = formats.money_apart(after - before)
+    return f"{size} ({change.arrow}{change.text})" if change and change.arrow else size
+
+
+def _length(amount: Decimal, longest: Decimal) -> float:
+    return round(float(amount / longest * 100), 2) if longest else 0.0
+
+
+def _drift(one: Drift) -> DriftRow:
+    return DriftRow(
+        one.provider,
+        one.model,
+        formats.count(one.runs),
+        formats.money(one.reported_usd),
+        formats.money(one.computed_usd),
+        _change(one.reported_usd, one.computed_usd),
+    )

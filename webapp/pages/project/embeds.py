@@ -1,0 +1,130 @@
+"""A chart as a picture for a README, a wiki or a status page: the picture, the panel that hands it out, and its token."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC
+from html import escape
+
+from quart import Blueprint, Response, request, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access import embeds, projects
+from runtally.access.scopes import Scope, demand
+from runtally.errors import NotFound
+from runtally.usage.project_queries import select_projects
+from runtally.usage.read import readable
+from runtally.usage.reader import UsageReader
+from runtally.usage.report import KnownProject, Report
+from runtally.usage.window import Range
+from webapp import zone
+from webapp.links import Metric, View, project_asked_for
+from webapp.pages.panel.chart_data import read_chart
+from webapp.pages.panel.panel import overview_name
+from webapp.pages.panel.picture import picture_of
+from webapp.pages.project.settings import PATH
+from webapp.rendering import see_other
+from webapp.security import chart_viewer, project_editor
+
+blueprint = Blueprint("embeds", __name__)
+
+# Caches between here and a README ask once a minute, however many look at it.
+MAX_AGE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedPanel:
+    """How the chart that is large on the page is shown elsewhere."""
+
+    preview: str
+    alt: str
+    snippets: tuple[tuple[str, str, str], ...]
+    """Id, name and text of each; none while the charts are for those who are signed in."""
+    badges: tuple[tuple[str, str], ...]
+    """Experiments, and where their badges are."""
+    leaves_out_filters: bool
+
+
+@blueprint.get(f"/charts/<any({','.join(Metric)}):name>.svg")
+@chart_viewer
+async def picture(name: str) -> ResponseReturnValue:
+    """A chart as SVG that stands by itself, for those who are signed in and for whoever has the project's token."""
+    is_signed_in = "token" not in request.args
+    view = View.parse(request.args, project_asked_for(request.args))
+    if not is_signed_in:
+        view = _shared(view)
+        # Caches show it to everybody.
+        zone.use(UTC)
+    demand(actor(), Scope.METRICS_READ, view.project_id)
+    now = services().clock()
+    async with services().database.snapshot() as connection:
+        found = await select_projects(connection, view.project_id) if view.project_id else ()
+        if view.project_id and not found:
+            raise NotFound
+        view = view.but(range=await readable(connection, view.range, view.project_id, now))
+        reader = UsageReader.of_page(connection, services().memo, view.window(now), view.project_id)
+        chart = await read_chart(reader, Metric(name), view)
+    chosen = view.filter
+    narrowed = [
+        text for text in (chosen.model, chosen.provider, chosen.status, chosen.experiment_id) if text is not None
+    ]
+    title = ", ".join((found[0].name if found else overview_name(None), *narrowed))
+    response = picture_of(chart, title)
+    return response if is_signed_in else await _cacheable(response)
+
+
+@blueprint.post(f"{PATH}/embed")
+@project_editor
+async def change(project_id: str) -> ResponseReturnValue:
+    """Make an address under which the project's charts are seen without signing in, or take it away."""
+    is_shared = (await request.form).get("charts") == "shared"
+    async with services().database.session() as session:
+        project = await projects.found(session, project_id)
+        if is_shared:
+            embeds.allow(session, actor(), project)
+        else:
+            embeds.forbid(session, actor(), project)
+    said = (
+        "Whoever has the new address sees the charts." if is_shared else "The charts are for those who are signed in."
+    )
+    return see_other(url_for("project.project", project_id=project_id, _anchor="embed"), said)
+
+
+def embed_panel(view: View, project: KnownProject, token: str | None, report: Report) -> EmbedPanel:
+    """For the page of this project."""
+    shown, alt = _shared(view), f"{project.name}: {view.metric.value} over time"
+    snippets: tuple[tuple[str, str, str], ...] = ()
+    if token is not None:
+        address = f"{request.host_url.rstrip('/')}{shown.picture_url(view.metric, project.id, token=token)}"
+        plain = " ".join(alt.split())
+        snippets = (
+            ("markdown", "Markdown", f"![{plain.replace('[', '(').replace(']', ')')}]({address})"),
+            ("html", "HTML", f'<img src="{escape(address)}" alt="{escape(plain)}">'),
+            ("url", "Address", address),
+        )
+    return EmbedPanel(
+        preview=shown.picture_url(view.metric, project.id),
+        alt=alt,
+        snippets=snippets,
+        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in report.experiments),
+        leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
+    )
+
+
+def _shared(view: View) -> View:
+    """What a picture may show to somebody who is not signed in: no choice of runs, whose sums are read run by run."""
+    range_ = view.range if isinstance(view.range, Range) else Range.WEEK
+    return View(view.project_id, range_, view.metric, view.by)
+
+
+def _badge_url(project_id: str, experiment_id: str) -> str:
+    return url_for("experiment.experiment", project_id=project_id, experiment_id=experiment_id, _anchor="badge-panel")
+
+
+async def _cacheable(response: Response) -> Response:
+    body = await response.get_data(as_text=False)
+    response.headers["Cache-Control"] = f"public, max-age={MAX_AGE_SECONDS}"
+    # Weak, because it may be compressed later.
+    response.set_etag(hashlib.sha256(body).hexdigest()[:32], weak=True)
+    await response.make_conditional(request)
+    return response

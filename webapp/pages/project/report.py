@@ -1,0 +1,93 @@
+"""A project: what it cost, how well it ran, and which models and providers that was."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.embed_queries import select_embed_token
+from runtally.access.history_queries import select_latest
+from runtally.access.scopes import Scope, demand, may
+from runtally.budgets.read import use_of
+from runtally.runs.read import read_extremes
+from runtally.runs.values import Extremes
+from runtally.usage.filter import ALL_RUNS
+from runtally.usage.read import project_report, readable
+from runtally.usage.reader import UsageReader
+from runtally.usage.report import KnownProject
+from runtally.usage.window import Window
+from webapp.caching import unchanged
+from webapp.links import View
+from webapp.pages.panel.panel import Panel, overview_name, panel_of
+from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.project.embeds import EmbedPanel, embed_panel
+from webapp.pages.runs.lists import HIGHEST, RunList, highest_of
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+blueprint = Blueprint("project", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPage(Page):
+    """One project."""
+
+    template: ClassVar[str] = "project/report.html"
+    fragment: ClassVar[str] = "project/_report.html"
+
+    project: KnownProject
+    panel: Panel
+    overview_name: str
+    overview_url: str
+    runs_url: str
+    budget: BudgetLine | None
+    dropped_before: datetime | None
+    """Since when there are single runs, where the report reaches further back."""
+    embed: EmbedPanel
+    highest: tuple[RunList, ...]
+    """The slowest and the costliest runs; none for who may not see single runs."""
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.panel.title} · {self.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>")
+@signed_in
+async def project(project_id: str) -> ResponseReturnValue:
+    """The project over a range, or some of its runs, with the chart of one metric large."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    view, now = View.parse(request.args, project_id), services().clock()
+    # What was just changed is not asked of a replica.
+    async with services().database.connection() as connection:
+        changes, token = await select_latest(connection), await select_embed_token(connection, project_id)
+    async with services().reading.snapshot() as connection:
+        reader = UsageReader.of_page(connection, services().memo, view.window(now), project_id)
+        if known := await unchanged(reader, view.window(now), changes):
+            return known
+        view = view.but(range=await readable(connection, view.range, project_id, now))
+        found = await project_report(reader, view.window(now), view.filter)
+        use = await use_of(connection, project_id, now)
+        # Who may not see single runs sees none of them.
+        is_open = may(actor(), Scope.RUNS_READ, project_id)
+        extremes = await read_extremes(connection, view.run_filter, now, HIGHEST) if is_open else Extremes()
+    panel = panel_of(found.report, view, now, project_id, services().prices.book)
+    page = ProjectPage(
+        project=found.project,
+        panel=panel,
+        overview_name=overview_name(actor().project_id),
+        overview_url=view.but(project_id=None, filter=ALL_RUNS, is_live=False).url,
+        runs_url=view.runs_url(),
+        budget=budget_line(use) if use else None,
+        dropped_before=_within(found.project.dropped_before, found.report.bars.window),
+        embed=embed_panel(view, found.project, token, found.report),
+        highest=highest_of(extremes, now),
+    )
+    return await render(page)
+
+
+def _within(dropped_before: datetime | None, window: Window) -> datetime | None:
+    return dropped_before if dropped_before and window.start < dropped_before else None

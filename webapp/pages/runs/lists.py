@@ -1,0 +1,60 @@
+"""Short lists of runs on other pages: the newest, the slowest, the costliest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runtally.runs.values import Extremes, ListedRun
+from webapp import formats
+from webapp.pages.runs.rows import Row, row_of
+from webapp.pages.runs.views import HEADINGS, NUMBERS, Column
+from webapp.sorting import Heading
+from webapp.zone import local
+
+NEWEST = 10
+HIGHEST = 5
+_NEWEST = (
+    Column.PROJECT,
+    Column.MODEL,
+    Column.STATUS,
+    Column.TOKENS_IN,
+    Column.TOKENS_OUT,
+    Column.LATENCY,
+    Column.COST,
+)
+_HIGHEST = (Column.MODEL, Column.LATENCY, Column.COST)
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """A short table of runs."""
+
+    id: str
+    heading: str
+    note: str | None
+    """Which runs it is out of, where these are not all."""
+    headings: tuple[Heading, ...]
+    rows: tuple[Row, ...]
+
+
+def newest_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
+    """Of all projects."""
+    return _list("recent-runs", "Recent runs", None, _NEWEST, runs, now)
+
+
+def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
+    """Of a project."""
+    reached = extremes.reached
+    since = None if reached is None else f"since {formats.minute(local(reached))}"
+    lists = (
+        _list("slowest", "Slowest runs", since, _HIGHEST, extremes.slowest, now),
+        _list("costliest", "Costliest runs", since, _HIGHEST, extremes.costliest, now),
+    )
+    return tuple(one for one in lists if one.rows)
+
+
+def _list(  # noqa: PLR0913, PLR0917  # The fields of the list.
+    id_: str, heading: str, note: str | None, columns: tuple[Column, ...], runs: Sequence[ListedRun], now: datetime
+) -> RunList:
+    headings = tuple(Heading(HEADINGS[column], column in NUMBERS) for column in columns)
+    return RunList(id_, heading, note, headings, tuple(row_of(run, columns, now) for run in runs))

@@ -1,0 +1,103 @@
+"""Runs of a list, ready to be shown."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from runtally.models.run import Status
+from runtally.runs.values import ListedRun
+from webapp import formats
+from webapp.pages.runs.views import NUMBERS, Column, run_url
+from webapp.zone import local
+
+TONES = {Status.SUCCESS: "good", Status.ERROR: "bad", Status.TIMEOUT: "warn"}
+SHORT_ID = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a column says of a run."""
+
+    column: Column
+    text: str
+    is_number: bool
+    full: str | None = None
+    """The whole of what is shown in short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run; `summary` stands for the columns that a narrow screen has no room for."""
+
+    url: str
+    at: datetime
+    time: str
+    model: str
+    tone: str
+    cells: tuple[Cell, ...]
+    summary: str
+
+
+def row_of(run: ListedRun, columns: tuple[Column, ...], now: datetime) -> Row:
+    at = run.occurred_at
+    return Row(
+        url=run_url(run.project_id, run.id),
+        at=at,
+        time=moment(at, now),
+        model=run.model,
+        tone=TONES[run.status],
+        cells=tuple(
+            Cell(column, short(text) if column in _IDS else text, column in NUMBERS, text if column in _IDS else None)
+            for column in columns
+            for text in [_TEXTS[column](run)]
+        ),
+        summary=_summary(run, now),
+    )
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """21 Nov, 12:03:09; with the year where it is another."""
+    at = local(at)
+    year = "" if at.year == local(now).year else f" {at.year}"
+    return f"{formats.date(at)}{year}, {at:%H:%M:%S}"
+
+
+def status_of(status: Status, error_code: str | None) -> str:
+    return f"{status.value}: {error_code}" if error_code and error_code != status.value else status.value
+
+
+def count(number: int | None) -> str:
+    return formats.NOTHING if number is None else formats.count(number)
+
+
+def short(text: str) -> str:
+    """The end of a long id: what made it unique is mostly there."""
+    return text if len(text) <= SHORT_ID + 1 else f"…{text[-SHORT_ID:]}"
+
+
+_IDS = frozenset({Column.RUN, Column.TRACE})
+
+
+def _summary(run: ListedRun, now: datetime) -> str:
+    parts = [moment(run.occurred_at, now)]
+    if run.latency_ms is not None:
+        parts.append(formats.duration(run.latency_ms))
+    if run.status is not Status.SUCCESS:
+        parts.append(status_of(run.status, run.error_code))
+    return " · ".join(parts)
+
+
+_TEXTS: Mapping[Column, Callable[[ListedRun], str]] = {
+    Column.PROJECT: lambda run: run.project_id,
+    Column.PROVIDER: lambda run: run.provider,
+    Column.MODEL: lambda run: run.model,
+    Column.STATUS: lambda run: status_of(run.status, run.error_code),
+    Column.TOKENS_IN: lambda run: count(run.input_tokens),
+    Column.TOKENS_OUT: lambda run: count(run.output_tokens),
+    Column.CACHED: lambda run: count(run.cached_input_tokens),
+    Column.LATENCY: lambda run: formats.NOTHING if run.latency_ms is None else formats.duration(run.latency_ms),
+    Column.EXPERIMENT: lambda run: run.experiment_id or formats.NOTHING,
+    Column.TRACE: lambda run: run.trace_id or formats.NOTHING,
+    Column.RUN: lambda run: run.id,
+    Column.COST: lambda run: "no price" if run.cost_usd is None else formats.money(run.cost_usd),
+}

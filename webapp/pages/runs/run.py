@@ -1,0 +1,223 @@
+"""One run, with its cost explained; and a trace, its runs side by side in time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar
+
+import msgspec
+from quart import Blueprint
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access import keys
+from runtally.access.scopes import Scope, demand
+from runtally.models.run import Status, StoredRun
+from runtally.runs import read
+from runtally.runs.trace import Step, Trace
+from runtally.usage.filter import Period
+from webapp import formats
+from webapp.pages.runs.costs import CostCard, cost_of
+from webapp.pages.runs.rows import TONES, count, moment, status_of
+from webapp.pages.runs.views import run_url, runs_url, trace_url
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.zone import local
+
+# A bar shorter than this share of the width could not be seen.
+SHORTEST_BAR = 0.4
+
+blueprint = Blueprint("run", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a run; some of it leads to the runs that have it too."""
+
+    name: str
+    value: str
+    url: str | None = None
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage(Page):
+    """One run."""
+
+    template: ClassVar[str] = "runs/run.html"
+    fragment: ClassVar[str] = "runs/_run.html"
+
+    run: StoredRun
+    at: str
+    status: str
+    tone: str
+    runs_url: str
+    trace_url: str | None
+    cost: CostCard
+    facts: tuple[Fact, ...]
+    metadata: str | None
+
+    @property
+    def document_title(self) -> str:
+        return f"{self.run.model} · {self.at} · {self.run.project_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A step of a trace; `offset` and `length` are percent of the whole."""
+
+    url: str
+    model: str
+    provider: str
+    starts_after: str
+    latency: str
+    status: str
+    tone: str
+    tokens: str
+    cost: str
+    share: str
+    offset: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage(Page):
+    """The runs of a trace."""
+
+    template: ClassVar[str] = "runs/trace.html"
+    fragment: ClassVar[str] = "runs/_trace.html"
+
+    trace_id: str
+    project_id: str
+    runs_url: str
+    all_runs_url: str
+    at: str
+    figures: tuple[Fact, ...]
+    bars: tuple[Bar, ...]
+    is_whole: bool
+    unpriced: int
+
+    @property
+    def document_title(self) -> str:
+        return f"Trace {self.trace_id} · {self.project_id}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/runs/<id:run_id>")
+@signed_in
+async def run(project_id: str, run_id: str) -> ResponseReturnValue:
+    """What is known of a run, and why it costs what it costs."""
+    demand(actor(), Scope.RUNS_READ, project_id)
+    async with services().reading.snapshot() as connection:
+        found = await read.read_run(connection, project_id, run_id)
+        one = found.run
+        key_name = await keys.name_of(connection, one.key_id) if one.key_id else None
+    page = RunPage(
+        run=one,
+        at=moment(one.occurred_at, services().clock()),
+        status=status_of(one.status, one.error_code),
+        tone=TONES[one.status],
+        runs_url=runs_url(project_id=project_id),
+        trace_url=trace_url(project_id, one.trace_id) if one.trace_id else None,
+        cost=cost_of(one, found.explanation),
+        facts=tuple(_facts(one, key_name)),
+        metadata=_pretty(one.metadata),
+    )
+    return await render(page)
+
+
+@blueprint.get("/projects/<project_id:project_id>/traces/<id:trace_id>")
+@signed_in
+async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
+    """The runs of a trace as a waterfall, each with its cost."""
+    demand(actor(), Scope.RUNS_READ, project_id)
+    async with services().reading.snapshot() as connection:
+        found = await read.read_trace(connection, project_id, trace_id)
+    page = TracePage(
+        trace_id=trace_id,
+        project_id=project_id,
+        runs_url=runs_url(project_id=project_id),
+        all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
+        at=formats.moment(local(found.starts_at)),
+        figures=tuple(_figures(found)),
+        bars=_bars(found),
+        is_whole=found.is_whole,
+        unpriced=found.unpriced,
+    )
+    return await render(page)
+
+
+def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
+    project_id = one.project_id
+    yield Fact("Time", formats.moment(local(one.occurred_at)))
+    yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
+    yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
+    yield Fact("Latency", formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms))
+    if one.time_to_first_token_ms is not None:
+        yield Fact("Time to first token", formats.duration(one.time_to_first_token_ms))
+    yield Fact("Tokens in", count(one.input_tokens))
+    yield Fact("Tokens out", count(one.output_tokens))
+    if one.finish_reason:
+        yield Fact("Finish reason", one.finish_reason)
+    if one.experiment_id:
+        yield Fact("Experiment", one.experiment_id, runs_url(project_id=project_id, experiment_id=one.experiment_id))
+    if one.trace_id:
+        yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id), is_code=True)
+    for name, value in (
+        ("User", one.user_id),
+        ("Session", one.session_id),
+        ("Tags", ", ".join(one.tags or ())),
+        ("Ingest key", key_name),
+    ):
+        if value:
+            yield Fact(name, value)
+    for name, value in (
+        ("Run id", one.id),
+        ("Client's id", one.client_id),
+        ("Idempotency key", one.idempotency_key),
+        ("Prompt hash", one.prompt_hash),
+    ):
+        if value:
+            yield Fact(name, value, is_code=True)
+    if one.prompt_preview:
+        yield Fact("Prompt preview", one.prompt_preview)
+    yield Fact("Received", formats.moment(local(one.created_at)))
+
+
+def _figures(found: Trace) -> Iterator[Fact]:
+    steps = len(found.steps)
+    yield Fact("Cost", formats.money(found.cost_usd))
+    yield Fact("Steps", f"{formats.count(steps)}{'' if found.is_whole else ' or more'}")
+    yield Fact("Duration", formats.duration(found.length_ms))
+    yield Fact("Failed", formats.count(found.failed))
+    yield Fact("Tokens", formats.tokens(found.tokens))
+
+
+def _bars(found: Trace) -> tuple[Bar, ...]:
+    # A sum over all steps, which each of them is a share of.
+    whole_usd = found.cost_usd
+    return tuple(_bar(step, whole_usd) for step in found.steps)
+
+
+def _bar(step: Step, whole_usd: Decimal) -> Bar:
+    one = step.run
+    length = max(step.length * 100, SHORTEST_BAR)
+    return Bar(
+        url=run_url(one.project_id, one.id),
+        model=one.model,
+        provider=one.provider,
+        starts_after=f"+{formats.duration(step.starts_after_ms)}",
+        latency=formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms),
+        status="" if one.status is Status.SUCCESS else status_of(one.status, one.error_code),
+        tone=TONES[one.status],
+        tokens=f"{count(one.input_tokens)} in · {count(one.output_tokens)} out",
+        cost="no price" if one.cost_usd is None else formats.money(one.cost_usd),
+        share=formats.share(one.cost_usd, whole_usd) if one.cost_usd is not None else formats.NOTHING,
+        offset=round(min(step.offset * 100, 100 - length), 3),
+        length=round(length, 3),
+    )
+
+
+def _pretty(metadata: object) -> str | None:
+    if not metadata:
+        return None
+    return msgspec.json.format(msgspec.json.encode(metadata), indent=2).decode()

@@ -1,0 +1,161 @@
+"""How to send a project's runs, with a key made on the spot, until the first run is there. The project may not exist yet."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+from uuid import UUID
+
+from quart import Blueprint, request, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.access import keys
+from runtally.access.projects import find_by_id
+from runtally.access.scopes import Scope, may
+from runtally.errors import InvalidName, NotFound
+from runtally.models.project import ApiKey, Project
+from webapp import formats
+from webapp.addresses import address_of, server_url
+from webapp.first_run import EXAMPLE_PROJECT
+from webapp.form import Form, sent_form
+from webapp.links import project_chosen
+from webapp.rendering import Page, done, nothing_new, render, see_other
+from webapp.security import admin, project_editor
+from webapp.snippets import Way, ways_to_send
+from webapp.zone import local
+
+PATH = "/projects/<project_id:project_id>/send"
+NO_KEY = "YOUR_KEY"
+KEY_FORM = Form("send", {"name": ("production",)})
+
+blueprint = Blueprint("send_runs", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalPage(Page):
+    """Whether runs have arrived: asked again every few seconds until they have."""
+
+    template: ClassVar[str] = "runs/_arrival.html"
+    fragment: ClassVar[str] = "runs/_arrival.html"
+
+    project_id: str
+    waits_for: str | None
+    """None once it is there."""
+    received: str
+    url: str
+    """Where to ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendPage(Page):
+    """Each way to send runs, filled with the server's address, the project and the key."""
+
+    template: ClassVar[str] = "runs/send_runs.html"
+    fragment: ClassVar[str] = "runs/_send_runs.html"
+
+    project_id: str
+    project: Project | None
+    """None before its first run."""
+    arrival: ArrivalPage
+    ways: tuple[Way, ...]
+    takes_project_keys: bool
+    may_choose: bool
+    """Whether the reader may send to a project of another name."""
+    secret: str | None = None
+    """A key that was just made: here once, and never again."""
+    key_form: Form = KEY_FORM
+
+    @property
+    def document_title(self) -> str:
+        return f"Send runs · {self.project.name if self.project else self.project_id}"
+
+
+@blueprint.get("/send")
+@admin
+async def choose() -> ResponseReturnValue:
+    """Go on to the page of a project, which may be a new one."""
+    return see_other(url_for("send_runs.show", project_id=project_chosen(request.args) or EXAMPLE_PROJECT))
+
+
+@blueprint.get(PATH)
+@project_editor
+async def show(project_id: str) -> ResponseReturnValue:
+    """Show how to send runs to the project."""
+    async with services().database.session() as session:
+        return await render(await _send_page(session, project_id))
+
+
+@blueprint.post(PATH)
+@project_editor
+async def create_key(project_id: str) -> ResponseReturnValue:
+    """Create a key that sends runs, and show it this once, in everything that is to be pasted."""
+    form = await sent_form(KEY_FORM.id)
+    async with services().database.session() as session:
+        page = await _send_page(session, project_id)
+        if not page.takes_project_keys:
+            raise NotFound("This server takes runs only with its shared key, INGEST_API_KEY.")
+        try:
+            issued = keys.issue(
+                session,
+                services().clock(),
+                actor(),
+                project_id=project_id,
+                scopes=(Scope.RUNS_WRITE,),
+                name=form.value("name"),
+            )
+        except InvalidName as error:
+            return await render(replace(page, key_form=form.refused(error, "name")), 422)
+        page = replace(
+            page,
+            secret=issued.secret,
+            ways=_ways(project_id, issued.secret),
+            arrival=_arrival(project_id, page.project, issued.row),
+        )
+    response = await render(page)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@blueprint.get(f"{PATH}/arrival")
+@project_editor
+async def arrival(project_id: str) -> ResponseReturnValue:
+    """Say that runs have arrived; without news the page stays as it is."""
+    async with services().database.session() as session:
+        key_id = request.args.get("key", type=UUID)
+        key = await keys.found(session, project_id, key_id) if key_id else None
+        page = _arrival(project_id, await find_by_id(session, project_id), key)
+    if page.waits_for:
+        return nothing_new()
+    return await done(page, else_to=url_for("send_runs.show", project_id=project_id))
+
+
+async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
+    project = await find_by_id(session, project_id)
+    return SendPage(
+        project_id=project_id,
+        project=project,
+        arrival=_arrival(project_id, project, None),
+        ways=_ways(project_id, NO_KEY),
+        takes_project_keys=services().settings.ingest_project_keys,
+        may_choose=project is None and may(actor(), Scope.ADMIN, None),
+    )
+
+
+def _ways(project_id: str, key: str) -> tuple[Way, ...]:
+    names_project = not services().settings.ingest_project_keys
+    return ways_to_send(server_url(), key, project_id, names_project=names_project)
+
+
+def _arrival(project_id: str, project: Project | None, key: ApiKey | None) -> ArrivalPage:
+    """Wait for the project's first run, or for the first one with this key."""
+    waits_for = None
+    if project is None:
+        waits_for = "the first run"
+    elif key is not None and key.last_used_at is None:
+        waits_for = "the first run with this key"
+    return ArrivalPage(
+        project_id=project_id,
+        waits_for=waits_for,
+        received=formats.minute(local(project.created_at)) if project else "",
+        url=address_of("send_runs.arrival", {"key": key.id if key else None}, project_id=project_id),
+    )

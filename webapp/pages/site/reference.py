@@ -1,0 +1,49 @@
+"""The API's reference for people: the OpenAPI document as a page, drawn here, because every viewer needs inline styles."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.access import public
+from api.docs import described
+from webapp.openapi_view import Group, NamedType, Scheme, Text, groups_of, prose, schemes_of, types_of
+from webapp.rendering import Page, render
+
+blueprint = Blueprint("reference", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePage(Page):
+    """What can be asked of the API, in which shapes, with which keys."""
+
+    template: ClassVar[str] = "site/reference.html"
+    fragment: ClassVar[str] = "site/_reference.html"
+
+    version: str
+    introduction: tuple[Text, ...]
+    groups: tuple[Group, ...]
+    schemes: tuple[Scheme, ...]
+    types: tuple[NamedType, ...]
+
+    @property
+    def document_title(self) -> str:
+        return "API reference"
+
+
+@blueprint.get("/docs")
+@public
+async def show() -> ResponseReturnValue:
+    """The reference; it shows nothing that /api/openapi.json does not."""
+    document = described()
+    info = document["info"]
+    return await render(
+        ReferencePage(
+            version=info["version"],
+            introduction=prose(info["description"]),
+            groups=groups_of(document, request.host_url.rstrip("/")),
+            schemes=schemes_of(document),
+            types=types_of(document),
+        )
+    )
