@@ -204,6 +204,12 @@ class TooManyDownloads(RateLimited):
         super().__init__(message, retry_after_seconds=10)
 
 
+class PasswordsBusy(RuntallyError):
+    code = "passwords_busy"
+    message = "The server checks many passwords right now. Wait a few seconds, then try again."
+    retry_after_seconds = 2
+
+
 class NotConfigured(RuntallyError):
     code = "not_configured"
     message = "This endpoint needs a secret that the server was not given; ask its operator to set it."

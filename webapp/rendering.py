@@ -9,8 +9,10 @@ from markupsafe import Markup
 from quart import Response, request
 
 from api.current import actor, services
+from api.errors import status_of
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
+from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from webapp.caching import ASK_FIRST, VARY
 from webapp.templating import templates
 
@@ -107,6 +109,15 @@ async def render(page: Page, status: int = 200) -> Response:
     response.headers["Cache-Control"] = ASK_FIRST
     if said:
         response.delete_cookie(SAID_COOKIE)
+    return response
+
+
+async def render_refused(page: Page, error: RuntallyError) -> Response:
+    """The page with a form that was refused; where waiting helps, the answer says how long."""
+    wait = error.retry_after_seconds if isinstance(error, RateLimited | PasswordsBusy) else None
+    response = await render(page, 422 if wait is None else status_of(error))
+    if wait is not None:
+        response.headers["Retry-After"] = str(wait)
     return response
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from api.limits import wrong_keys_limited
 from runtally.access import passwords, sessions, users
 from runtally.access.keys import verify
 from runtally.audit import Actor
-from runtally.errors import InvalidCredentials, NotConfigured, RateLimited
+from runtally.errors import InvalidCredentials, NotConfigured, PasswordsBusy, RateLimited
 from runtally.limits.rate import Rate
 from runtally.limits.source import source_of
 from runtally.models.user import User
@@ -59,8 +60,10 @@ async def sign_in_with_key(key: str) -> None:
 
 
 async def sign_in_with_password(email: str, password: str) -> None:
-    """Keep the user signed in. Raises `InvalidCredentials`, `RateLimited`, and `NotConfigured`."""
+    """Keep the user signed in. Raises `InvalidCredentials`, `RateLimited`, `PasswordsBusy` and `NotConfigured`."""
     demand_secret()
+    # Before the try is counted: who is refused because of others has not tried.
+    passwords.refuse_when_busy(source())
     await _count_try(email)
     async with wrong_keys_limited(incoming()):
         user = await checked(email, password)
@@ -68,23 +71,34 @@ async def sign_in_with_password(email: str, password: str) -> None:
 
 
 async def checked(email: str, password: str) -> User:
-    """The user with this password. Raises `InvalidCredentials`."""
+    """The user with this password. Raises `InvalidCredentials` and `PasswordsBusy`."""
     async with services().database.session() as database:
         found = await users.named(database, email)
     # Outside of a transaction: hashing takes long.
-    user = await users.check_password(found, password)
+    user = await users.check_password(found, password, source())
     if passwords.is_outdated(user.password_hash):
-        renewed = await passwords.hashed(password)
-        async with services().database.session() as database:
-            (await users.found(database, user.id)).user.password_hash = renewed
+        # Where there is no time for that now, the next sign-in does it.
+        with suppress(PasswordsBusy):
+            renewed = await passwords.hashed(password, source())
+            async with services().database.session() as database:
+                (await users.found(database, user.id)).user.password_hash = renewed
     return user
 
 
 async def checked_again(user: User, password: str) -> None:
-    """Of somebody who is signed in: guesses are counted as at the door. Raises `InvalidCredentials`, `RateLimited`."""
+    """Of somebody who is signed in: guesses are counted as at the door.
+
+    Raises `InvalidCredentials`, `RateLimited` and `PasswordsBusy`.
+    """
+    passwords.refuse_when_busy(source())
     await _count_try(user.email)
-    if not await passwords.is_right(password, user.password_hash):
+    if not await passwords.is_right(password, user.password_hash, source()):
         raise InvalidCredentials("This is not your current password.")
+
+
+def source() -> str:
+    """Return the address that this request is counted for."""
+    return source_of(request.remote_addr)
 
 
 async def begin_as(user: User) -> None:
@@ -130,7 +144,7 @@ async def _count_try(email: str) -> None:
     # A hash: the table of limits is no list of who has an account, or of what was typed into the wrong field.
     account = hashlib.sha256(email.strip().lower().encode()).hexdigest()
     limiter = services().limiter
-    decision = await limiter.take(f"sign-in:{account}:{source_of(request.remote_addr)}", TRIES)
+    decision = await limiter.take(f"sign-in:{account}:{source()}", TRIES)
     if not decision.granted:
         raise RateLimited(
             f"Too many tries for this address; wait {decision.retry_after_seconds} seconds and try again.",

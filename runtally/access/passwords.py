@@ -4,24 +4,34 @@ Argon2id with the parameters of RFC 9106 for machines that also do something els
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from runtally.errors import Detail, InvalidUser
+from runtally.errors import Detail, InvalidUser, PasswordsBusy
 
 MIN_LENGTH = 12
 # So that nobody has the server hash a novel.
 MAX_LENGTH = 256
 # Each takes 64 MiB: a burst of sign-ins waits instead of filling the memory.
 MAX_AT_ONCE = 2
+# Hashes that run or wait, in this process: the last one waits for about a second. Whoever comes then is refused at once.
+MAX_UNDER_WAY = 16
+# Of one address, so that somebody who tries hundreds of passwords at once does not keep everybody else out.
+MAX_OF_ONE_SOURCE = 4
 
 NONE = "none"
 """In place of the hash of a password, for who signs in otherwise: no password has it."""
 
+_Result = TypeVar("_Result")
+
 _hasher = PasswordHasher()
 _threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords")
+under_way: Counter[str] = Counter()
 # Compared with where there is no such user, so that the time of an answer does not tell who has an account.
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$Ps+/Zqso26Hy0CgSdgoG/Q$kSK80kigIYTjzoG+CojUONYEJ+3Iher72RhrXBAY9oE"
 
@@ -36,20 +46,41 @@ def check(password: str, email: str) -> None:
         raise _refused("Use something that is harder to guess.")
 
 
-async def hashed(password: str) -> str:
-    return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
+async def hashed(password: str, source: str = "") -> str:
+    """Return the hash to store. `source` is the address that sent the password. Raises `PasswordsBusy`."""
+    return await _computed(source, lambda: _hasher.hash(password))
 
 
-async def is_right(password: str, hash_: str | None) -> bool:
-    """Whether the password has this hash. None stands for a user who does not exist: that, and `NONE`, take as long."""
+async def is_right(password: str, hash_: str | None, source: str = "") -> bool:
+    """Whether the password has this hash. None stands for a user who does not exist: that, and `NONE`, take as long.
+
+    `source` is the address that sent the password. Raises `PasswordsBusy`.
+    """
     if not 0 < len(password) <= MAX_LENGTH:
         return False
-    return await asyncio.get_running_loop().run_in_executor(_threads, _verified, password, hash_)
+    return await _computed(source, lambda: _verified(password, hash_))
+
+
+def refuse_when_busy(source: str) -> None:
+    """Raises `PasswordsBusy` where a password from this address would be refused now."""
+    if under_way.total() >= MAX_UNDER_WAY or under_way[source] >= MAX_OF_ONE_SOURCE:
+        raise PasswordsBusy
 
 
 def is_outdated(hash_: str) -> bool:
     """Whether it was made with other parameters than today's."""
     return _hasher.check_needs_rehash(hash_)
+
+
+async def _computed(source: str, compute: Callable[[], _Result]) -> _Result:
+    refuse_when_busy(source)
+    under_way[source] += 1
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_threads, compute)
+    finally:
+        under_way[source] -= 1
+        if not under_way[source]:
+            del under_way[source]
 
 
 def _verified(password: str, hash_: str | None) -> bool:

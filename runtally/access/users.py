@@ -78,9 +78,12 @@ async def named(session: AsyncSession, email: str) -> User | None:
     return (await session.exec(select(User).where(col(User.email) == email.strip().lower()))).one_or_none()
 
 
-async def check_password(user: User | None, password: str) -> User:
-    """The user, if the password is theirs and they may come in. Raises `InvalidCredentials`, always after the same time."""
-    is_right = await passwords.is_right(password, user.password_hash if user else None)
+async def check_password(user: User | None, password: str, source: str = "") -> User:
+    """Return the user, if the password is theirs and they may come in.
+
+    Raises `InvalidCredentials`, always after the same time, and `PasswordsBusy`.
+    """
+    is_right = await passwords.is_right(password, user.password_hash if user else None, source)
     if user is None or not is_right or user.disabled_at is not None:
         raise InvalidCredentials
     return user

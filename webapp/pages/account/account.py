@@ -12,10 +12,10 @@ from runtally.access import passwords, users
 from runtally.access.sessions import end_all
 from runtally.access.users import Account
 from runtally.audit import ActorKind
-from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound
+from runtally.errors import Detail, InvalidCredentials, InvalidUser, NotFound, PasswordsBusy
 from webapp import sessions
 from webapp.form import Form, sent_form
-from webapp.rendering import Page, render, see_other
+from webapp.rendering import Page, render, render_refused, see_other
 from webapp.security import signed_in
 
 blueprint = Blueprint("account", __name__)
@@ -52,7 +52,9 @@ async def change_password() -> ResponseReturnValue:
     try:
         hash_ = await _new_hash(own, form)
     except (InvalidUser, InvalidCredentials) as error:
-        return await render(AccountPage(own, form=form.refused(error, "current")), 422)
+        return await render_refused(AccountPage(own, form=form.refused(error, "current")), error)
+    except PasswordsBusy as error:
+        return await render_refused(AccountPage(own, form=form.refused(error)), error)
     async with services().database.session() as database:
         user = (await users.found(database, own.user.id)).user
         await users.set_password(database, actor(), user, hash_)
@@ -85,4 +87,4 @@ async def _new_hash(own: Account, form: Form) -> str:
     passwords.check(password, own.user.email)
     if form.value("again") != password:
         raise InvalidUser(details=(Detail("again", "Type the same password twice."),))
-    return await passwords.hashed(password)
+    return await passwords.hashed(password, sessions.source())

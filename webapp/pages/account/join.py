@@ -10,11 +10,11 @@ from api.access import public
 from api.current import services
 from runtally.access import invitations, passwords, users
 from runtally.access.invitations import Newcomer
-from runtally.errors import Detail, InvalidUser
+from runtally.errors import Detail, InvalidUser, PasswordsBusy
 from runtally.models.user import Invitation, User
 from webapp import sessions
 from webapp.form import Form, sent_form
-from webapp.rendering import Page, render, see_other
+from webapp.rendering import Page, render, render_refused, see_other
 
 blueprint = Blueprint("join", __name__)
 
@@ -67,8 +67,8 @@ async def post_join() -> ResponseReturnValue:
         invitation = await invitations.opened(database, services().clock(), token)
     try:
         user = await _joined(token, invitation, form)
-    except InvalidUser as error:
-        return await render(_page(token, invitation, form.refused(error)), 422)
+    except (InvalidUser, PasswordsBusy) as error:
+        return await render_refused(_page(token, invitation, form.refused(error)), error)
     await sessions.begin_as(user)
     return see_other(url_for("overview.overview"), said=f"You are signed in as {user.email}.")
 
@@ -81,7 +81,7 @@ async def _joined(token: str, invitation: Invitation, form: Form) -> User:
     if form.value("again") != password:
         raise InvalidUser(details=(Detail("again", "Type the same password twice."),))
     # Outside of a transaction: hashing takes long.
-    hash_ = await passwords.hashed(password)
+    hash_ = await passwords.hashed(password, sessions.source())
     async with services().database.session() as database:
         now = services().clock()
         claimed = await invitations.claimed(database, now, token)

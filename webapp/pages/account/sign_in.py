@@ -10,11 +10,11 @@ from quart.typing import ResponseReturnValue
 from api.access import public
 from api.current import services
 from runtally.access import users
-from runtally.errors import Detail, InvalidKey, RateLimited, StoreUnavailable
+from runtally.errors import Detail, InvalidKey, PasswordsBusy, RateLimited, StoreUnavailable
 from webapp import sessions
 from webapp.form import Form, sent_form
 from webapp.links import safe_path
-from webapp.rendering import Page, render, see_other
+from webapp.rendering import Page, render, render_refused, see_other
 
 NO_KEY = InvalidKey("Enter a key.", details=(Detail("key", "Enter a key."),))
 
@@ -56,7 +56,7 @@ async def sign_in() -> ResponseReturnValue:
 @blueprint.post("/sign-in")
 @public
 async def post_sign_in() -> ResponseReturnValue:
-    """Sign in and go where one wanted to; what is wrong brings the form back with 422."""
+    """Sign in and go where one wanted to; what is wrong brings the form back with 422, too many at once with 429 or 503."""
     sent = await sent_form()
     target, by_key = safe_path(sent.value("next")), "key" in sent.values
     try:
@@ -64,10 +64,10 @@ async def post_sign_in() -> ResponseReturnValue:
             await _with_key(sent.value("key").strip())
         else:
             await sessions.sign_in_with_password(sent.value("email"), sent.value("password"))
-    except (InvalidKey, RateLimited) as error:
+    except (InvalidKey, RateLimited, PasswordsBusy) as error:
         form = sent.refused(error, "key" if by_key else "")
         page = SignInPage(target, await _has_users(), **{"key" if by_key else "form": form})
-        return await _refusal(page, error)
+        return await render_refused(page, error)
     return see_other(target)
 
 
@@ -85,14 +85,6 @@ async def sign_out() -> ResponseReturnValue:
 async def refused(target: str, form: Form, status: int) -> Response:
     """The sign-in page with what went wrong on the way through the provider."""
     return await render(SignInPage(target, await _has_users(), openid=form), status)
-
-
-async def _refusal(page: SignInPage, error: InvalidKey | RateLimited) -> Response:
-    if not isinstance(error, RateLimited):
-        return await render(page, 422)
-    response = await render(page, 429)
-    response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
 
 
 async def _with_key(key: str) -> None:
