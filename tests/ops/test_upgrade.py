@@ -64,6 +64,7 @@ VALUES = {
     "retention_days": "365",
     "dropped_before": "NULL",
     "catalogue_key": "NULL",
+    "currency": "'USD'",
     "pattern": "NULL",
     "source": "'admin'",
     "max_error_rate": "0.05",

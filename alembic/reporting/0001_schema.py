@@ -1,4 +1,4 @@
-"""The reporting table and its daily views.
+"""Create the reporting table and its views.
 
 Rules: expand first, backfill apart, contract a release later. The project leads the primary key. No triggers, and nothing
 that the main tables are needed for: they may be in another database. Downgrade only where it loses nothing.
@@ -72,12 +72,21 @@ def upgrade() -> None:
         sa.Column("model", sa.Text(), nullable=False, comment="Model, as sent."),
         sa.Column("status", sa.Text(), nullable=False, comment="success, error or timeout."),
         sa.Column("error_code", sa.Text(), nullable=True, comment="Error code, as sent."),
+        sa.Column("finish_reason", sa.Text(), nullable=True, comment="Why the model stopped, as sent."),
         sa.Column("input_tokens", sa.BigInteger(), nullable=True, comment="Input tokens, cached ones included."),
         sa.Column("output_tokens", sa.BigInteger(), nullable=True, comment="Output tokens, reasoning included."),
         sa.Column("cached_input_tokens", sa.BigInteger(), nullable=True, comment="Input tokens read from a cache."),
         sa.Column("cache_write_tokens", sa.BigInteger(), nullable=True, comment="Input tokens written to a cache."),
         sa.Column("reasoning_tokens", sa.BigInteger(), nullable=True, comment="Output tokens spent on reasoning."),
+        sa.Column("audio_input_tokens", sa.BigInteger(), nullable=True, comment="Input tokens of audio."),
+        sa.Column("audio_output_tokens", sa.BigInteger(), nullable=True, comment="Output tokens of audio."),
         sa.Column("latency_ms", sa.BigInteger(), nullable=True, comment="Latency in milliseconds."),
+        sa.Column(
+            "time_to_first_token_ms",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Milliseconds until the first token of a streamed answer.",
+        ),
         sa.Column(
             "cost_usd",
             sa.Numeric(precision=38, scale=12),
@@ -97,6 +106,15 @@ def upgrade() -> None:
         sa.Column("price_entry_id", sa.BigInteger(), nullable=True, comment="Price entry that priced the run."),
         sa.Column("experiment_id", sa.Text(), nullable=True, comment="Experiment the run belongs to."),
         sa.Column("trace_id", sa.Text(), nullable=True, comment="Trace the run belongs to."),
+        sa.Column("session_id", sa.Text(), nullable=True, comment="Session the run belongs to."),
+        sa.Column("user_id", sa.Text(), nullable=True, comment="User the call was made for."),
+        sa.Column("tags", postgresql.ARRAY(sa.Text()), nullable=True, comment="Tags, each of them once."),
+        sa.Column(
+            "key_id",
+            sa.Uuid(),
+            nullable=True,
+            comment="Key that sent the run, the id of an entry of api_keys; all zeros: the shared ingest key.",
+        ),
         sa.Column("client_id", sa.Text(), nullable=True, comment="The client's own id; no key."),
         sa.Column("idempotency_key", sa.Text(), nullable=True, comment="Idempotency key, as sent; not enforced."),
         sa.Column("prompt_hash", sa.Text(), nullable=True, comment="Hash of the prompt, made by the client."),
@@ -117,9 +135,12 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("project_id", "id", name=op.f("pk_reporting_runs")),
         comment="Runs for business-intelligence tools: one wide, flat row each. Outlives the retention of live runs.",
+        info={"database": "reporting"},
     )
-    op.create_index("ix_reporting_runs_project_id_occurred_at", "reporting_runs", ["project_id", "occurred_at"])
-    op.create_index("ix_reporting_runs_occurred_at", "reporting_runs", ["occurred_at"])
+    op.create_index("ix_reporting_runs_occurred_at", "reporting_runs", ["occurred_at"], unique=False)
+    op.create_index(
+        "ix_reporting_runs_project_id_occurred_at", "reporting_runs", ["project_id", "occurred_at"], unique=False
+    )
     for name, comment, keys, condition in VIEWS:
         columns = (*keys, *MEASURES)
         selected = ", ".join(f"{expression} AS {column}" for column, expression, _ in columns)
