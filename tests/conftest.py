@@ -11,6 +11,7 @@ import httpx
 import hypothesis
 import pytest
 from quart import Quart
+from quart.testing.app import TestApp
 
 from runtally import log
 from runtally.access.keys import issue
@@ -38,6 +39,18 @@ gc.set_threshold(10_000, 20, 20)
 # Speed is measured in benchmarks, not in tests, which run on machines that do other things too.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+class PatientApp(TestApp):
+    """Quart's test app, which gives up after 6 s; on a machine that does other things a start takes longer."""
+
+    __test__ = False
+
+    def __init__(self, app: Quart) -> None:
+        super().__init__(app, startup_timeout=60, shutdown_timeout=60)
+
+
+Quart.test_app_class = PatientApp
 
 
 @pytest.hookimpl(trylast=True)

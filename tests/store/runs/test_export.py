@@ -30,6 +30,7 @@ SELECT count(*)
   FROM pg_stat_activity
  WHERE datname = current_database()
    AND pid <> pg_backend_pid()
+   AND backend_type = 'client backend'
    AND (backend_xmin IS NOT NULL OR state LIKE 'idle in transaction%')
 """
 Post = Callable[..., Awaitable[None]]
