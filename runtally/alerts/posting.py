@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -37,7 +38,13 @@ class Poster:
 
     def __init__(self, *, allow_private: bool) -> None:
         self.allow_private = allow_private
-        self._client = httpx.AsyncClient(
+        self._is_open = False
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
+        """Made with the first alert: reading all certificates takes as long as a twentieth of a start."""
+        self._is_open = True
+        return httpx.AsyncClient(
             timeout=ANSWER_SECONDS,
             # A connection is for one name; the next one may be another's at the same address.
             limits=httpx.Limits(max_keepalive_connections=0),
@@ -55,7 +62,8 @@ class Poster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.aclose()
+        if self._is_open:
+            await self._client.aclose()
 
     async def post(self, address: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
         """Post JSON and return the answer; redirects are not followed. Raises `PostError`."""

@@ -14,6 +14,10 @@ PricePerMillion = Numeric(14, PRICE_DECIMALS)
 Json = JSONB(none_as_null=True)
 TextArray = ARRAY(Text)
 
+# Rows are checked where they come in, and by the database. Pydantic's validators of tables would never run, and to build them
+# takes a tenth of a start.
+SQLModel.model_config["defer_build"] = True
+
 # Names of constraints that do not depend on the database that made them, so a migration can always name what it changes.
 SQLModel.metadata = MetaData(
     naming_convention={

@@ -22,7 +22,7 @@ from runtally.ids import uuid7
 from runtally.models.user import Role
 from tests.serving import settings_for
 from webapp.cli import main
-from webapp.cli.serve import _set_up_token
+from webapp.cli.service import _set_up_token
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 ADA, BOB = "ada@example.com", "bob@example.com"

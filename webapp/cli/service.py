@@ -1,0 +1,207 @@
+"""The service of `runtally serve`, from a database that answers to its end."""
+
+import asyncio
+import gc
+import http.client
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from urllib.parse import urlsplit
+
+import click
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from runtally import COMMAND_AGENT
+from runtally.access.invitations import set_up
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.db.schema import REPORTING
+from runtally.errors import RuntallyError, StoreUnavailable
+from runtally.pricing.catalogue import seed_if_empty
+from runtally.provision import kept_secrets
+from runtally.settings import Settings
+from runtally.telemetry import sharing
+from webapp.cli.greeting import Greeting
+from webapp.cli.migrate import bring_up_to_date
+from webapp.cli.serve import BACKLOG
+from webapp.protocol import LimitedProtocol
+
+# Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
+SHUTDOWN_SECONDS = 10
+# Longer than a proxy keeps an idle connection, so that it is never closed under a request.
+KEEP_ALIVE_SECONDS = 75
+GREETING_SECONDS = 0.1
+# Until a worker is up, on a machine that does other things too: a restart that waits no longer gives up.
+WORKER_SECONDS = 30
+
+
+class Workers(Multiprocess):
+    """Workers are born deaf to Ctrl-C, which would end those that still import in a traceback.
+
+    Their servers listen to it, and we tell them as well.
+    """
+
+    def init_processes(self) -> None:
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        super().init_processes()
+        signal.signal(signal.SIGINT, handler)
+
+    def keep_subprocess_alive(self) -> None:
+        """One that dies while it is asked whether it lives is missed at once, and not when its time to answer is over.
+
+        That needs its end of the pipe to be open in no other process.
+        """
+        for process in self.processes:
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
+
+class GreetingServer(uvicorn.Server):
+    """A server that greets once it has started."""
+
+    def __init__(self, config: uvicorn.Config, greeting: Greeting) -> None:
+        super().__init__(config)
+        self._greeting = greeting
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            click.echo(str(self._greeting))
+
+
+def prepare(settings: Settings, url: str) -> None:
+    """Bring the tables up to date and fill an empty price registry, where the database is in reach."""
+    _prepare(url, embedded=not settings.database_url)
+    _prepare_reporting(settings.reporting_database_url or url)
+
+
+def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, by_make: bool) -> None:
+    """Serve until a signal. Raises `RuntallyError` when the service does not start."""
+    with sharing(settings.data_dir) if workers > 1 else nullcontext():
+        token = asyncio.run(_set_up_token(settings, url))
+        _run(_config(workers), listener, _greeting(settings, listener, token, by_make=by_make))
+
+
+def _prepare(url: str, *, embedded: bool) -> None:
+    try:
+        bring_up_to_date(url)
+        seed_if_empty(url)
+    except StoreUnavailable:
+        if embedded:
+            raise
+        # A service that starts before its database answers 503 and recovers; one that refuses to start does not.
+        click.echo(
+            "Warning: the database of DATABASE_URL is out of reach, and requests are answered with 503 until it is not. "
+            "If it has no tables yet, run `runtally migrate` then.",
+            err=True,
+        )
+
+
+def _prepare_reporting(url: str) -> None:
+    try:
+        bring_up_to_date(url, REPORTING)
+    except StoreUnavailable:
+        click.echo(
+            "Warning: the database of the reporting table is out of reach, and runs wait for it in the queue. "
+            "If it has no tables yet, run `runtally migrate` then.",
+            err=True,
+        )
+
+
+async def _set_up_token(settings: Settings, url: str) -> str | None:
+    """For the first admin, until there is one; in dev mode, and where nobody could sign in, it would be of no use."""
+    if settings.service_dev_mode or not settings.secret_key:
+        return None
+    with suppress(StoreUnavailable):
+        async with Database(url) as database, database.session() as session:
+            return await set_up(session, system_clock())
+    return None
+
+
+def _greeting(settings: Settings, listener: socket.socket, set_up_token: str | None, *, by_make: bool) -> Greeting:
+    made = kept_secrets(settings).get("INGEST_API_KEY") if by_make and settings.service_dev_mode else None
+    keys = [key.get_secret_value() for key in settings.ingest_api_key]
+    return Greeting(
+        settings,
+        port=listener.getsockname()[1],
+        by_make=by_make,
+        shown_key=made if made in keys else None,
+        program=sys.argv[0],
+        set_up_token=set_up_token,
+    )
+
+
+def _config(workers: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        "webapp.cli.worker:application",
+        factory=True,
+        workers=workers,
+        loop="uvloop",
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=WORKER_SECONDS,
+    )
+
+
+def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) -> None:
+    """Serve until a signal; from here on signals end the service in order instead of interrupting it."""
+    if config.workers > 1:
+        gc.enable()
+        supervisor = Workers(config, sockets=[listener])
+        with greeting_once_up(greeting):
+            supervisor.run()
+        failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
+    else:
+        config.load()
+        server = GreetingServer(config, greeting)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, server.handle_exit)
+        with suppress(SystemExit):
+            server.run(sockets=[listener])
+        failed = not server.started
+    if failed:
+        raise RuntallyError("The service did not start; the lines above say why.")
+
+
+@contextmanager
+def greeting_once_up(greeting: Greeting) -> Iterator[None]:
+    """Greet from beside the workers, of which none says when it has started: once one of them answers."""
+    ended = threading.Event()
+
+    def greet() -> None:
+        while not ended.wait(GREETING_SECONDS):
+            if _answers(greeting.url):
+                click.echo(str(greeting))
+                return
+
+    thread = threading.Thread(target=greet, name="greeting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _answers(url: str) -> bool:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WORKER_SECONDS)
+    try:
+        connection.request("GET", "/api/health/live", headers={"User-Agent": COMMAND_AGENT})
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
