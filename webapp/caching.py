@@ -9,7 +9,8 @@ import hashlib
 from quart import Response, g, request
 
 from api.current import actor, services
-from runtally.access.history_queries import select_latest
+from runtally.access.history_queries import RecentChanges, select_recent_changes
+from runtally.db.database import Connection
 from runtally.usage.reader import UsageReader, compared_since
 from runtally.usage.window import Range, Window
 
@@ -19,13 +20,15 @@ ASK_FIRST = "private, no-cache"
 VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
 
-async def latest_change() -> object:
+async def recent_changes(reading: Connection, project_id: str | None = None) -> RecentChanges:
     """Return what differs whenever an audit entry is written; what was just changed is not asked of a replica."""
+    if not services().reading.has_replica:
+        return await select_recent_changes(reading, project_id)
     async with services().database.connection() as connection:
-        return await select_latest(connection)
+        return await select_recent_changes(connection, project_id)
 
 
-async def unchanged(usage: UsageReader, window: Window, changes: object) -> Response | None:
+async def unchanged(usage: UsageReader, window: Window, changes: RecentChanges) -> Response | None:
     """Return a 304 for a browser that has the report of this window already: nothing that it is made of changed since.
 
     That is the runs of the window and the one before, everything an audit entry is written for, prices, the reader, and what
@@ -36,7 +39,7 @@ async def unchanged(usage: UsageReader, window: Window, changes: object) -> Resp
     runs = (await usage.days()).tag(since)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
     made_of = (
-        (runs, changes, services().prices.book.version, minute, window.start, window.end, window.interval),
+        (runs, changes.latest, services().prices.book.version, minute, window.start, window.end, window.interval),
         (
             reader.kind,
             reader.name,

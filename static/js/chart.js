@@ -1,4 +1,5 @@
-// Draws the charts: every .chart-plot with a data-chart-src, whenever it appears or the server renders it anew.
+// Draws the charts: every .chart-plot with a data-chart-src, whenever it appears or the server renders it anew. What it draws came with the
+// page, in the data block below the box; without one it is asked for.
 //
 // The box carries its state for styles and tests: data-loading, data-refreshing, data-ready or data-failed. A morph takes these attributes
 // away, because the server does not send them; that is how a chart is seen to need fresh figures under the same URL.
@@ -115,7 +116,7 @@ class Chart {
     this.request?.abort();
     const { signal } = (this.request = new AbortController());
     try {
-      const [text, vega] = await Promise.all([fetchText(src, signal), loadBundle()]);
+      const [text, vega] = await Promise.all([this.sent() ?? fetchText(src, signal), loadBundle()]);
       if (signal.aborted) return;
       if (text !== this.text || !this.view) await inTurn(() => this.draw(JSON.parse(text), vega, signal));
       if (signal.aborted) return;
@@ -126,6 +127,12 @@ class Chart {
       console.warn("A chart did not load:", error);
       this.fail();
     }
+  }
+
+  // What came with the page.
+  sent() {
+    const block = this.box.nextElementSibling;
+    return block?.matches("script[type='application/json']") ? block.textContent : undefined;
   }
 
   async draw({ spec, ...words }, { View, expressionInterpreter }, signal) {

@@ -166,15 +166,30 @@ def test_a_chart_that_does_not_load_says_so_and_can_be_tried_again(
     page: Page, complaints: Complaints, story: Server
 ) -> None:
     complaints.expect("net::ERR_FAILED", "A chart did not load")
-    page.route("**/charts/cost.json*", lambda route: route.abort())
+    page.route("**/charts.min.js*", lambda route: route.abort())
     page.goto(f"{story.url}/projects/{PROJECT}")
     failed = page.locator("#main-chart .chart-plot")
     expect(failed).to_contain_text("This chart didn't load.")
 
-    page.unroute("**/charts/cost.json*")
+    page.unroute("**/charts.min.js*")
     failed.get_by_role("button", name="Try again").click()
 
     drawn(page)
+
+
+def test_a_page_is_asked_for_once(project_page: Page, story: Server) -> None:
+    """Its charts, and those of the range that is chosen next, come with it."""
+    asked: list[str] = []
+    project_page.on("request", lambda request: asked.append(request.url.removeprefix(story.url)))
+
+    project_page.reload()
+    drawn(project_page)
+    project_page.click("#range-30d")
+    expect(project_page.locator("#main-chart h2")).to_have_text("Cost by model, per day")
+    drawn(project_page)
+
+    page = f"/projects/{PROJECT}"
+    assert [url for url in asked if not url.startswith("/static/")] == [page, f"{page}?range=30d"]
 
 
 def test_without_javascript_links_and_tables_do(browser: Browser, story: Server) -> None:

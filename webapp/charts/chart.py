@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from markupsafe import Markup
+
 from webapp.charts import specs
 from webapp.charts.axes import Ticks
 from webapp.charts.drawing import Drawing, Mark, Table, Tip
@@ -22,7 +24,7 @@ class KeyEntry:
 class Chart:
     """One chart: its words and table for the page, its payload for the browser to draw.
 
-    Without slots, for what is kept once it was asked for: a page has the words, and another request draws.
+    Without slots, for what is kept once it was asked for.
     """
 
     heading: str
@@ -56,6 +58,14 @@ class Chart:
     @property
     def tips(self) -> tuple[Tip, ...]:
         return self.drawn.tips
+
+    @property
+    def data_block(self) -> Markup | None:
+        """The payload for a script element of the page; None while Altair is imported, when the browser asks for it later."""
+        if not specs.are_ready():
+            return None
+        # Inside of a string this is the same text, and nothing in it can end the element.
+        return Markup(self.payload().replace("<", "\\u003c"))  # noqa: S704  # As above.
 
     def payload(self) -> str:
         """JSON: the spec with its figures, and what the tooltip of each bucket says."""

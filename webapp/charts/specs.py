@@ -47,6 +47,11 @@ def begin() -> None:
     _importing()
 
 
+def are_ready() -> bool:
+    """Tell whether a chart can be drawn without waiting for Altair, and import it where it is not there."""
+    return not _importing().is_alive()
+
+
 async def prepare() -> None:
     """Before a chart is drawn: until Altair is there."""
     importing = _importing()

@@ -19,7 +19,7 @@ from runtally.usage import read
 from runtally.usage.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
 from webapp.beside import beside
-from webapp.caching import latest_change, unchanged
+from webapp.caching import recent_changes, unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.links import Metric, View
 from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, sought
@@ -76,8 +76,8 @@ async def overview() -> ResponseReturnValue:
         return await render(await your_projects())
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
-    changes = await latest_change()
     async with services().reading.connection() as connection:
+        changes = await recent_changes(connection)
         reader = UsageReader.of_page(connection, services().memo, view.window(now), of_project)
         if known := await unchanged(reader, view.window(now), changes):
             return known

@@ -1,4 +1,4 @@
-"""What the browser draws: one JSON document for each chart of a report."""
+"""What the browser draws, one JSON document for each chart of a report, where it did not come with the page."""
 
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
@@ -10,7 +10,7 @@ from runtally.errors import NotFound
 from runtally.usage.ranking import read_rankings
 from runtally.usage.read import is_comparable, previous_question, readable, report_question
 from runtally.usage.reader import UsageReader
-from webapp.caching import latest_change, unchanged
+from webapp.caching import recent_changes, unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
@@ -29,8 +29,8 @@ async def chart(name: str) -> ResponseReturnValue:
     view = View.parse(request.args, project_asked_for(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
     window = view.window(services().clock())
-    changes = await latest_change()
     async with services().reading.snapshot() as connection:
+        changes = await recent_changes(connection)
         reader = UsageReader.of_page(connection, services().memo, window, view.project_id)
         if known := await unchanged(reader, window, changes):
             return known

@@ -8,8 +8,6 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.access.embed_queries import select_embed_token
-from runtally.access.history_queries import select_latest
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import use_of
 from runtally.runs.read import read_extremes
@@ -19,7 +17,7 @@ from runtally.usage.read import project_report, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject
 from runtally.usage.window import Window
-from webapp.caching import unchanged
+from webapp.caching import recent_changes, unchanged
 from webapp.links import View
 from webapp.pages.panel.panel import Panel, overview_name, panel_of
 from webapp.pages.project.budget_line import BudgetLine, budget_line
@@ -61,10 +59,8 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
-    # What was just changed is not asked of a replica.
-    async with services().database.connection() as connection:
-        changes, token = await select_latest(connection), await select_embed_token(connection, project_id)
     async with services().reading.snapshot() as connection:
+        changes = await recent_changes(connection, project_id)
         reader = UsageReader.of_page(connection, services().memo, view.window(now), project_id)
         if known := await unchanged(reader, view.window(now), changes):
             return known
@@ -83,7 +79,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         runs_url=view.runs_url(),
         budget=budget_line(use) if use else None,
         dropped_before=_within(found.project.dropped_before, found.report.bars.window),
-        embed=embed_panel(view, found.project, token, found.report),
+        embed=embed_panel(view, found.project, changes.embed_token, found.report),
         highest=highest_of(extremes, now),
     )
     return await render(page)
