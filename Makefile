@@ -111,7 +111,7 @@ $(BIN)/uv:
 
 # The stamps keep a second `make run` off the network, and fast.
 $(VENV)/.synced: $(BIN)/uv uv.lock
-	@$(BIN)/uv sync --locked --quiet --inexact
+	@$(BIN)/uv sync --locked --quiet --inexact --extra all
 	@touch $@
 
 $(VENV)/.synced-dev: $(BIN)/uv uv.lock

@@ -46,6 +46,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidScope: 422,
     errors.InvalidUser: 422,
     errors.RateLimited: 429,
+    errors.MissingExtra: 501,
     errors.PasswordsBusy: 503,
     errors.NotConfigured: 503,
     errors.StoreUnavailable: 503,

@@ -142,6 +142,11 @@ class InvalidFilter(RuntallyError):
     message = "Correct the filters listed in details."
 
 
+class MissingExtra(RuntallyError):
+    code = "extra_missing"
+    message = "This needs a library that is not installed on the server."
+
+
 class InvalidExport(RuntallyError):
     code = "invalid_export"
     message = "Use one of csv, jsonl and parquet."

@@ -17,6 +17,7 @@ import msgspec
 
 from runtally.db.replica import Reader
 from runtally.errors import InvalidExport
+from runtally.extras import Extra
 from runtally.models.run import StoredRun
 from runtally.money import as_json, plain
 from runtally.runs.parquet import parquet
@@ -38,11 +39,18 @@ class Format(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> "Format":
-        """Raises `InvalidExport`."""
+        """Raises `InvalidExport`, and `MissingExtra` for Parquet where its library is not installed."""
         try:
-            return cls(text)
+            found = cls(text)
         except ValueError:
             raise InvalidExport from None
+        if not found.is_installed:
+            Extra.PARQUET.require("Export as Parquet")
+        return found
+
+    @property
+    def is_installed(self) -> bool:
+        return self is not Format.PARQUET or Extra.PARQUET.is_installed
 
     @property
     def content_type(self) -> str:

@@ -73,6 +73,8 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_and_a_ch
             style = client.get("/static/css/tokens.css")
             chart = client.get("/charts/cost.svg?project=shop")
             health = client.get("/api/health").json()
+            runs = client.get("/runs?project=shop")
+            parquet = client.get("/runs/export.parquet?project=shop")
         finally:
             process.terminate()
 
@@ -82,6 +84,28 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_and_a_ch
     assert (style.status_code, style.headers["Content-Type"].partition(";")[0]) == (200, "text/css")
     assert (chart.status_code, chart.text.startswith("<svg")) == (200, True)
     assert health["migrations"] == "current"
+    # The library of Parquet is an extra.
+    assert "export.csv" in runs.text
+    assert "export.parquet" not in runs.text
+    assert parquet.status_code == 501
+    assert "runtally[parquet]" in parquet.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "extra"),
+    [
+        ({"OIDC_ISSUER": "https://id.example.com", "OIDC_CLIENT_ID": "us", "OIDC_CLIENT_SECRET": "s"}, "oidc"),
+        ({"RATE_LIMIT_REDIS_URL": "redis://127.0.0.1:1/0"}, "redis"),
+    ],
+)
+def test_a_setting_whose_library_is_missing_names_the_extra_before_anything_starts(
+    installed: Path, data_dir: Path, settings: dict[str, str], extra: str
+) -> None:
+    done = run([str(installed / "runtally"), "serve", "--provision", "--port", "0"], data_dir, **settings)
+
+    assert done.returncode == 1
+    assert f"pip install 'runtally[{extra}]'" in done.stderr
+    assert not (data_dir / "postgres").exists()
 
 
 def test_messages_of_the_installed_service_name_its_own_command(installed: Path, data_dir: Path) -> None:

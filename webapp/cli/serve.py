@@ -18,6 +18,7 @@ from types import FrameType
 
 import click
 
+from runtally import extras
 from runtally.embedded.lifecycle import database_url, restarted_when_it_dies
 from runtally.errors import SettingsError
 from runtally.provision import provision as make_secrets
@@ -49,6 +50,7 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
     set_up_logs(settings)
     _allow_connections()
     check_dev_mode(settings)
+    extras.check(settings)
     if provision:
         settings = make_secrets(settings)
     try:

@@ -203,7 +203,9 @@ def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime, drop
         newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
         older_url=view.url(Direction.OLDER, found.older) if found.older else None,
         stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
-        exports=tuple(Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items()),
+        exports=tuple(
+            Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items() if one.is_installed
+        ),
         runs=None if totals.reached else totals.runs,
         dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
     )

@@ -1,0 +1,41 @@
+"""Libraries that few installations need: which extra brings each, and what to do where one is missing."""
+
+from enum import StrEnum
+from importlib.util import find_spec
+
+from runtally.errors import MissingExtra
+from runtally.files import IS_CHECKOUT
+from runtally.settings import Settings
+
+
+class Extra(StrEnum):
+    """An extra of the package, as `pyproject.toml` names it."""
+
+    OIDC = "oidc"
+    PARQUET = "parquet"
+    REDIS = "redis"
+
+    @property
+    def is_installed(self) -> bool:
+        return find_spec(_MODULES[self]) is not None
+
+    @property
+    def command(self) -> str:
+        """Installs the extra."""
+        return f".venv/bin/uv sync --inexact --extra {self}" if IS_CHECKOUT else f"pip install 'runtally[{self}]'"
+
+    def require(self, purpose: str) -> None:
+        """Raise `MissingExtra` unless the extra is installed; `purpose` begins the message."""
+        if not self.is_installed:
+            raise MissingExtra(f"{purpose} needs the extra `{self}`, which is not installed: {self.command}")
+
+
+_MODULES = {Extra.OIDC: "joserfc", Extra.PARQUET: "arro3", Extra.REDIS: "redis"}
+
+
+def check(settings: Settings) -> None:
+    """Raise `MissingExtra` when a setting needs an extra that is not installed."""
+    if settings.oidc_issuer:
+        Extra.OIDC.require("OIDC_ISSUER")
+    if settings.rate_limit_redis_url:
+        Extra.REDIS.require("RATE_LIMIT_REDIS_URL")
