@@ -15,7 +15,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, bodies, caching, form, heads, hosts, pace, security, sessions, tracing, zone
+from webapp import assets, bodies, caching, form, heads, hosts, pace, security, sessions, spelling, tracing, zone
 from webapp.charts import specs
 from webapp.fast_path import FastPath
 from webapp.lingering import Lingering
@@ -36,6 +36,7 @@ def create_app(settings: Settings) -> Quart:
 
     app.before_request(tracing.begin)
     app.before_request(zone.begin)
+    app.before_request(spelling.refuse_other_spellings)
     app.before_request(hosts.refuse_foreign_names)
     app.before_request(security.refuse_foreign_forms)
     app.before_request(enforce_access)

@@ -41,12 +41,16 @@ async def refuse_foreign_forms() -> None:
         return
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
-    if site is not None:
-        foreign = site not in {"same-origin", "none"}
-    else:
-        foreign = origin is not None and host_of(origin) != request.host
-    if foreign:
+    # A page that tells nobody where it is, as that of an invitation, has its own forms sent with this.
+    is_hidden = origin == "null" and site is not None
+    if site not in {None, "same-origin", "none"} or not (origin is None or is_hidden or _is_own(origin)):
         raise ForeignForm
+
+
+def _is_own(origin: str) -> bool:
+    """Whether it is where the browser, or `PUBLIC_URL`, says that this server is."""
+    own = {request.host, host_of(services().settings.public_url or "")}
+    return host_of(origin).lower() in {host.lower() for host in own if host}
 
 
 async def _signed_in_actor(_: Request) -> Actor:

@@ -125,6 +125,40 @@ async def test_all_else_is_quarts(
     assert (answer.status_code, len(quart_is_asked)) == (status, 1)
 
 
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", b"//api/ingest"),
+        ("POST", b"/api/%69ngest"),
+        ("POST", b"/api%2Fingest"),
+        ("GET", b"//api/ingest"),
+        ("GET", b"/api/%69ngest"),
+        ("POST", b"/api/internal/pg%2Dsync"),
+        ("POST", b"//api/otlp/p/a/v1/traces"),
+        ("POST", b"/api/otlp/p/a/v1/tr%61ces"),
+        ("GET", b"//api/badge/experiment/a.svg"),
+        ("GET", b"/api/b%61dge/experiment/a.svg"),
+        ("GET", b"//api/health"),
+        ("GET", b"/%61pi/metrics?aggregate=1"),
+        ("GET", b"//api/openapi.json"),
+        ("GET", b"//evil.example/api/health"),
+        ("GET", b"//"),
+        ("GET", b"///sign-in"),
+        ("GET", b"/s%69gn-in"),
+        ("GET", b"//static/css/base.css"),
+    ],
+)
+async def test_a_route_that_is_written_in_another_way_is_not_found(ways: Ways, method: str, target: bytes) -> None:
+    answer = await ways.fast.request(method, httpx.URL(scheme="http", host="localhost", raw_path=target), headers=KEY)
+
+    assert answer.status_code == 404
+    assert "location" not in answer.headers
+
+
+async def test_what_varies_in_a_path_may_be_percent_encoded(ways: Ways) -> None:
+    assert (await ways.same("GET", "/api/badge/experiment/%61%2Fb.svg")).status_code == 200
+
+
 async def test_a_name_that_dev_mode_does_not_answer_to_is_refused(app: Quart) -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi_app), base_url="http://elsewhere") as client:  # type: ignore[arg-type]  # It is one.
         answer = await client.post(INGEST, json=make_run(projectId="p"), headers=KEY)

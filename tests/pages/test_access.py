@@ -227,6 +227,10 @@ async def test_signing_out_closes_the_pages_and_what_the_browser_kept(
         {"Origin": "http://localhost@evil.example"},
         {"Origin": "http://["},
         {"Origin": "null"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "none", "Origin": "http://localhost:8001"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "null"},
     ],
 )
 async def test_a_form_of_another_site_is_refused(stranger: Browser, path: str, headers: dict[str, str]) -> None:
@@ -234,6 +238,21 @@ async def test_a_form_of_another_site_is_refused(stranger: Browser, path: str, h
 
     assert response.status_code == 403
     assert "Set-Cookie" not in response.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Origin": "http://localhost"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "http://LOCALHOST"},
+        # From a page that sends no referrer, such as that of an invitation.
+        {"Sec-Fetch-Site": "same-origin", "Origin": "null"},
+    ],
+)
+async def test_a_form_of_this_site_is_taken(stranger: Browser, headers: dict[str, str]) -> None:
+    assert (await stranger.post("/theme", form={"theme": "dark"}, headers=headers)).status_code == 303
 
 
 async def test_dev_mode_says_that_everybody_is_admin(reader: Browser, stranger: Browser) -> None:

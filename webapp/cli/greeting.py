@@ -42,7 +42,7 @@ class Greeting:
     def _set_up(self) -> tuple[str, ...]:
         if self.set_up_token is None:
             return ()
-        link = join_url(self.url, self.set_up_token)
+        link = join_url((self.settings.public_url or self.url).rstrip("/"), self.set_up_token)
         return ("  Make the first admin's account; this link works once, for 24 hours:", "", f"    {link}", "")
 
     def _first_run(self) -> tuple[str, ...]:

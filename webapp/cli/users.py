@@ -17,13 +17,15 @@ from runtally.models.user import Role
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
-from webapp.cli.server import Server, checked_url
+from webapp.cli.server import checked_url
 from webapp.links import join_url
 
 ROLE = click.Choice([role.value for role in Role])
 PROJECT = click.option("--project", "project_id", type=ID, help="Project that the role is for; leave it out for admin.")
 URL = click.option(
-    "--url", callback=checked_url, help="Where people reach the server; by default that of HOST and PORT."
+    "--url",
+    callback=checked_url,
+    help="Where people reach the server; by default PUBLIC_URL, or the server of HOST and PORT.",
 )
 
 
@@ -54,7 +56,7 @@ def create(email: str, role: str, project_id: str | None, url: str | None) -> No
         async with database.session() as session:
             grant = Grant(Role(role), project_id)
             token = await invitations.invite(session, system_clock(), OPERATOR, email, grant)
-        return join_url(Server(settings, url, None).url, token)
+        return _link(settings, url, token)
 
     click.echo(with_database(work))
 
@@ -97,7 +99,7 @@ def reset(email: str, url: str | None) -> None:
         async with database.session() as session:
             user = (await _account(session, email)).user
             token = await invitations.new_password(session, system_clock(), OPERATOR, user)
-        return join_url(Server(settings, url, None).url, token)
+        return _link(settings, url, token)
 
     click.echo(with_database(work))
 
@@ -126,3 +128,8 @@ async def _account(session: AsyncSession, email: str) -> Account:
     if user is None:
         raise NotFound("There is no user with this address; `runtally users list` shows all.")
     return await accounts.found(session, user.id)
+
+
+def _link(settings: Settings, url: str | None, token: str) -> str:
+    """The address to open, at the server of --url, of PUBLIC_URL, or of HOST and PORT."""
+    return join_url((url or settings.public_url or settings.own_url()).rstrip("/"), token)

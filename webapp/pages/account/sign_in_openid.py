@@ -11,6 +11,7 @@ from runtally.access.openid import Attempt, OpenIdProvider, Person, ProviderUnav
 from runtally.errors import InvalidCredentials, NotFound, RateLimited
 from runtally.settings import OpenIdSettings
 from webapp import sessions
+from webapp.addresses import server_url
 from webapp.form import Form
 from webapp.links import safe_path
 from webapp.pages.account.sign_in import refused
@@ -82,4 +83,4 @@ def _settings() -> OpenIdSettings:
 
 
 def _redirect_uri() -> str:
-    return f"{request.host_url.rstrip('/')}{url_for('sign_in_openid.back')}"
+    return f"{server_url()}{url_for('sign_in_openid.back')}"

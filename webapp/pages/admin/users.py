@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import ClassVar
 from uuid import UUID
 
-from quart import Blueprint, request, url_for
+from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -19,6 +19,7 @@ from runtally.fields import trimmed
 from runtally.models.project import Project
 from runtally.models.user import Invitation, Role
 from webapp import formats
+from webapp.addresses import server_url
 from webapp.form import Form, sent_form
 from webapp.links import join_url
 from webapp.pages.admin.frame import Frame, frame
@@ -205,7 +206,7 @@ def _grant(form: Form) -> Grant:
 
 
 def _join_url(token: str) -> str:
-    return join_url(request.host_url.rstrip("/"), token)
+    return join_url(server_url(), token)
 
 
 async def _page(session: AsyncSession) -> UsersPage:

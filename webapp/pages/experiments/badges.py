@@ -17,6 +17,7 @@ from runtally.experiments import edit
 from runtally.experiments.badge import Style, cleaned
 from runtally.experiments.read import verdict_on
 from runtally.experiments.rule import Measured
+from webapp.addresses import server_url
 from webapp.links import choice
 from webapp.rendering import Page, render, see_other
 from webapp.security import project_editor, signed_in
@@ -164,7 +165,7 @@ def badge_panel(experiment: Measured) -> BadgePanel:
         label=label,
         styles=tuple(STYLE_NAMES.items()),
         # A browser keeps a badge for a minute, but the page has just computed its verdict.
-        preview=f"{image.removeprefix(request.host_url.rstrip('/'))}&at={int(services().clock().timestamp())}",
+        preview=f"{image.removeprefix(server_url())}&at={int(services().clock().timestamp())}",
         alt=alt,
         tabs=tuple(
             Tab(
@@ -189,7 +190,7 @@ def badge_url(experiment: Measured, suffix: str = "", **query: str) -> str:
         known["token"] = experiment.badge_token
     # Everything is escaped that ends a link in any of the markups.
     path = quote(f"/api/badge/experiment/{experiment.id}{suffix}", safe="/")
-    return f"{request.host_url.rstrip('/')}{path}?{urlencode(known | query, quote_via=quote)}"
+    return f"{server_url()}{path}?{urlencode(known | query, quote_via=quote)}"
 
 
 def _snippet(markup: Markup, experiment: Measured, image: str, alt: str, options: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from runtally.runs.values import ListedRun
 from runtally.usage import read
 from runtally.usage.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
+from webapp.addresses import server_url
 from webapp.beside import beside
 from webapp.caching import recent_changes, unchanged
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
@@ -163,6 +164,6 @@ def _first_run_page() -> FirstRunPage:
     shown = (
         settings.ingest_api_key[0].get_secret_value() if settings.service_dev_mode and settings.ingest_api_key else None
     )
-    url, of_project = request.host_url.rstrip("/"), actor().project_id
+    url, of_project = server_url(), actor().project_id
     command = first_run_command(url, shown, of_project or EXAMPLE_PROJECT)
     return FirstRunPage(command, shows_key=shown is not None, url=url, is_admin=of_project is None)

@@ -18,6 +18,7 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
+from webapp.addresses import server_url
 from webapp.links import Metric, View, project_asked_for
 from webapp.pages.panel.chart_data import read_chart
 from webapp.pages.panel.panel import overview_name
@@ -95,7 +96,7 @@ def embed_panel(view: View, project: KnownProject, token: str | None, report: Re
     shown, alt = _shared(view), f"{project.name}: {view.metric.value} over time"
     snippets: tuple[tuple[str, str, str], ...] = ()
     if token is not None:
-        address = f"{request.host_url.rstrip('/')}{shown.picture_url(view.metric, project.id, token=token)}"
+        address = f"{server_url()}{shown.picture_url(view.metric, project.id, token=token)}"
         plain = " ".join(alt.split())
         snippets = (
             ("markdown", "Markdown", f"![{plain.replace('[', '(').replace(']', ')')}]({address})"),

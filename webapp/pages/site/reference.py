@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from quart import Blueprint, request
+from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.access import public
 from api.docs import described
+from webapp.addresses import server_url
 from webapp.openapi_view import Group, NamedType, Scheme, Text, groups_of, prose, schemes_of, types_of
 from webapp.rendering import Page, render
 
@@ -42,7 +43,7 @@ async def show() -> ResponseReturnValue:
         ReferencePage(
             version=info["version"],
             introduction=prose(info["description"]),
-            groups=groups_of(document, request.host_url.rstrip("/")),
+            groups=groups_of(document, server_url()),
             schemes=schemes_of(document),
             types=types_of(document),
         )

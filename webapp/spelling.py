@@ -1,0 +1,62 @@
+"""A path must be written as its route says, byte by byte, in all but the parts that vary.
+
+No two programs agree on what `//api/ingest` or `/%61pi/ingest` is: a proxy that lets nobody at `/api/ingest` may let these
+through. The parts that vary may be percent-encoded as their sender likes.
+"""
+
+import re
+from functools import lru_cache
+
+from quart import current_app, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.routing import Rule
+
+from runtally.errors import NotFound
+
+_VARIABLE = re.compile(r"<[^>]*>")
+
+
+async def refuse_other_spellings() -> None:
+    """The hook after routing. Raises `NotFound`."""
+    rule = _matched_rule()
+    # Some servers do not say how the path was written.
+    sent: bytes | None = request.scope.get("raw_path")
+    if rule is None or not sent:
+        return
+    path = sent.partition(b"?")[0].removeprefix((request.root_path or "").encode())
+    if not is_spelled_as(rule.rule, path or b"/"):
+        raise NotFound
+
+
+def is_spelled_as(pattern: str, path: bytes) -> bool:
+    """Whether the parts of the pattern that do not vary are in the path as they are. In linear time."""
+    first, *others = _fixed_parts(pattern)
+    if not others:
+        return path == first
+    *middle, last = others
+    if not path.startswith(first) or not path.endswith(last):
+        return False
+    at, end = len(first), len(path) - len(last)
+    for part in middle:
+        found = path.find(part, at + 1, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at < end
+
+
+@lru_cache
+def _fixed_parts(pattern: str) -> tuple[bytes, ...]:
+    return tuple(part.encode() for part in _VARIABLE.split(pattern))
+
+
+def _matched_rule() -> Rule | None:
+    """The rule of the path, also where it takes another method."""
+    if not isinstance(request.routing_exception, MethodNotAllowed):
+        return request.url_rule
+    method = next(iter(request.routing_exception.valid_methods or ()), None)
+    try:
+        found: tuple[Rule, object] = current_app.url_map.bind("").match(request.path, method, return_rule=True)
+    except HTTPException:
+        return None
+    return found[0]
