@@ -52,7 +52,7 @@ test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
 	$(KEEPING_BYTECODE) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 4 --dist loadfile --no-loadscope-reorder)
 
 test-clients: $(VENV)/.synced-dev ## Drive the clients with real SDKs, old and new, 5 min; SHORT=1 for new ones
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/python/sdks --numprocesses 2
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults

@@ -1,0 +1,77 @@
+import { shared } from "./context.js";
+import { merge, type Run } from "./run.js";
+import { tokensOf } from "./usage.js";
+
+export type Record = (run: Run) => void;
+
+/** One call of a model, timed from now on. It is recorded once, when it ends. */
+export class Call {
+  readonly #record: Record;
+  readonly #began = performance.now();
+  #run: Run;
+  #isOver = false;
+
+  constructor(record: Record, run: Run) {
+    this.#record = record;
+    this.#run = merge(shared(), { timestamp: new Date().toISOString(), ...run });
+  }
+
+  /** Set fields of the run. */
+  update(run: Run): void {
+    this.#run = merge(this.#run, run);
+  }
+
+  /** Say that the first part of a streamed answer has come. */
+  firstToken(): void {
+    this.#run.timeToFirstTokenMs ??= this.#elapsed();
+  }
+
+  /** Keep the model that the answer names. At Azure it is the one that has a price. */
+  answeredBy(model: unknown): void {
+    const asked = this.#run.model;
+    if (typeof model !== "string" || !model || model === asked) return;
+    if (!asked) this.update({ model });
+    else if (this.#run.provider === "azure") this.update({ model, metadata: { deployment: asked } });
+    else this.update({ metadata: { responseModel: model } });
+  }
+
+  /** Read what an answer, or a part of a stream, tells of its cost: its model, its usage, why it ended. Never its text. */
+  see(answer: any): void {
+    const whole = answer?.response ?? answer?.message ?? answer;
+    this.answeredBy(whole?.model);
+    if (whole?.usage) this.update(tokensOf(whole.usage));
+    this.update({ finishReason: finishReasonOf(whole) });
+    if (answer?.type === "error" || whole?.status === "failed") this.end({ name: whole.error?.code ?? "failed" });
+  }
+
+  /** Record the run. Of an error only its class is kept. */
+  end(error?: any): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const errorCode = error === undefined ? undefined : nameOf(error);
+    const status = errorCode && (/timeout/i.test(errorCode) ? "timeout" : "error");
+    const latencyMs = this.#elapsed();
+    this.#record(merge({ provider: "unknown", model: "unknown", latencyMs, status, errorCode } as Run, this.#run));
+  }
+
+  #elapsed(): number {
+    return Math.round(performance.now() - this.#began);
+  }
+}
+
+function nameOf(error: any): string {
+  // OpenAI's and Anthropic's errors are all named "Error", but not their classes, unless a bundler has shortened these.
+  const names = [error?.name, error?.constructor?.name, error?.status].map(String);
+  return names.find((name) => name.length > 2 && name !== "Error" && name !== "undefined") ?? "Error";
+}
+
+function finishReasonOf(answer: any): string | undefined {
+  const status = answer?.status;
+  return (
+    answer?.choices?.[0]?.finish_reason ??
+    answer?.stop_reason ??
+    answer?.delta?.stop_reason ??
+    answer?.incomplete_details?.reason ??
+    (["completed", "failed", "cancelled"].includes(status) ? status : undefined)
+  );
+}

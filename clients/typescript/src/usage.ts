@@ -1,0 +1,61 @@
+import type { Run } from "./run.js";
+
+// Where each vendor has a count in the usage of its answer. The first that is there counts.
+const INPUT = ["prompt_tokens", "input_tokens", "inputTokens", "promptTokens", "tokens"];
+const OUTPUT = ["completion_tokens", "output_tokens", "outputTokens", "completionTokens"];
+const CACHED_BESIDE = ["cache_read_input_tokens"]; // Anthropic counts what was cached beside the input, the others within it.
+const CACHED = [
+  "prompt_tokens_details.cached_tokens",
+  "input_tokens_details.cached_tokens",
+  "inputTokenDetails.cacheReadTokens",
+  "cachedInputTokens",
+];
+const WRITTEN_BESIDE = ["cache_creation_input_tokens"];
+const WRITTEN = ["prompt_tokens_details.cache_write_tokens", "inputTokenDetails.cacheWriteTokens"];
+const REASONING = [
+  "completion_tokens_details.reasoning_tokens",
+  "output_tokens_details.reasoning_tokens",
+  "outputTokenDetails.reasoningTokens",
+  "reasoningTokens",
+];
+const AUDIO_INPUT = ["prompt_tokens_details.audio_tokens", "input_tokens_details.audio_tokens"];
+const AUDIO_OUTPUT = ["completion_tokens_details.audio_tokens", "output_tokens_details.audio_tokens"];
+
+type Read = (path: string) => unknown;
+
+/** The tokens of a run, from the usage of an answer of OpenAI, Anthropic, OpenRouter or the AI SDK. */
+export function tokensOf(usage: unknown): Run {
+  return readTokens((path) => path.split(".").reduce((value: any, name) => value?.[name], usage));
+}
+
+/** The same from anything that has a value for each path, such as the attributes of a span. */
+export function readTokens(read: Read): Run {
+  const count = (paths: string[]) => paths.map(read).find(isCount);
+  const cachedBeside = count(CACHED_BESIDE);
+  const writtenBeside = count(WRITTEN_BESIDE);
+  const cached = cachedBeside ?? count(CACHED);
+  const written = writtenBeside ?? count(WRITTEN);
+  let input = count(INPUT);
+  const output = count(OUTPUT);
+  if (!input && !output) return {}; // Some servers write 0 for what they do not know.
+  if (input !== undefined) {
+    const parts = (cached ?? 0) + (written ?? 0);
+    const isBeside = read("input_tokens") !== undefined && (cachedBeside ?? writtenBeside) !== undefined;
+    if (isBeside || parts > input) input += parts;
+  }
+  const cost = read("cost");
+  return {
+    inputTokens: input,
+    outputTokens: output,
+    cachedInputTokens: cached,
+    cacheWriteTokens: written,
+    reasoningTokens: count(REASONING),
+    audioInputTokens: count(AUDIO_INPUT) || undefined,
+    audioOutputTokens: count(AUDIO_OUTPUT) || undefined,
+    costUSD: typeof cost === "number" && cost > 0 ? cost : undefined, // What OpenRouter charged.
+  };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

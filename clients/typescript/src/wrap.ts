@@ -1,0 +1,114 @@
+import type { Call } from "./call.js";
+import type { Run } from "./run.js";
+
+export interface WrapOptions {
+  /** Whose server it is, where the address does not say, as of a gateway. */
+  provider?: string;
+  /** Ask OpenAI's streams for their tokens, which they tell only if they are asked: each then ends with a part without choices. */
+  streamUsage?: boolean;
+}
+
+type Begin = (run: Run) => Call;
+
+const CALLS = /\/(chat\/completions|completions|responses|embeddings|v1\/messages|v1\/complete)$/;
+const PROVIDERS: Record<string, string> = { amazonaws: "aws", googleapis: "google", moonshot: "moonshotai", x: "x-ai" };
+const HOSTS = /^(azure|cerebras|cohere|deepseek|fireworks|groq|mistral|openrouter|perplexity|together)$/;
+// Events that come before the model has begun to answer.
+const PREAMBLE = /^(message_start|ping|response\.(created|queued|in_progress))$/;
+
+const wrapped = new WeakSet<object>();
+
+/**
+ * Record each call of a client. One generator makes OpenAI's and Anthropic's SDKs, and each of their calls passes through the
+ * client's `methodRequest` once: so a call is one run with all its retries, whether it was `create`, `parse` or `stream`.
+ */
+export function wrapClient<Client extends object>(client: Client, options: WrapOptions, begin: Begin): Client {
+  const sdk = client as any;
+  const { methodRequest, withOptions } = sdk;
+  if (typeof methodRequest !== "function") {
+    console.error("Runtally: wrap() takes a client of OpenAI's or Anthropic's SDK; its calls are not recorded");
+    return client;
+  }
+  if (wrapped.has(client)) return client;
+  wrapped.add(client);
+
+  sdk.methodRequest = (method: string, path: string, given: any) => {
+    if (method !== "post" || !CALLS.test(path)) return methodRequest.call(client, method, path, given);
+    const isMessages = path.startsWith("/v1/");
+    const call = begin({ provider: options.provider ?? providerOf(sdk.baseURL, isMessages ? "anthropic" : "openai") });
+    const request = Promise.resolve(given).then((request) => {
+      const body = request?.body;
+      call.update({ model: body?.model });
+      const asks = options.streamUsage && body?.stream && path === "/chat/completions";
+      return asks ? { ...request, body: { stream_options: { include_usage: true }, ...body } } : request;
+    });
+    return observe(methodRequest.call(client, method, path, request), call);
+  };
+  if (typeof withOptions === "function") {
+    sdk.withOptions = (...given: unknown[]) => wrapClient(withOptions.apply(client, given), options, begin);
+  }
+  return client;
+}
+
+function providerOf(baseURL: unknown, sdk: string): string {
+  const domain = /^https?:\/\/[^/:]*?([^/:.]+)\.[^/:.]+(?::\d+)?(?:\/|$)/.exec(String(baseURL))?.[1] ?? "";
+  return PROVIDERS[domain] ?? (HOSTS.test(domain) ? domain : sdk);
+}
+
+/** Give the SDK's promise back, which reads its answer only when somebody wants it, and then tells the call of it. */
+function observe(promise: any, call: Call): any {
+  const response: Promise<unknown> = promise.asResponse();
+  response.catch((error) => call.end(error)); // It is known though nobody may wait for the answer.
+
+  let isParsed = false;
+  const watch = (promise: any) => {
+    const { parse, asResponse, _thenUnwrap } = promise;
+    promise.parse = () => {
+      isParsed = true;
+      return parse.call(promise);
+    };
+    promise.asResponse = () => {
+      if (!isParsed) response.then(() => call.end(), () => {}); // What a raw response cost nobody knows.
+      return asResponse.call(promise);
+    };
+    promise._thenUnwrap = (transform: unknown) => watch(_thenUnwrap.call(promise, transform));
+    return promise;
+  };
+  return watch(promise._thenUnwrap((answer: any) => observeAnswer(answer, call)));
+}
+
+function observeAnswer(answer: any, call: Call): any {
+  const isStream = typeof answer?.[Symbol.asyncIterator] === "function";
+  try {
+    if (isStream) {
+      // What a stream reads of, where it can be read twice; else the stream itself.
+      const name = typeof answer.iterator === "function" ? "iterator" : Symbol.asyncIterator;
+      const iterate = answer[name].bind(answer);
+      answer[name] = () => readAlong(iterate(), call);
+    } else {
+      call.see(answer);
+      call.end();
+    }
+  } catch {
+    call.end(); // A version that is built otherwise: the run is recorded without its tokens.
+  }
+  return answer;
+}
+
+async function* readAlong(parts: AsyncIterator<any>, call: Call): AsyncGenerator<any> {
+  try {
+    while (true) {
+      const { done, value } = await parts.next();
+      if (done) return;
+      if (!PREAMBLE.test(value?.type)) call.firstToken();
+      call.see(value);
+      yield value;
+    }
+  } catch (error) {
+    call.end(error);
+    throw error;
+  } finally {
+    call.end();
+    await parts.return?.(); // Who stops reading ends the request.
+  }
+}

@@ -1,0 +1,181 @@
+// Each call of a client of OpenAI's or Anthropic's SDK is one run, in the oldest version and the newest.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
+import OldestAnthropic from "@anthropic-ai/sdk-oldest";
+import OpenAI from "openai";
+import OpenAI4 from "openai-4";
+import OldestOpenAI from "openai-oldest";
+import { wrap } from "runtally";
+import { CANARY, provider, storedOf } from "./service.js";
+
+const MESSAGES = [{ role: "user" as const, content: CANARY }];
+const CHAT = { model: "gpt-4o-mini", messages: MESSAGES };
+const CLAUDE = { model: "claude-sonnet-4-5", max_tokens: 100, messages: MESSAGES };
+const TOKENS = { inputTokens: 1200, outputTokens: 350, cachedInputTokens: 1000 };
+const OPENAI = { provider: "openai", model: "gpt-4o-mini", status: "success" };
+const ANTHROPIC = { provider: "anthropic", model: "claude-sonnet-4-5", status: "success", ...TOKENS, cacheWriteTokens: 50 };
+const TIMEOUT_MS = 300;
+
+async function drain(stream: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of stream);
+}
+
+/** The one run that is stored of this work, if it has these fields. */
+async function isOneRun(work: () => unknown, expected: Record<string, unknown>): Promise<any> {
+  const runs = await storedOf(work);
+  assert.equal(runs.length, 1);
+  const shown = Object.fromEntries(Object.keys(expected).map((name) => [name, runs[0][name] ?? null]));
+  assert.deepEqual(shown, expected);
+  assert.ok(runs[0].latencyMs >= 0);
+  return runs[0];
+}
+
+for (const [version, Client] of Object.entries({ newest: OpenAI, 4: OpenAI4, oldest: OldestOpenAI } as Record<string, any>)) {
+  describe(`openai, ${version}`, () => {
+    const client = (...traits: string[]) =>
+      wrap(new Client({ apiKey: "x", baseURL: `${provider(...traits)}/v1`, maxRetries: 0 })) as OpenAI;
+    const FAILED = { ...OPENAI, status: "error", inputTokens: null };
+
+    test("a chat completion", async () => {
+      const run = await isOneRun(() => client().chat.completions.create(CHAT), { ...OPENAI, ...TOKENS, reasoningTokens: 200 });
+      assert.equal(run.finishReason, "stop");
+      assert.equal(run.metadata.responseModel, "gpt-4o-mini-2024-07-18");
+    });
+
+    test("a call of a tool", () => isOneRun(() => client("tools").chat.completions.create(CHAT), { ...OPENAI, ...TOKENS }));
+
+    test("an answer of which the raw response is read too", () =>
+      isOneRun(() => client().chat.completions.create(CHAT).withResponse(), { ...OPENAI, ...TOKENS }));
+
+    test("a raw response that is not parsed", () =>
+      isOneRun(() => client().chat.completions.create(CHAT).asResponse(), { provider: "openai", inputTokens: null }));
+
+    test("a stream without usage", async () => {
+      const run = await isOneRun(async () => drain(await client().chat.completions.create({ ...CHAT, stream: true })), {
+        ...OPENAI,
+        inputTokens: null,
+      });
+      assert.ok(run.timeToFirstTokenMs <= run.latencyMs);
+    });
+
+    test("a stream that is asked for its usage", () =>
+      isOneRun(async () => {
+        const asking = wrap(new Client({ apiKey: "x", baseURL: `${provider()}/v1` }), { streamUsage: true }) as OpenAI;
+        await drain(await asking.chat.completions.create({ ...CHAT, stream: true }));
+      }, { ...OPENAI, ...TOKENS }));
+
+    test("a stream that is not read to its end", () =>
+      isOneRun(async () => {
+        for await (const _ of await client().chat.completions.create({ ...CHAT, stream: true })) break;
+      }, { ...OPENAI, inputTokens: null }));
+
+    test("a stream that breaks", () =>
+      isOneRun(async () => drain(await client("cut").chat.completions.create({ ...CHAT, stream: true })), FAILED));
+
+    test("an embedding", () =>
+      isOneRun(() => client().embeddings.create({ model: "text-embedding-3-small", input: CANARY }), {
+        provider: "openai",
+        model: "text-embedding-3-small",
+        inputTokens: 8,
+        outputTokens: null,
+      }));
+
+    test("an answer without usage", () =>
+      isOneRun(() => client("no-usage").chat.completions.create(CHAT), { ...OPENAI, inputTokens: null }));
+
+    test("what OpenRouter charged", () =>
+      isOneRun(() => client("costs").chat.completions.create(CHAT), { ...OPENAI, ...TOKENS, reportedCostUsd: 0.0123 }));
+
+    test("a refusal", () => isOneRun(() => client("429").chat.completions.create(CHAT), { ...FAILED, errorCode: "RateLimitError" }));
+
+    test("a failure", () =>
+      isOneRun(() => client("500").chat.completions.create(CHAT), { ...FAILED, errorCode: "InternalServerError" }));
+
+    test("a call that took too long", () =>
+      isOneRun(() => client("slow").chat.completions.create(CHAT, { timeout: TIMEOUT_MS }), { ...FAILED, status: "timeout" }));
+
+    test("a call that was cancelled", () =>
+      isOneRun(
+        () => client("slow").chat.completions.create(CHAT, { signal: AbortSignal.timeout(TIMEOUT_MS) }),
+        { ...FAILED, errorCode: "APIUserAbortError" },
+      ));
+
+    test("a call that the SDK repeated", () =>
+      isOneRun(() => {
+        const patient = wrap(new Client({ apiKey: "x", baseURL: `${provider("flaky")}/v1`, maxRetries: 3 })) as OpenAI;
+        return patient.chat.completions.create(CHAT);
+      }, { ...OPENAI, ...TOKENS }));
+
+    test("five calls at once", async () => {
+      const one = client();
+      const runs = await storedOf(() => Promise.all([..."12345"].map(() => one.chat.completions.create(CHAT))));
+      assert.equal(runs.length, 5);
+    });
+  });
+}
+
+describe("openai, newest", () => {
+  const client = () => wrap(new OpenAI({ apiKey: "x", baseURL: `${provider()}/v1` }));
+  const RESPONSE = { model: "gpt-4o-mini", input: CANARY };
+
+  test("a response", async () => {
+    const run = await isOneRun(() => client().responses.create(RESPONSE), { ...OPENAI, ...TOKENS, reasoningTokens: 200 });
+    assert.equal(run.finishReason, "completed");
+  });
+
+  test("a streamed response", () =>
+    isOneRun(async () => drain(await client().responses.create({ ...RESPONSE, stream: true })), { ...OPENAI, ...TOKENS }));
+
+  test("a response with the SDK's helper", () =>
+    isOneRun(() => client().responses.stream(RESPONSE).finalResponse(), { ...OPENAI, ...TOKENS }));
+
+  test("a chat completion with the SDK's helper", () =>
+    isOneRun(
+      () => client().chat.completions.stream({ ...CHAT, stream_options: { include_usage: true } }).finalChatCompletion(),
+      { ...OPENAI, ...TOKENS },
+    ));
+
+  test("a client with other options is wrapped as well", () =>
+    isOneRun(() => client().withOptions({ maxRetries: 1 }).chat.completions.create(CHAT), { ...OPENAI, ...TOKENS }));
+
+  test("a client that is wrapped twice", () =>
+    isOneRun(() => wrap(client()).chat.completions.create(CHAT), { ...OPENAI, ...TOKENS }));
+
+  test("a gateway in front of somebody else's server", () =>
+    isOneRun(() => wrap(new OpenAI({ apiKey: "x", baseURL: `${provider()}/v1` }), { provider: "azure" }).chat.completions.create(CHAT), {
+      provider: "azure",
+      model: "gpt-4o-mini-2024-07-18",
+    }));
+
+  test("what is no call of a model is no run", async () => {
+    assert.deepEqual(await storedOf(() => client().models.list()), []);
+  });
+});
+
+for (const [version, Client] of Object.entries({ newest: Anthropic, oldest: OldestAnthropic } as Record<string, any>)) {
+  describe(`anthropic, ${version}`, () => {
+    const client = (...traits: string[]) =>
+      wrap(new Client({ apiKey: "x", baseURL: provider(...traits), maxRetries: 0 })) as Anthropic;
+    const FAILED = { ...ANTHROPIC, status: "error", inputTokens: null, outputTokens: null, cachedInputTokens: null, cacheWriteTokens: null };
+
+    test("a message", async () => {
+      const run = await isOneRun(() => client().messages.create(CLAUDE), ANTHROPIC);
+      assert.equal(run.finishReason, "end_turn");
+    });
+
+    test("a call of a tool", () => isOneRun(() => client("tools").messages.create(CLAUDE), ANTHROPIC));
+
+    test("a stream", async () => {
+      const run = await isOneRun(async () => drain(await client().messages.create({ ...CLAUDE, stream: true })), ANTHROPIC);
+      assert.ok(run.timeToFirstTokenMs <= run.latencyMs);
+    });
+
+    test("a stream with the SDK's helper", () => isOneRun(() => client().messages.stream(CLAUDE).finalMessage(), ANTHROPIC));
+
+    test("a failure", () => isOneRun(() => client("500").messages.create(CLAUDE), { ...FAILED, errorCode: "InternalServerError" }));
+
+    test("a call that took too long", () =>
+      isOneRun(() => client("slow").messages.create(CLAUDE, { timeout: TIMEOUT_MS }), { ...FAILED, status: "timeout" }));
+  });
+}

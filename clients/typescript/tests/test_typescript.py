@@ -1,0 +1,78 @@
+"""The TypeScript client as npm packs it, with real SDKs and runtimes; the tests themselves are in TypeScript."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fake_provider import CANARY, Provider, running_provider
+from tests.serving import Server
+
+HERE = Path(__file__).parent
+CLIENT = HERE.parent
+MAX_PACKED_BYTES = 10_000
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the client from its package beside the SDKs of the lock file, and give the folder."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        pytest.skip("there is no node or npm on this machine")
+    folder = tmp_path_factory.mktemp("typescript")
+    install = ("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts")
+    run("npm", "ci", *install[2:], cwd=CLIENT)
+    run("npm", "pack", "--silent", "--pack-destination", str(folder), cwd=CLIENT)
+    for path in HERE.glob("*.*"):
+        shutil.copy(path, folder)
+    run("npm", "ci", *install[2:], cwd=folder)
+    (package,) = folder.glob("runtally-*.tgz")
+    run(*install, "--no-save", package.name, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def provider() -> Iterator[Provider]:
+    with running_provider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def variables(provider: Provider, dev_server: Server, project_id: str) -> dict[str, str]:
+    """What the tests are told by their environment. In dev mode they may read what was stored."""
+    return {
+        **os.environ,
+        "CANARY": CANARY,
+        "PROVIDER_URL": provider.url,
+        "RUNTALLY_API_KEY": dev_server.ingest_key,
+        "RUNTALLY_PROJECT": project_id,
+        "RUNTALLY_URL": dev_server.url,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*.test.ts")))
+def test_the_typescript_client(name: str, installed: Path, variables: dict[str, str]) -> None:
+    run("node", "--import", "tsx", "--test", f"{name}.ts", cwd=installed, env=variables)
+
+
+def test_its_types_fit_those_of_the_sdks(installed: Path) -> None:
+    run("npx", "tsc", "--project", "tsconfig.json", cwd=installed)
+
+
+def test_it_is_small(installed: Path) -> None:
+    program = """
+    import { buildSync } from "esbuild";
+    import { gzipSync } from "node:zlib";
+    const bundle = { entryPoints: ["runtally"], bundle: true, minify: true, write: false, format: "esm", platform: "node" };
+    process.stdout.write(String(gzipSync(buildSync(bundle).outputFiles[0].contents).length));
+    """
+    size = run("node", "--input-type=module", "--eval", program, cwd=installed)
+    assert int(size) <= MAX_PACKED_BYTES
+
+
+def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-20_000:]
+    return done.stdout
