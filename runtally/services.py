@@ -22,6 +22,7 @@ from runtally.jobs.registry import (
     evaluate_alerts_job,
     expire_alerts_job,
     expire_job,
+    expire_limits_job,
     merge_dimensions_job,
     merge_job,
     otlp_clients_job,
@@ -32,7 +33,6 @@ from runtally.jobs.registry import (
     retention_job,
     rules_job,
     send_alerts_job,
-    sweep_job,
     tracked_keys_job,
     unpriced_job,
 )
@@ -135,7 +135,7 @@ class Services:
                 retention_job(Dropper(working, settings.retention_days, clock)),
                 *([replica_job(reading)] if reading.has_replica else []),
             ]
-            async with running(jobs if redis_url else [*jobs, sweep_job(working)]):
+            async with running(jobs if redis_url else [*jobs, expire_limits_job(working)]):
                 yield cls(
                     settings=settings,
                     database=database,

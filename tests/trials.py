@@ -36,11 +36,11 @@ class Trial:
 
     async def make_private(self) -> str:
         async with self.database.session() as session:
-            return edit.make_private(session, OPERATOR, await edit.found(session, self.project_id, self.id))
+            return edit.make_private(session, OPERATOR, await edit.get(session, self.project_id, self.id))
 
     async def set_rule(self, rule: Rule) -> None:
         async with self.database.session() as session:
-            edit.set_rule(session, OPERATOR, await edit.found(session, self.project_id, self.id), rule)
+            edit.set_rule(session, OPERATOR, await edit.get(session, self.project_id, self.id), rule)
 
 
 def title(response: httpx.Response) -> str | None:

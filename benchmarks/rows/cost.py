@@ -9,7 +9,7 @@ from benchmarks.result import Figures, Row
 from benchmarks.store import Postgres
 from runtally.models.price import Match
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Price, Rates, settle
+from runtally.pricing.cost import Price, Rates, resolve_cost
 from runtally.pricing.match import Offer
 from runtally.tokens import INPUT, Usage
 
@@ -88,5 +88,5 @@ def _microseconds(book: PriceBook, models: Sequence[str]) -> float:
     for number in range(RUNS):
         provider, model = calls[number % len(calls)]
         price = book.price_for(provider, model, at[number % PERIODS], 12_000)
-        settle(usage, price, direct=False, reported=None, upstream_reported=None)
+        resolve_cost(usage, price, direct=False, reported=None, upstream_reported=None)
     return (time.perf_counter() - began) / RUNS * 1_000_000

@@ -18,23 +18,23 @@ MAX_PERCENT = 1000
 MAX_ALERTS = 10
 
 
-async def found(session: AsyncSession, project_id: str) -> Budget | None:
-    """None where no budget is set."""
+async def get(session: AsyncSession, project_id: str) -> Budget | None:
+    """Return the project's budget; None if it has none."""
     return await session.get(Budget, project_id)
 
 
 async def set_budget(
     session: AsyncSession, by: Actor, project_id: str, sent: Mapping[str, str], now: datetime
 ) -> Budget:
-    """The budget of these texts, from this month on.
+    """Set the budget that a form describes, from this month on, and return it.
 
     Raises `InvalidBudget` with every field that is wrong, and `NotFound`.
     """
     amount_usd, percents = _read(sent)
-    # Who sets a first budget at the same time waits here, and changes this one.
+    # Another request that sets a first budget at this moment waits here, and then changes this one.
     if await session.get(Project, project_id, with_for_update=True) is None:
         raise NotFound("There is no such project; `runtally projects list` shows all.")
-    budget = await found(session, project_id)
+    budget = await get(session, project_id)
     before = _shown(budget) if budget else {}
     if budget is None:
         budget = Budget(
@@ -48,7 +48,7 @@ async def set_budget(
 
 
 async def remove(session: AsyncSession, by: Actor, project_id: str) -> None:
-    """No budget from now on; nothing happens where none was set."""
+    """Remove the project's budget, if it has one."""
     budget = await session.get(Budget, project_id, with_for_update=True)
     if budget is not None:
         await session.delete(budget)

@@ -11,14 +11,14 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """From its first day until the first of the next."""
+    """A calendar month: `end` is the first moment of the next one."""
 
     start: datetime
     end: datetime
 
     @classmethod
     def of(cls, at: datetime) -> Self:
-        """The month that holds this moment."""
+        """Return the month that contains this moment."""
         start = start_of_day(at).replace(day=1)
         # Any month has 28 days, and none 32.
         return cls(start, (start + timedelta(days=31)).replace(day=1))
@@ -29,9 +29,9 @@ class Month:
 
     @property
     def name(self) -> str:
-        """As in ISO 8601: 2026-11."""
+        """The month as in ISO 8601: 2026-11."""
         return f"{self.start:%Y-%m}"
 
     def day_of(self, at: datetime) -> int:
-        """Which of its days holds this moment, counted from 0."""
+        """Return the day of the month that contains this moment, counted from 0."""
         return (at - self.start) // DAY

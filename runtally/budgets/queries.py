@@ -1,4 +1,4 @@
-"""SQL of budgets. What was spent is read from the rollups, never from the runs."""
+"""SQL of budgets. Spending is read from the rollups, never from the runs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from runtally.budgets.use import Recent, Use, pace_since
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
 
-# The pace begins with a bucket of this length, which is kept for ever, and months with one of a day.
+# The pace begins with a bucket of this length, which is kept for ever; months begin with one of a day.
 _GRAIN = GRAINS[-1].minutes
 _DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
 
@@ -54,7 +54,7 @@ SELECT project_id
  WHERE $1::text IS NULL OR project_id = $1
 """
 
-# What a clock that is ahead of ours has sent belongs to today: the days add up to what was spent.
+# A run from a clock that is ahead of ours belongs to today, so that the days add up to the spending of the month.
 SELECT_DAYS = f"""
   SELECT least(floor(date_part('epoch', bucket - $2::timestamptz) / 86400)::int, $4::int) AS day,
          sum(cost_usd) AS cost_usd
@@ -68,14 +68,14 @@ GROUP BY 1
 
 
 async def select_budgeted(connection: Connection, project_id: str | None) -> frozenset[str]:
-    """Which projects have a budget: all of them, or that one if it has."""
+    """Read which projects have a budget: of all projects, or of this one."""
     return frozenset(row[0] for row in await connection.fetch(SELECT_BUDGETED, project_id))
 
 
 async def select_uses(
     connection: Connection, now: datetime, project_ids: Sequence[str] | None = None
 ) -> tuple[Use, ...]:
-    """Every budget, or those of some projects, and how much of each is used."""
+    """Read budgets and how much of each is used, of all projects or of these."""
     month, since = Month.of(now), pace_since(now)
     rows = await connection.fetch(SELECT_USES, project_ids, month.start, month.end, since, now)
     return tuple(
@@ -93,7 +93,7 @@ async def select_uses(
 
 
 async def select_days(connection: Connection, project_id: str, now: datetime) -> tuple[Decimal, ...]:
-    """What each day of the month cost, from the first until today."""
+    """Read the cost of each day of the month, from the first until today."""
     month = Month.of(now)
     today = month.day_of(now)
     rows = await connection.fetch(SELECT_DAYS, project_id, month.start, month.end, today)

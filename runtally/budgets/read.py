@@ -1,4 +1,4 @@
-"""A project's budget as pages show it."""
+"""Read a project's budget for a page."""
 
 from datetime import datetime
 
@@ -7,12 +7,12 @@ from runtally.budgets.use import BurnDown, Use
 from runtally.db.database import Connection
 
 
-async def use_of(connection: Connection, project_id: str, now: datetime) -> Use | None:
-    """None where no budget is set."""
+async def get_use(connection: Connection, project_id: str, now: datetime) -> Use | None:
+    """Return the use of the project's budget; None if it has none."""
     return next(iter(await select_uses(connection, now, [project_id])), None)
 
 
-async def burn_down_of(connection: Connection, project_id: str, now: datetime) -> BurnDown | None:
-    """None where no budget is set."""
-    use = await use_of(connection, project_id, now)
+async def get_burn_down(connection: Connection, project_id: str, now: datetime) -> BurnDown | None:
+    """Return the burn-down of the project's budget; None if it has none."""
+    use = await get_use(connection, project_id, now)
     return None if use is None else BurnDown(use, await select_days(connection, project_id, now))

@@ -1,7 +1,7 @@
 """How much of a budget is used, and how much will be by the end of the month. Pure.
 
-The forecast is what was spent so far, and for the rest of the month the pace of the last seven days: a whole week, so that
-each weekday counts once. A project that is younger has the pace since its first run.
+The forecast is the spending so far, and for the rest of the month the pace of the last seven days: a whole week, so
+that each weekday counts once. A younger project has its pace since its first run.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from runtally.models.rollup import GRAINS
 from runtally.money import in_proportion
 
 PACE = timedelta(days=7)
-# Less says nothing of a month.
+# A shorter time says nothing about a month.
 LEAST = timedelta(days=1)
 _STEP = GRAINS[-1].length
 
 
 def pace_since(now: datetime) -> datetime:
-    """From when on the pace is taken: seven days ago, at the start of a stored bucket."""
+    """Return the start of the pace: seven days ago, at the start of a stored bucket."""
     since = now - PACE
     return since - (since - Month.of(since).start) % _STEP
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """What was spent since a moment of late."""
+    """The spending since a recent moment."""
 
     since: datetime
     usd: Decimal
@@ -42,7 +42,7 @@ class Use:
     alert_percents: tuple[int, ...]
     now: datetime
     spent_usd: Decimal
-    """In this month so far; a minimum where `unpriced` runs have no cost."""
+    """Spending in this month so far; a minimum where `unpriced` runs have no cost."""
     recent: Recent | None
     """None before the first run."""
     unpriced: int = 0
@@ -53,25 +53,25 @@ class Use:
 
     @property
     def left_usd(self) -> Decimal:
-        """Below zero where more was spent."""
+        """The rest of the budget; negative when it is overspent."""
         return self.amount_usd - self.spent_usd
 
     @property
     def forecast_usd(self) -> Decimal | None:
-        """What the month will have cost at its end; None while there is too little to tell from."""
+        """The cost of the whole month at its end; None while there are too few days to forecast from."""
         rest = self._at_this_pace(self.month.end - self.now)
         return None if rest is None else self.spent_usd + rest
 
     @property
     def used_up_at(self) -> datetime | None:
-        """When nothing will be left at this pace, if that is still to come and within the month."""
+        """The moment when the budget will be used up at this pace, if that is still to come and within the month."""
         rest = self._at_this_pace(self.month.end - self.now)
         if not rest or not 0 < self.left_usd <= rest:
             return None
         return self.now + float(self.left_usd / rest) * (self.month.end - self.now)
 
     def reached_percent(self) -> int | None:
-        """The highest of the shares to tell of that is reached."""
+        """Return the highest of the alert percents that is reached."""
         reached = [percent for percent in self.alert_percents if self.spent_usd * 100 >= self.amount_usd * percent]
         return max(reached, default=None)
 
@@ -84,15 +84,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class BurnDown:
-    """A budget's use, and what each day of the month took of it."""
+    """A budget's use, and the spending of each day of the month."""
 
     use: Use
     spent_by_day_usd: Sequence[Decimal]
-    """From the first of the month until today."""
+    """Spending by day, from the first of the month until today."""
 
     @property
     def left_by_day_usd(self) -> tuple[Decimal, ...]:
-        """At the end of each day; of today, now."""
+        """What is left of the budget at the end of each day; for today, now."""
         left, levels = self.use.amount_usd, []
         for spent in self.spent_by_day_usd:
             left -= spent
@@ -101,7 +101,7 @@ class BurnDown:
 
     @property
     def forecast_by_day_usd(self) -> tuple[Decimal, ...]:
-        """What will be left at the end of today and each day that follows; empty without a forecast."""
+        """What will be left at the end of today and of each day that follows; empty without a forecast."""
         use, month = self.use, self.use.month
         if use.forecast_usd is None:
             return ()

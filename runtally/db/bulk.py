@@ -1,7 +1,7 @@
-"""Statements over many rows, derived from a table's declaration: no column is ever named twice.
+"""Build statements over many rows from a table's declaration, so that no column is named twice.
 
-The rows go over as one JSON document. To write and to read that takes half the time that arrays of columns take, since the
-driver puts each value of those into bytes on its own.
+The rows are sent as one JSON document. To write and to read that takes half the time of arrays of columns, since the
+driver encodes each value of an array on its own.
 """
 
 from collections.abc import Sequence
@@ -13,39 +13,39 @@ from sqlalchemy.dialects.postgresql import dialect
 from sqlmodel import SQLModel
 
 _POSTGRES = dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for its dialect modules.
-# A number keeps its digits, and stays a number.
+# Decimals keep their digits, and stay numbers.
 _json = msgspec.json.Encoder(decimal_format="number")
 
 
 def document(rows: Sequence[msgspec.Struct]) -> str:
-    """Rows as the parameter of `sent`. What a struct leaves out of JSON is NULL."""
+    """Encode rows as the parameter of `sent_rows`. Fields that a struct leaves out of JSON become NULL."""
     return _json.encode(rows).decode()
 
 
-def sent(model: type[SQLModel], *, but: Sequence[str] = ()) -> str:
-    """SQL of the rows in a statement's first parameter, with a table's columns `but` those."""
-    columns = (column for column in _written(model) if column.name not in but)
+def sent_rows(model: type[SQLModel], *, without: Sequence[str] = ()) -> str:
+    """Return SQL that reads the rows in a statement's first parameter, with a table's columns except `without`."""
+    columns = (column for column in _written(model) if column.name not in without)
     types = ", ".join(f"{column.name} {column.type.compile(dialect=_POSTGRES)}" for column in columns)
     return f"SELECT * FROM json_to_recordset($1::json) AS sent ({types})"
 
 
-def rows_of(tag: str) -> int:
-    """The number of rows at the end of what Postgres says that it did."""
+def affected_rows(tag: str) -> int:
+    """Return the number of rows at the end of Postgres's command tag."""
     return int(tag.rpartition(" ")[2])
 
 
 def insert(model: type[SQLModel], rows: str, *, on_conflict: str, returning: str | None = None) -> str:
-    """`INSERT ... SELECT` of all columns from `rows`, a table or a common table expression with these names."""
+    """Return `INSERT ... SELECT` of all columns from `rows`, a table or a common table expression with these names."""
     names = ", ".join(column.name for column in _written(model))
     return f"INSERT INTO {_table(model).name} ({names})\n     SELECT {names} FROM {rows}\nON CONFLICT {on_conflict}" + (
         f"\n  RETURNING {returning}" if returning else ""
     )
 
 
-def replacing(model: type[SQLModel], *, key: Sequence[str], when: str) -> str:
-    """What an `insert` does `on_conflict` to replace the row that is there.
+def on_conflict_replace(model: type[SQLModel], *, key: Sequence[str], when: str) -> str:
+    """Return the `on_conflict` of an `insert` that replaces the existing row.
 
-    `when` says which are replaced; it names them by the table, and the new row `excluded`.
+    `when` is the condition; it names existing rows by the table, and the new row `excluded`.
     """
     changes = ", ".join(
         f"{column.name} = excluded.{column.name}" for column in _written(model) if column.name not in key
@@ -59,5 +59,5 @@ def _table(model: type[SQLModel]) -> Table:
 
 
 def _written(model: type[SQLModel]) -> list[Column[Any]]:
-    """The columns that the database does not fill itself."""
+    """Return the columns that the database does not fill itself."""
     return [column for column in _table(model).columns if column.server_default is None and column.identity is None]

@@ -1,4 +1,4 @@
-"""Reading more rows than fit into memory."""
+"""Read more rows than fit into memory."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 async def in_chunks(
     connection: Connection, sql: str, *values: object, chunk: int, seconds: float
 ) -> "AsyncIterator[list[asyncpg.Record]]":
-    """The rows of a query, so many at a time, each within that time; inside a transaction.
+    """Read the rows of a query in chunks of so many rows, each within `seconds`; call it inside a transaction.
 
-    By a cursor in SQL, not by the driver's: that one is a prepared statement with a name, which a pooler of connections
-    would leave behind for somebody else.
+    The cursor is declared in SQL: the driver's own cursor is a named prepared statement, which a connection pooler
+    would leave behind for another client.
     """
     await connection.execute(f"DECLARE rows_of_query NO SCROLL CURSOR FOR {sql}", *values, timeout=seconds)
     while rows := await connection.fetch(f"FETCH {chunk} FROM rows_of_query", timeout=seconds):

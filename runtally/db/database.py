@@ -20,45 +20,48 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
-from runtally.db.watch import Watch
+from runtally.db.hang_detector import HangDetector
 from runtally.errors import StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
-"""A connection of the pool; so that nothing but this package and the `queries` modules names the driver."""
+"""A connection of the pool. The alias keeps the driver's name out of all packages but this one."""
 
 POOL_SIZE = 10
 SESSIONS = 2
-# Of another database, for the one table that is there.
+# A separate reporting database has only one table.
 REPORTING_CONNECTIONS = 4
-# All at once, which the driver's own transactions cannot: every page waits for it. Pages look at what came lately, which is in
-# memory: by its default, for disks with heads, Postgres sorts all runs of an experiment rather than follow an index to the newest.
+# One statement sets all of this, which the driver's own transactions cannot do: every page waits for it. Pages read
+# recent rows, which are in memory. By default, for disks with heads, Postgres would sort all runs of an experiment
+# rather than follow an index to the newest.
 _BEGIN_SNAPSHOT = """
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL plan_cache_mode = force_custom_plan;
 SET LOCAL random_page_cost = 1.1
 """
-# Longer than any query of ours should take, shorter than a client waits: a stuck database must not hold requests.
+# Longer than any of our queries should take, shorter than a client waits: a stuck database must not hold requests.
 STATEMENT_SECONDS = 30.0
-# For what is done rarely, over very many rows: erasing a project, rebuilding its sums.
+# For rare work on very many rows: erasing a project, rebuilding its sums.
 LONG_STATEMENT_SECONDS = 3600.0
-# Of these each means that the server is away, stops, or takes no more; also `QueryCanceledError`, by its own time-out.
+# Each of these means that the server is away, stops, or accepts no more work. `QueryCanceledError` is one of them: it
+# is raised on the server's own time-out.
 _OUT_OF_REACH = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
-    # A replica gives a query up that is in the way of what it has to replay; nothing else of ours can end so.
+    # A replica cancels a query that blocks its replay; none of our other queries can end with this error.
     asyncpg.SerializationError,
-    # Ours lock in one order; a migration or somebody's console need not. The same request will do in a moment.
+    # Our statements lock in one order, but a migration or a person at a console may not. The same request will work in
+    # a moment.
     asyncpg.DeadlockDetectedError,
 )
-# The driver's word for a connection that went away under it. It says the same of mistakes of ours, in other words.
+# The driver raises these for a connection that was closed under it, and for mistakes of ours with other messages.
 _MAY_BE_CLOSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CLOSED = re.compile(
     r"\b(?:(?:connection|pool) is (?:closed|closing)|connection has been released back to the pool"
-    # Between the server's last word and its hanging up; operations with these numbers are states of the driver.
+    # Between the server's last message and the closing of the connection; the numbers are states of the driver.
     r"|another operation \([1-4]\) is in progress)"
 )
 
@@ -73,7 +76,7 @@ def _wrapped() -> Iterator[None]:
         cause = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
         if not _is_out_of_reach(cause):
             raise
-        # Its class alone: what drivers say may quote a value.
+        # Log only the class: a driver's message may quote a value.
         log.warning("store_unavailable", cause=type(cause).__qualname__)
         if isinstance(cause, asyncpg.ProtocolViolationError):
             log.error("database_refused_settings", todo="if this is PgBouncer, write ?pgbouncer=true after its URL")  # noqa: TRY400  # As above.
@@ -82,7 +85,8 @@ def _wrapped() -> Iterator[None]:
 
 def _is_out_of_reach(error: BaseException | None) -> bool:
     if isinstance(error, OSError):
-        # Time-outs are of this class too. One of the caller's own, from a file or another server, is no word of the database.
+        # Time-outs are of this class too. A time-out of the caller's own, on a file or another server, says nothing
+        # about the database.
         return _is_raised_by_driver(error)
     if type(error) in _MAY_BE_CLOSED:
         return bool(_CLOSED.search(str(error)))
@@ -95,21 +99,22 @@ def _is_raised_by_driver(error: BaseException) -> bool:
 
 
 def _is_gone(connection: Connection) -> bool:
-    """Also of one that its pool has taken back because it was hung up on."""
+    """Return whether the connection is closed, or was taken back by its pool because it was terminated."""
     try:
         return connection.is_closed()
     except asyncpg.InterfaceError:
         return True
 
 
-# A number keeps its digits, and stays a number.
+# Decimals keep their digits, and stay numbers.
 _json = msgspec.json.Encoder(decimal_format="number")
 
 
 class Database:
-    """Opens lazily: a service whose database is away starts, answers 503, and recovers by itself.
+    """A Postgres database, opened on first use.
 
-    It never has more open than so many `connections`, and so many more for SQLModel sessions.
+    A service whose database is away starts, answers 503, and recovers by itself. At most `connections` pooled
+    connections are open, and `sessions` more for SQLModel sessions.
     """
 
     def __init__(
@@ -127,8 +132,8 @@ class Database:
         self._options = self.dsn.options(statement_seconds)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._left_halfway: set[int] = set()
-        self._watch = Watch(self._answers)
-        # To SQLAlchemy a pool of none is one without an end.
+        self._hang_detector = HangDetector(self._probe)
+        # To SQLAlchemy a pool of size 0 has no limit.
         self._engine: AsyncEngine | None = None
         if sessions:
             self._engine = create_async_engine(
@@ -149,7 +154,7 @@ class Database:
         await self.close()
 
     async def close(self) -> None:
-        self._watch.close()
+        self._hang_detector.close()
         if self._pool is not None:
             await self._pool.close()
         if self._engine is not None:
@@ -161,17 +166,17 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
+        """Open a connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
         with _wrapped():
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
-                with CONNECTIONS_IN_USE.track_inprogress(), self._watch.over(connection.terminate):
+                with CONNECTIONS_IN_USE.track_inprogress(), self._hang_detector.watching(connection.terminate):
                     try:
                         yield connection
                     except BaseException as error:
                         if isinstance(error, TimeoutError) or _is_gone(connection):
-                            # A server that went away without a word leaves them all like that. None is tried again, so that
-                            # not each of them costs somebody as long.
+                            # A server that vanished leaves all connections like this. Expire them together, so that not
+                            # each of them costs a request the same wait.
                             await pool.expire_connections()
                         else:
                             self._left_halfway.add(connection.get_server_pid())
@@ -179,40 +184,40 @@ class Database:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """A connection for reading whose statements all see the same moment, so that what they count agrees.
+        """Open a connection for reading whose statements all see the same moment, so that their counts agree.
 
-        Each statement is planned for its own values: a project may have a run or a million, and from the sixth time on
-        Postgres would take one plan for all. Raises `StoreUnavailable`.
+        Each statement is planned for its own values: a project may have one run or a million, and from the sixth
+        execution on Postgres would use one plan for all. Raises `StoreUnavailable`.
         """
         async with self.connection() as connection:
             await connection.execute(_BEGIN_SNAPSHOT)
             try:
                 yield connection
             finally:
-                # Of what failed it undoes nothing more, as there was nothing to write.
+                # After a failure this rolls back nothing, as nothing was written.
                 await connection.execute("COMMIT")
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """A connection inside a transaction that commits when the block ends well. Raises `StoreUnavailable`."""
+        """Open a transaction that commits when the block ends well. Raises `StoreUnavailable`."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def durable(self) -> AsyncIterator[Connection]:
-        """A connection for one statement that is on disk when the block ends. Raises `StoreUnavailable`."""
+        """Open a connection for one statement that is on disk when the block ends. Raises `StoreUnavailable`."""
         if not self.dsn.is_pooled:
             async with self.connection() as connection:
                 yield connection
             return
-        # Behind a pooler the session has the server's default, whatever that is.
+        # Behind a pooler a session has the server's default, which may be off.
         async with self.transaction() as connection:
             await connection.execute("SET LOCAL synchronous_commit = on")
             yield connection
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
-        """A SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
+        """Open a SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
         if self._engine is None:
             raise RuntimeError("This database was opened without connections for sessions.")
         with _wrapped():
@@ -221,8 +226,11 @@ class Database:
                     asyncio.timeout(None) as waiting,
                     AsyncSession(self._engine, expire_on_commit=False) as session,
                 ):
-                    # A session asks its connection whether it is well before it hands it out, so there is none to hang up.
-                    with CONNECTIONS_IN_USE.track_inprogress(), self._watch.over(lambda: waiting.reschedule(0)):
+                    # A session checks its connection before it is used, so there is no connection to terminate here.
+                    with (
+                        CONNECTIONS_IN_USE.track_inprogress(),
+                        self._hang_detector.watching(lambda: waiting.reschedule(0)),
+                    ):
                         async with session.begin():
                             yield session
             except TimeoutError:
@@ -232,11 +240,11 @@ class Database:
 
     @asynccontextmanager
     async def patient(self) -> AsyncIterator["Database"]:
-        """The same database over connections of its own, whose statements may take long."""
+        """Open the same database again, with connections of its own whose statements may take long."""
         async with Database(self._database_url, statement_seconds=LONG_STATEMENT_SECONDS) as database:
             yield database
 
-    async def _answers(self) -> None:
+    async def _probe(self) -> None:
         connection = await asyncpg.connect(self.dsn.text, **self._options)
         connection.terminate()
 
@@ -244,23 +252,24 @@ class Database:
         if self._pool is None:
             self._pool = asyncpg.create_pool(
                 self.dsn.text,
-                # Nothing connects before it is needed, so that a database that is away fails a request, not the start.
+                # No connection is opened before it is needed, so that a database that is away fails a request, not the
+                # start.
                 min_size=0,
                 max_size=self.connections,
                 init=_set_up,
-                reset=self._given_back,
+                reset=self._reset,
                 **self._options,
             )
         # Awaiting an initialised pool is free; concurrent first requests share one initialisation.
         await self._pool
         return self._pool
 
-    async def _given_back(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        """No statement is needed to undo what was set: nothing of ours outlives its transaction.
+    async def _reset(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """End what a failed request may have left open when a connection returns to the pool.
 
-        The pool itself ends a transaction that was left open. Of another one it knows nothing: after something was raised
-        between preparing a statement and running it, as by a wrong argument, the server waits for the rest inside a
-        transaction. Any statement ends that.
+        No statement is needed to reset settings: none of ours outlives its transaction. The pool itself ends an open
+        transaction, except one that it does not know: after an error between preparing and running a statement, such as
+        a wrong argument, the server waits for the rest inside a transaction. Any statement ends that.
         """
         pid = connection.get_server_pid()
         if pid in self._left_halfway:
@@ -270,7 +279,7 @@ class Database:
 
 @asynccontextmanager
 async def reporting_database(url: str | None, live: Database) -> AsyncIterator[Database]:
-    """The database of the reporting table: the one at this URL, or that of the live runs."""
+    """Open the database of the reporting table: the one at this URL, or that of the live runs."""
     if url is None:
         yield live
         return

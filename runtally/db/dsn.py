@@ -1,7 +1,7 @@
-"""The URL of a database: which server, and whether a pooler of connections stands in front of it.
+"""The URL of a database: its server, and whether a connection pooler stands in front of it.
 
-`?pgbouncer=true` says that PgBouncer hands out connections for a transaction each. Nothing may then outlive a transaction:
-no prepared statement, no setting, no lock of a session.
+`?pgbouncer=true` says that PgBouncer hands out connections for one transaction each. Nothing may then outlive a
+transaction: no prepared statement, no setting, no session lock.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from sqlalchemy.exc import ArgumentError
 from runtally.errors import SettingsError
 
 CONNECT_SECONDS = 5.0
-# Which of them a pooler passes on is written in its manual; what else it is asked for it refuses.
+# The settings that PgBouncer passes on, by its manual; it refuses all others.
 _PASSED_ON = {
     "application_name": "runtally",
-    # How times look as text, which is part of checksums.
+    # The format of times as text, which is part of checksums.
     "timezone": "UTC",
     "datestyle": "ISO, MDY",
 }
 _OF_A_SESSION = _PASSED_ON | {
-    # An acknowledged run is on disk, whatever the server's own default is.
+    # An acknowledged run is on disk, whatever the server's default is.
     "synchronous_commit": "on",
-    # Plans of our short queries cost less than compiling them.
+    # Compiling the plans of our short queries costs more than it saves.
     "jit": "off",
 }
 _POOLER = "pgbouncer"
@@ -36,20 +36,21 @@ _WRITE = (
 
 @dataclass(frozen=True, slots=True)
 class Dsn:
-    """`url` is one for SQLAlchemy, without what only we understand."""
+    """A database URL. `url` is written for SQLAlchemy, without our own parameters."""
 
     url: URL
     is_pooled: bool
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`postgres://` and `postgresql://` are accepted.
+        """Parse a URL that begins with `postgres://` or `postgresql://`.
 
         Raises `SettingsError` for anything that is not a Postgres URL, without repeating it: it may hold a password.
         """
         try:
             url = make_url(text)
-        # A port that is no number is a ValueError, whose message quotes it: a password with a colon may stand there.
+        # A port that is not a number raises a ValueError whose message quotes it: a password with a colon may stand
+        # there.
         except (ArgumentError, ValueError):
             raise SettingsError("A database URL is not a URL; " + _WRITE) from None
         if url.get_backend_name() not in {"postgres", "postgresql"}:
@@ -62,20 +63,20 @@ class Dsn:
 
     @property
     def text(self) -> str:
-        """For the driver itself, with the password."""
+        """The URL for the driver itself, with the password."""
         return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     def options(self, statement_seconds: float) -> dict[str, Any]:
-        """How the driver connects."""
+        """Return the options with which the driver connects."""
         options: dict[str, Any] = {
             "timeout": CONNECT_SECONDS,
             "command_timeout": statement_seconds,
             "server_settings": _PASSED_ON if self.is_pooled else _OF_A_SESSION,
         }
-        # Without a cache, statements have no name, and go to the server together with their values.
+        # Without a cache, statements have no name, and are sent together with their values.
         return options | {"statement_cache_size": 0} if self.is_pooled else options
 
     def engine_options(self, connect: Mapping[str, Any]) -> dict[str, Any]:
-        """The same for SQLAlchemy, which prepares statements of its own."""
+        """Return the options with which SQLAlchemy connects, which prepares statements of its own."""
         unnamed = {"prepared_statement_cache_size": 0, "prepared_statement_name_func": str}
         return {"connect_args": {**connect, **(unnamed if self.is_pooled else {})}}

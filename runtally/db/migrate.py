@@ -1,6 +1,6 @@
-"""Alembic from code: upgrade, and whether models and migrations agree.
+"""Run Alembic from code: upgrade the schema, and compare models with migrations.
 
-Imported only where a schema is changed: Alembic takes a tenth of a second and 10 MB.
+Import this only where a schema is changed: Alembic takes a tenth of a second and 10 MB.
 """
 
 from alembic import command
@@ -14,7 +14,7 @@ from runtally.errors import RuntallyError
 def config(database_url: str, history: History = MAIN) -> Config:
     options = Config()
     options.set_main_option("script_location", str(SCRIPTS))
-    # A file name is its order: 0001_runs.py, 0002_...; the revision id is the number.
+    # File names give the order: 0001_runs.py, 0002_...; the revision id is the number.
     options.set_main_option("file_template", "%%(rev)s_%%(slug)s")
     options.set_main_option("path_separator", "os")
     options.set_main_option("version_locations", str(history.folder))
@@ -24,10 +24,10 @@ def config(database_url: str, history: History = MAIN) -> Config:
 
 
 def upgrade(database_url: str, *histories: History) -> None:
-    """Bring the schema to the newest version, by default all of it.
+    """Bring the schema to the newest version, by default of both histories.
 
-    Blocking, with an event loop of its own: not for a running loop. Raises a plain `RuntallyError` when the tables are those
-    of a newer version.
+    Blocking, with an event loop of its own: do not call it in a running loop. Raises a plain `RuntallyError` when the
+    tables are those of a newer version.
     """
     for history in histories or (MAIN, REPORTING):
         try:
@@ -39,7 +39,7 @@ def upgrade(database_url: str, *histories: History) -> None:
 
 
 def models_differ(database_url: str) -> str | None:
-    """What the migrations lack of the models, or None. Blocking, like `upgrade`."""
+    """Return the difference between models and migrations, or None. Blocking, like `upgrade`."""
     try:
         for history in (MAIN, REPORTING):
             command.check(config(database_url, history))

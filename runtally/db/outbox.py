@@ -1,18 +1,19 @@
-"""The parts of statements that queue runs for the relay: whatever stores or changes runs does it in that same statement."""
+"""SQL that queues runs for the relay, as part of the statement that stores or changes them."""
 
 from datetime import datetime
 
 from runtally.db.database import Connection
 
 EXPANDED_AT_ONCE = 1000
-# Rows that one relay has for itself at a time; those of a flush to many projects hold few runs each.
+# Rows that one relay claims at a time; the rows of a flush to many projects hold few runs each.
 BATCHES_AT_ONCE = 256
 
 
 def enqueue_batch(runs: str, *, when: str) -> str:
-    """`INSERT` of the rows (project_id, id, created_at) of `runs`, which were just stored, if the parameter `when` is true.
+    """Return `INSERT` of the rows (project_id, id, created_at) of `runs`, which were just stored.
 
-    One row a project, since when the first of them waits; `expand_batches` makes a row of each.
+    Nothing is inserted unless the parameter `when` is true. It adds one row per project to the queue of arrivals, dated
+    by its first run; `expand_batches` turns it into a row per run.
     """
     return f"""
      INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
@@ -22,10 +23,10 @@ def enqueue_batch(runs: str, *, when: str) -> str:
         GROUP BY project_id"""
 
 
-def taken_batches(which: str) -> str:
-    """CTEs that take batches off the queue, the oldest first, until there are `$1` runs or more; `taken` has their rows.
+def claimed_batches(which: str) -> str:
+    """Return CTEs that take batches off the queue, the oldest first, until there are `$1` runs or more.
 
-    `which` is a condition. What another relay takes at this moment is left to it.
+    `taken` has their rows; `which` is a condition. Rows that another relay takes at this moment are skipped.
     """
     return f"""
 WITH batches AS MATERIALIZED (
@@ -53,12 +54,12 @@ taken AS (
 
 
 def expand_batches(which: str) -> str:
-    """A statement that queues the runs of batches each by itself; how many batches these were. `which` is a condition.
+    """Return a statement that queues each run of some batches by itself, and answers how many batches these were.
 
-    A run that changed meanwhile may be queued with its later version, and stays so. Rows go in by key order, as everything
-    queues runs.
+    `which` is a condition. A run that changed meanwhile may already be queued with its later version, and keeps that.
+    Rows are inserted in the order of their key, in which all statements lock them.
     """
-    return f"""{taken_batches(which)},
+    return f"""{claimed_batches(which)},
 queued AS (
   INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
        SELECT project_id, run_id, 1, queued_at, queued_at
@@ -73,10 +74,11 @@ SELECT count(*)
 
 
 def enqueue(runs: str, *, now: str, when: str) -> str:
-    """`INSERT` into the outbox of the rows (project_id, id, version) of `runs`, due at once, if the parameter `when` is true.
+    """Return `INSERT` into the outbox of the rows (project_id, id, version) of `runs`, due at once.
 
-    For runs that changed: one that is queued already is queued again from the start, since what is on its way is then an
-    older version. Rows must come in the order of the key, in which everything locks them.
+    Nothing is inserted unless the parameter `when` is true. This is for runs that changed: a run that is already queued
+    starts again, since the version on its way is then outdated. The rows must be in the order of their key, in which
+    all statements lock them.
     """
     return f"""
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
@@ -95,6 +97,6 @@ EXPAND_PROJECT = expand_batches("project_id = $2 AND queued_at <= $3")
 
 
 async def expand_project(connection: Connection, project_id: str, until: datetime) -> None:
-    """Queue each of the project's runs that were stored until then by itself, so that one sees which wait for the relay."""
+    """Queue each run of the project that was stored until then by itself, so that runs that wait can be told apart."""
     while await connection.fetchval(EXPAND_PROJECT, EXPANDED_AT_ONCE, project_id, until):
         pass

@@ -1,4 +1,4 @@
-"""SQL about the server itself."""
+"""SQL about the database server itself."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +11,9 @@ SELECT current_setting('server_version_num')::integer / 10000 AS major,
        clock_timestamp() AS at
 """
 
-# As numbers: bytes since the beginning.
+# A position as a number: bytes since the beginning of the write-ahead log.
 SELECT_WRITTEN = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
-# What is no replica, or is none any more, has come nowhere: its data may have stood still since it was promoted.
+# A server that is no replica, or was promoted, has replayed nothing: its data may have stood still since.
 SELECT_REPLAYED = """
 SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint ELSE 0 END
 """
@@ -33,13 +33,13 @@ async def select_server(connection: Connection) -> ServerInfo:
     return ServerInfo(**row)
 
 
-async def select_written(connection: Connection) -> int:
-    """How far the server has written."""
+async def select_written_position(connection: Connection) -> int:
+    """Return the position up to which the server has written."""
     written: int = await connection.fetchval(SELECT_WRITTEN)
     return written
 
 
-async def select_replayed(connection: Connection) -> int:
-    """How far a replica has come."""
+async def select_replayed_position(connection: Connection) -> int:
+    """Return the position up to which a replica has replayed."""
     replayed: int = await connection.fetchval(SELECT_REPLAYED)
     return replayed

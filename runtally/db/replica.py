@@ -1,7 +1,7 @@
-"""Where metrics, pages and files are read from: a replica while it is well, and the main database otherwise.
+"""Choose where metrics, pages and files are read: a replica while it is healthy, else the main database.
 
-Whether it is well is looked at every second, not by who reads, so that nobody waits for one that is away. Only what may be a
-little late is read here; what was just changed, and whoever changes something, asks the main database.
+A check every second decides this, not the readers, so that nobody waits for a replica that is away. Read only data here
+that may be a little late: read what was just changed, or will be changed, from the main database.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from typing import Self
 import structlog
 
 from runtally.db.database import Connection, Database
-from runtally.db.queries import select_replayed, select_written
+from runtally.db.queries import select_replayed_position, select_written_position
 from runtally.errors import StoreUnavailable
 
-# Further behind than that it is not read: what was acknowledged should be seen.
+# A replica further behind is not read: a run that was acknowledged should be visible.
 LAG_SECONDS = 10.0
-# It is looked at every second, so that one that hangs is found out soon.
+# The check runs every second, so that a replica that hangs is noticed soon.
 CHECK_SECONDS = 2.0
-# Of more than a minute nobody needs to know how long it is.
+# A lag of more than a minute need not be measured exactly.
 REMEMBERED = 60
 
 log = structlog.get_logger()
 
 
 class Reader:
-    """One per process; without a replica it reads the main database."""
+    """Hands out connections for reading; one per process. Without a replica it reads the main database."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Reader:
         self._clock = clock
         self._is_well = False
         self._looking: asyncio.Task[float] | None = None
-        # How far the main database had written, and when; the oldest first.
+        # Positions that the main database had written, and when; the oldest first.
         self._written: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
 
     @classmethod
@@ -53,7 +53,7 @@ class Reader:
     async def opened(
         cls, main: Database, replica_url: str | None, downloading: Database | None = None
     ) -> AsyncIterator[Self]:
-        """Open the replica, with as many connections as there are to the main database for pages, and for downloads."""
+        """Open the replica with as many connections for pages, and for downloads, as the main database has."""
         downloading = downloading or main
         if replica_url is None:
             yield cls(main, downloading={main: downloading})
@@ -75,19 +75,22 @@ class Reader:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
+        """Open a connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
         async with self._source.connection() as connection:
             yield connection
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """A connection for reading whose statements all see the same moment. Raises `StoreUnavailable`."""
+        """Open a connection for reading whose statements all see the same moment. Raises `StoreUnavailable`."""
         async with self._source.snapshot() as connection:
             yield connection
 
     @asynccontextmanager
     async def for_downloads(self) -> AsyncIterator[Connection]:
-        """Yield the same out of the few that files are read over, so that no page waits for one. Raises `StoreUnavailable`."""
+        """Open a snapshot over the few connections for downloads, so that no page waits for a file.
+
+        Raises `StoreUnavailable`.
+        """
         async with self._downloading.get(self._source, self._source).snapshot() as connection:
             yield connection
 
@@ -96,10 +99,10 @@ class Reader:
         return self._replica if self._replica is not None and self._is_well else self._main
 
     async def check(self) -> None:
-        """Find out whether the replica is well."""
+        """Check whether the replica is healthy."""
         if self._replica is None:
             return
-        # Hanging up on one that hangs takes long as well: that goes on by itself.
+        # Closing a connection that hangs takes long as well, so the task is left running.
         self._looking = self._looking or asyncio.create_task(self._lag(self._replica))
         done, _ = await asyncio.wait({self._looking}, timeout=CHECK_SECONDS)
         if not done:
@@ -114,11 +117,11 @@ class Reader:
             self._found(is_well=lag <= LAG_SECONDS, why="it is too far behind")
 
     async def _lag(self, replica: Database) -> float:
-        """Seconds since the main database was as the replica is; no clock but ours is asked."""
+        """Return by how many seconds the replica is behind, by the clock of this process alone."""
         async with self._main.connection() as connection:
-            self._written.append((self._clock(), await select_written(connection)))
+            self._written.append((self._clock(), await select_written_position(connection)))
         async with replica.connection() as connection:
-            replayed = await select_replayed(connection)
+            replayed = await select_replayed_position(connection)
         while len(self._written) > 1 and self._written[1][1] <= replayed:
             self._written.popleft()
         at, written = self._written[0]

@@ -1,6 +1,6 @@
-"""How far a database's schema is, and whether that is what this code wants. Alembic, which changes it, is not needed to ask.
+"""Read the version of a database's schema, and compare it with this code. Alembic is not needed for that.
 
-The reporting table has a history of its own, because it may live in another database; it is in the same one otherwise.
+The reporting table has a history of its own, because it may live in another database; else it is in the same one.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SCRIPTS = ROOT / "alembic"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Migrations that build on each other, and the table that remembers how far a database is."""
+    """Migrations that build on each other, and the table that stores a database's version."""
 
     folder: Path
     version_table: str
@@ -27,7 +27,7 @@ REPORTING = History(SCRIPTS / "reporting", "reporting_alembic_version")
 
 @cache
 def newest(history: History = MAIN) -> str:
-    """The version that this code wants: files begin with theirs, in the order in which they build on each other."""
+    """Return the version that this code needs. Migration files begin with their version, in their order."""
     versions = [path.name.partition("_")[0] for path in history.folder.glob("[0-9]*_*.py")]
     if not versions:
         raise RuntimeError(f"{history.folder} holds no migration")
@@ -35,13 +35,13 @@ def newest(history: History = MAIN) -> str:
 
 
 async def is_current(connection: Connection) -> bool:
-    """Whether the database has the schema that this code wants; the reporting table may be elsewhere."""
+    """Return whether the database has the schema that this code needs; the reporting table may be elsewhere."""
     reporting = await version_of(connection, REPORTING)
     return await version_of(connection) == newest() and reporting in {None, newest(REPORTING)}
 
 
 async def version_of(connection: Connection, history: History = MAIN) -> str | None:
-    """How far the database is; None when nothing of the history is there."""
+    """Return the database's version; None if the history's tables do not exist."""
     if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:
         return None
     version: str | None = await connection.fetchval(f"SELECT version_num FROM {history.version_table}")

@@ -14,7 +14,7 @@ from runtally.models.experiment import Experiment
 TOKEN_BYTES = 16
 
 
-async def found(session: AsyncSession, project_id: str, experiment_id: str) -> Experiment:
+async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Experiment:
     """Raises `NotFound`."""
     experiment = await session.get(Experiment, (project_id, experiment_id))
     if experiment is None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from runtally.clock import Clock
+from runtally.db.batcher import Batcher
 from runtally.db.database import Database
-from runtally.db.grouped import Grouped
 from runtally.errors import NotFound
 from runtally.experiments.read import Question, public_projects, verdict_on
 from runtally.experiments.verdict import Verdict
@@ -29,7 +29,7 @@ class SharedVerdicts:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._projects = Grouped(self._find, at_most=_ASKED_AT_ONCE)
+        self._projects = Batcher(self._find, at_most=_ASKED_AT_ONCE)
         self._reading: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
         self._next: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
 
@@ -38,7 +38,7 @@ class SharedVerdicts:
 
         Raises `StoreUnavailable` and `StoreBusy`.
         """
-        project_id = await self._projects.do(question)
+        project_id = await self._projects.submit(question)
         return None if project_id is None else await self._shared(_Experiment(project_id, question.experiment_id))
 
     async def _find(self, questions: Sequence[Question]) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""Ingest, step by step: decode, normalise, price, store. Privacy comes first, the database last."""
+"""Ingest, step by step: decode, normalise, price, store. Content is dropped first; the database comes last."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from runtally.ingest.normalize import NormalRun, normalize
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
 from runtally.pricing.book import LivePrices
-from runtally.pricing.cost import settle
+from runtally.pricing.cost import resolve_cost
 from runtally.privacy import ContentRule
 from runtally.retention.rules import LiveRetention
 from runtally.settings import Settings
 from runtally.telemetry import count_runs
 
 LARGE_BYTES = 256 * 1024
-"""A body of more takes tens of milliseconds to go through: its runs take turns with other requests."""
+"""A larger body takes tens of milliseconds to process, so other requests are answered between its runs."""
 
 
 class OnError(StrEnum):
-    """What a bad run does to its batch."""
+    """How a bad run affects its batch."""
 
     REFUSE = "refuse"
     SKIP = "skip"
@@ -41,41 +41,41 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RejectedRun:
-    """A run that was skipped: its place in the batch, and what is wrong with it, by path within the run."""
+    """A run that was skipped: its index in the batch, and what is wrong with it, by path within the run."""
 
     index: int
     details: tuple[Detail, ...]
 
 
 class Receipt(NamedTuple):
-    """What was committed. `ids` are the runs' identities in the order sent, duplicates included."""
+    """The answer to an ingest request. `ids` are the runs' ids in the order sent, duplicates included."""
 
     ids: tuple[str, ...]
     duplicates: int
     warnings: tuple[str, ...]
     rejected: tuple[RejectedRun, ...] | None
-    """Runs of a batch that were skipped; None unless that was asked for."""
+    """The runs of a batch that were skipped; None unless the client asked to skip bad runs."""
     is_batch: bool
 
 
 class Prepared(NamedTuple):
-    """The runs of one project that can be stored, normalised, and those that cannot."""
+    """The runs of one project that can be stored, normalised, and the runs that are rejected."""
 
     accepted: Sequence[NormalRun]
     rejected: tuple[RejectedRun, ...]
 
 
 class Stored(NamedTuple):
-    """What was committed: the runs' identities in the order sent, and how many of them were stored before."""
+    """The committed runs: their ids in the order sent, and how many of them were stored before."""
 
     ids: tuple[str, ...]
     duplicates: int
 
 
 class Ingest:
-    """Takes runs in, whatever format they were sent in; one per process.
+    """Accept runs in any format; one per process.
 
-    A format is a decoder: what it makes of a request goes through `prepare`, then through `store`.
+    A format is a decoder: pass the runs it decodes to `prepare`, then to `store`.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class Ingest:
         )
 
     async def prepare(self, project_id: str, runs: Sequence[DecodedRun], *, takes_turns: bool) -> Prepared:
-        """Normalise the decoded runs of a project. With turns, other requests are answered between two runs."""
+        """Normalise the decoded runs of a project. With `takes_turns`, other requests are answered between two runs."""
         now = self._clock()
-        since = self._retention.taken_since(project_id, now)
+        since = self._retention.accepted_since(project_id, now)
         accepted: list[NormalRun] = []
         rejected: list[RejectedRun] = []
         for index, sent in enumerate(runs):
@@ -137,9 +137,7 @@ class Ingest:
     async def store(self, accepted: Sequence[NormalRun], *, by: Actor) -> Stored:
         """Price the runs of one project and store them, all or none; when this returns they are committed.
 
-        Each keeps the id of the key that sent it.
-
-        Raises `StoreUnavailable` and `StoreBusy`.
+        Each run keeps the id of the key that sent it. Raises `StoreUnavailable` and `StoreBusy`.
         """
         runs = [self._priced(normal) for normal in accepted]
         key_id = key_id_of(by)
@@ -151,7 +149,7 @@ class Ingest:
 
     def _priced(self, normal: NormalRun) -> StoredRun:
         run = normal.run
-        cost = settle(
+        cost = resolve_cost(
             run,
             price=self._prices.book.price_of(run, run.project_id),
             reported=run.reported_cost_usd,
@@ -164,7 +162,7 @@ class Ingest:
 
 
 def _project_of(sent: SentRequest, by: Actor) -> str:
-    """A project key's own project, which the request may name as well; else the one that the request names."""
+    """Return the project of a project key, which the request may also name, or else the project that the request names."""
     if by.project_id is not None and sent.project_id not in {None, by.project_id}:
         raise Forbidden("This key is another project's; leave projectId out, or use a key of that project.")
     project_id = by.project_id or sent.project_id
@@ -174,7 +172,7 @@ def _project_of(sent: SentRequest, by: Actor) -> str:
 
 
 def _located(rejected: Sequence[RejectedRun], *, is_batch: bool) -> tuple[Detail, ...]:
-    """The details with paths from the body's root."""
+    """Return the details with paths from the root of the body."""
     if not is_batch:
         return tuple(detail for run in rejected for detail in run.details)
     return tuple(

@@ -1,4 +1,7 @@
-"""Bytes of a request to runs as sent: gzip, size limits, batch or single, and every bad run with every bad field."""
+"""Decode the bytes of a request into runs: gzip, size limits, batch or single run.
+
+Every bad field of every run is reported.
+"""
 
 import zlib
 from collections.abc import Sequence
@@ -14,22 +17,24 @@ from runtally.fields import WRONG, exact, parse_project_id, trimmed, with_whole_
 from runtally.ingest.wire import Envelope, WireRun
 
 _envelope = msgspec.json.Decoder(Envelope)
-# Numbers in metadata stay the decimals they were sent as.
+# Numbers in metadata stay decimals with the digits that were sent.
 _run = msgspec.json.Decoder(WireRun, float_hook=exact)
 _batch = msgspec.json.Decoder(list[WireRun], float_hook=exact)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-# Parallel packers write a member for each 64 KiB or more. Each costs a copy of what follows it, so they are limited.
+# Parallel packers write a member for each 64 KiB or more. Each member costs a copy of the bytes after it, so their
+# number is limited.
 _MAX_GZIP_MEMBERS = 128
-# More than any id takes, with every character escaped. Blanks are no id, however many.
+# Longer than any id, even with every character escaped. A string of blanks is no id, however long.
 MAX_KNOWN_BYTES = 2_048
 
 
 @dataclass(frozen=True, slots=True)
 class BadRun:
-    """A run of which fields have the wrong type: which, by path within the run, and the run without these fields.
+    """A run with fields of the wrong type: the path and fault of each, and the run without these fields.
 
-    The rest is checked on, so that a client hears of every bad field at once. It is None when there is no rest.
+    The remaining fields are checked as well, so that a client learns of every bad field at once. `rest` is None when
+    the run is no object.
     """
 
     details: tuple[Detail, ...]
@@ -37,17 +42,20 @@ class BadRun:
 
 
 DecodedRun = WireRun | BadRun
-# Stand in for required fields that are missing or wrong, so that the others can be checked.
+# Replace required fields that are missing or wrong, so that the others can be checked.
 _PLACEHOLDERS = {field.encode_name: msgspec.Raw(b'"-"') for field in msgspec.structs.fields(WireRun) if field.required}
 
 
 class SentRequest(NamedTuple):
-    """A request of which no more is read than whose it is; its runs are still bytes. `project_id` is None if it names none."""
+    """A request whose project is known and whose runs are still undecoded bytes.
+
+    `project_id` is None if the request names none.
+    """
 
     body: bytes
     project_id: str | None
     runs: msgspec.Raw | UnsetType
-    """Of a batch; unset for a single run, which is the body itself."""
+    """The runs of a batch; unset for a single run, which is the body itself."""
 
 
 class IngestRequest(NamedTuple):
@@ -59,7 +67,7 @@ class IngestRequest(NamedTuple):
 
 
 def inflate(body: bytes, limit: int) -> bytes:
-    """The gzip-encoded body, all members of it, unpacked no further than the limit. Raises `BodyTooLarge` and `InvalidJson`."""
+    """Decompress a gzip body, all its members, to at most `limit` bytes. Raises `BodyTooLarge` and `InvalidJson`."""
     plain = b""
     for _ in range(_MAX_GZIP_MEMBERS):
         unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
@@ -78,7 +86,10 @@ def inflate(body: bytes, limit: int) -> bytes:
 
 
 def read_envelope(body: bytes) -> SentRequest:
-    """The request in these bytes, its runs unread. Raises `InvalidJson`, and `InvalidPayload` for a bad projectId."""
+    """Read the project of a request and leave its runs undecoded.
+
+    Raises `InvalidJson`, and `InvalidPayload` for a bad projectId.
+    """
     try:
         # msgspec skips over strings that it does not need without looking at their bytes.
         body.decode()
@@ -89,14 +100,14 @@ def read_envelope(body: bytes) -> SentRequest:
 
 
 def decode(sent: SentRequest, project_id: str, max_runs: int) -> IngestRequest:
-    """The runs for that project. Raises what is wrong with them as a whole; what is wrong with a run stands for it."""
+    """Decode the runs of a request. Raises if the batch as a whole is wrong; a bad run is returned as a `BadRun`."""
     if isinstance(sent.runs, UnsetType):
         return IngestRequest(project_id, [decode_run(sent.body)], is_batch=False)
     return IngestRequest(project_id, _decode_batch(sent.runs, max_runs), is_batch=True)
 
 
 def decode_run(raw: bytes | msgspec.Raw) -> DecodedRun:
-    """One run as sent; msgspec stops at the first bad field, so a bad run is looked at again, field by field."""
+    """Decode one run. msgspec stops at the first bad field, so a bad run is decoded again, field by field."""
     try:
         return _run.decode(raw)
     except WRONG:
@@ -114,7 +125,7 @@ def _diagnosed(raw: bytes | msgspec.Raw) -> DecodedRun:
     bad = {detail.path for detail in details}
     rest = _PLACEHOLDERS | {name: value for name, value in sent.items() if name not in bad}
     decoded = _run.decode(msgspec.json.encode(rest))
-    # Nothing is wrong with a count that was written as 12.0, nor with a field that was sent twice, at first wrong.
+    # A count written as 12.0 is accepted, and so is a field that was sent twice and is right the second time.
     return BadRun(details, decoded) if details else decoded
 
 
@@ -157,5 +168,5 @@ def _read_project_id(raw: bytes) -> str | None:
     return parse_project_id(project_id) if project_id and trimmed(project_id) else None
 
 
-# Few projects send many requests; what is refused is not remembered.
+# Few projects send many requests. A projectId that is refused raises, and so is not cached.
 known_project_id = lru_cache(4096)(_read_project_id)

@@ -1,6 +1,6 @@
-"""Who a run was for, and how its answer came, as SDKs write it into metadata. Pure.
+"""Read user, session, tags and timing from metadata, where SDKs write them. Pure.
 
-Metadata is free-form: a value that a field cannot hold leaves the field empty and is no error.
+Metadata is free-form: a value that the field cannot hold is ignored, without an error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ _SESSION = ("session", "sessionId", "session_id")
 
 
 def fill_from_labels(run: StoredRun, metadata: Mapping[str, Any]) -> None:
-    """Fill in what the run's own fields leave open."""
+    """Fill the run's empty fields from its metadata."""
     if run.user_id is None:
         run.user_id = _id(metadata, _USER)
     if run.session_id is None:
@@ -29,12 +29,12 @@ def fill_from_labels(run: StoredRun, metadata: Mapping[str, Any]) -> None:
 
 
 def distinct_tags(tags: Iterable[str]) -> list[str] | None:
-    """Each tag once, without blanks around it; None when none is left."""
+    """Return each tag once, without surrounding blanks; None when none is left."""
     return list(dict.fromkeys(tag for text in tags if (tag := text.strip()))) or None
 
 
 def _id(metadata: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """The first of the names that holds an id; many systems number their users."""
+    """Return the first of the names that holds an id, which may be a number."""
     for name in names:
         value = metadata.get(name)
         if value is None:
@@ -59,7 +59,7 @@ def _label(value: object) -> str | None:
 
 
 def _milliseconds(value: object) -> int | None:
-    """A number of milliseconds, which clocks give with a fraction."""
+    """Round a number of milliseconds, which clocks give with a fraction."""
     if not isinstance(value, int | Decimal) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
         return None
     return int(Decimal(value).quantize(Decimal(1), ROUND_HALF_UP))

@@ -1,6 +1,8 @@
-"""A run as sent to a run as stored: legacy fields, numbers, time, status, trace, privacy. Pure; the cost comes after.
+"""Turn a run as sent into a run as stored: legacy fields, numbers, time, status, trace, privacy.
 
-Every field that is wrong is named at once, so that a client repairs a run in one go.
+Pure; the cost is computed later.
+
+Every wrong field is reported at once, so that a client can repair a run in one go.
 """
 
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ from runtally.ids import uuid7_text
 from runtally.ingest.labels import distinct_tags, fill_from_labels
 from runtally.ingest.timestamps import MUST_BE as TIMESTAMP_MUST_BE
 from runtally.ingest.timestamps import parse_timestamp
-from runtally.ingest.usage import parts_of
+from runtally.ingest.usage import token_parts
 from runtally.ingest.wire import WireRun
 from runtally.models.run import Status, StoredRun
 from runtally.money import MAX_USD, plain, to_usd
@@ -39,22 +41,23 @@ _PART_COLUMNS = tuple(kind.count_column for kind in TOKEN_KINDS if kind not in W
 
 
 class NormalRun(msgspec.Struct, frozen=True):
-    """A run without its cost, and what was dropped of it."""
+    """A run without its cost, and warnings about dropped content."""
 
     run: StoredRun
     upstream_usd: Decimal | None
-    """Total that a routing aggregator reported in `metadata.usage`."""
+    """The total that a routing aggregator reported in `metadata.usage`."""
     warnings: tuple[str, ...]
 
 
 def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) -> NormalRun:
-    """The run as it will be stored. Raises `InvalidPayload` with every field that breaks a constraint."""
+    """Return the run as it will be stored. Raises `InvalidPayload` with every field that breaks a constraint."""
     wrong: list[Detail] = []
     warnings: list[str] = []
-    # The rest is assigned: with more than 15 keywords a call goes by way of a dict, which takes longer than all of this.
+    # The other fields are assigned below: with more than 15 keywords Python builds a dict for the call, which takes
+    # longer than all of this.
     run = StoredRun(
         project_id=project_id,
-        # An SDK that sends an empty runId has none; two such runs are not the same.
+        # An SDK that sends an empty runId has none. Two such runs are different runs.
         id=(sent.run_id and trimmed(sent.run_id)) or uuid7_text(),
         occurred_at=now,
         provider=sent.provider.strip(),
@@ -87,10 +90,10 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         run.prompt_preview = sent.prompt_preview if rule.keeps_preview else None
     upstream_usd = None
     if sent.metadata is not None:
-        run.metadata = _kept(sent.metadata, rule, wrong, warnings)
+        run.metadata = _without_content(sent.metadata, rule, wrong, warnings)
         if run.metadata is not None:
             upstream_usd = _read_metadata(sent.metadata, run, wrong)
-            # Without content: what an operator has dropped from metadata does not come back as a column.
+            # Only what is left of the metadata is read: content that was dropped must not come back as a column.
             fill_from_labels(run, run.metadata)
     _read_legacy(sent, run, wrong)
     if sent.timestamp:
@@ -102,7 +105,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
 
 def _dropped_content(sent: WireRun, rule: ContentRule, wrong: list[Detail]) -> Iterator[str]:
     for name, value in (("prompt", sent.prompt), ("completion", sent.completion)):
-        # A null is how some SDKs leave a field out.
+        # Some SDKs send null for a field that they leave out.
         if isinstance(value, UnsetType) or bytes(value) == b"null":
             continue
         if rule.refuses_content:
@@ -112,11 +115,11 @@ def _dropped_content(sent: WireRun, rule: ContentRule, wrong: list[Detail]) -> I
         yield "prompt_preview_dropped"
 
 
-def _kept(
+def _without_content(
     metadata: dict[str, Any], rule: ContentRule, wrong: list[Detail], warnings: list[str]
 ) -> dict[str, Any] | None:
-    """The metadata without content, or None if it may not even be looked through."""
-    # What is plain is neither deep nor large.
+    """Return the metadata without content; None if it is too deep or too large to be searched for content."""
+    # Plain metadata is neither deep nor large.
     if not rule.is_plain(metadata):
         if nests_too_deep(metadata):
             wrong.append(Detail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels"))
@@ -132,7 +135,7 @@ def _kept(
 
 
 def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]) -> Decimal | None:
-    """Fill in what the run's fields leave open: the trace id and the parts of its tokens. Answers what an aggregator reports."""
+    """Fill the run's empty trace id and token counts from metadata. Returns the cost that an aggregator reported."""
     trace_id = metadata.get("traceId")
     if run.trace_id is None and isinstance(trace_id, str) and (trace_id := trimmed(trace_id)):
         if len(trace_id) > MAX_NAME:
@@ -141,7 +144,7 @@ def _read_metadata(metadata: dict[str, Any], run: StoredRun, wrong: list[Detail]
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
         return None
-    for name, count in parts_of(usage).items():
+    for name, count in token_parts(usage).items():
         if getattr(run, name) is None:
             setattr(run, name, count)
     return _upstream_usd(usage)
@@ -155,7 +158,7 @@ def _upstream_usd(usage: dict[str, Any]) -> Decimal | None:
 
 
 def _read_legacy(sent: WireRun, run: StoredRun, wrong: list[Detail]) -> None:
-    """Fill in the reported cost, and what the run's fields leave open and older ones say."""
+    """Fill the reported cost, and empty fields from their legacy names."""
     if sent.cost_usd is not UNSET or sent.cost is not UNSET:
         reported = _amount("costUSD", sent.cost_usd, wrong)
         run.reported_cost_usd = _first(reported, _amount("cost", sent.cost, wrong))
@@ -167,7 +170,7 @@ def _read_legacy(sent: WireRun, run: StoredRun, wrong: list[Detail]) -> None:
 
 
 def _amount(path: str, raw: msgspec.Raw | UnsetType, wrong: list[Detail]) -> Decimal | None:
-    """US dollars, to pico-dollars."""
+    """Read US dollars, rounded to pico-dollars."""
     value = read_number(raw)
     if isinstance(value, Decimal) and 0 <= value <= MAX_USD:
         return to_usd(value)
@@ -177,7 +180,7 @@ def _amount(path: str, raw: msgspec.Raw | UnsetType, wrong: list[Detail]) -> Dec
 
 
 def _count(path: str, raw: msgspec.Raw | UnsetType, wrong: list[Detail]) -> int | None:
-    """A legacy number, rounded half up."""
+    """Read a legacy number, rounded half up."""
     value = read_number(raw)
     if isinstance(value, Decimal) and 0 <= value <= MAX_COUNT:
         return int(value.quantize(Decimal(1), ROUND_HALF_UP))

@@ -1,15 +1,15 @@
-"""The one statement that stores runs."""
+"""SQL that stores runs, in one statement."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from runtally.db.bulk import document, insert, sent
+from runtally.db.bulk import document, insert, sent_rows
 from runtally.db.database import Connection
 from runtally.db.outbox import enqueue_batch
 from runtally.models.run import Run, StoredRun
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
 
-# Shorter than clients wait. What was cut off may be stored all the same, as when a connection breaks.
+# Shorter than clients wait. A statement that was cut off may still have stored its runs, as when a connection breaks.
 STATEMENT_SECONDS = 10.0
 _STORED = insert(
     Run,
@@ -18,10 +18,10 @@ _STORED = insert(
     returning=", ".join((*ROLLUP_INPUT_COLUMNS, "id", "version", "created_at")),
 )
 
-# A project and an experiment are made by their first run, in the same transaction: no run is ever without them.
+# The first run of a project or an experiment creates it in the same transaction, so no run exists without them.
 INSERT_RUNS = f"""
 WITH sent AS MATERIALIZED (
-{sent(Run)}
+{sent_rows(Run)}
 ),
 new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -55,11 +55,11 @@ SELECT project_id, id FROM stored
 async def insert_runs(
     connection: Connection, runs: Sequence[StoredRun], *, queued: bool = True
 ) -> Counter[tuple[str, str]]:
-    """Stores the runs that are not there yet and answers which ones were, by project and id, as often as they were sent.
+    """Store the runs that are new, and count the others by project and id, as often as they were sent.
 
-    They are queued for the relay, unless `queued` says that there is none, and counted in the rollups. Atomic, and durable
-    when it returns. Rows go in by key order, so that two requests with the same runs wait for each other instead of
-    deadlocking.
+    New runs are counted in the rollups, and queued for the relay if `queued`. The statement is atomic, and durable when
+    it returns. Rows are inserted in the order of their key, so that two requests with the same runs wait for each other
+    instead of deadlocking.
     """
     ordered = sorted(runs, key=lambda run: (run.project_id, run.id))
     known = await connection.fetch(

@@ -8,28 +8,29 @@ from runtally.fields import EARLIEST, MAX_AHEAD
 
 MUST_BE = "must be ISO 8601 or Unix seconds or milliseconds, not before 2020 and at most 24 hours in the future"
 
-# Fewer digits are no second since 2020: eight of them are a date.
+# A number with fewer digits cannot be a second since 2020: eight digits are a date.
 _NUMBER = re.compile(r"\d{9,20}(\.\d{1,20})?", re.ASCII)
-# As nearly all clients write it, and as Python reads it.
+# The usual form: nearly all clients write it, and Python reads it.
 _USUAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
-# Python reads more than ISO 8601: any character between date and time, and a fraction without digits.
+# Limits to ISO 8601: Python also accepts any character between date and time, and a fraction without digits.
 _ISO = re.compile(r"[\dW-]{7,10}([T ][\d:]+([.,]\d+)?( ?(Z|[+-][\d:]+))?)?", re.ASCII)
-# What Python does not read, or not in every version: the end of a day, a leap second, a day of the year, an offset apart.
+# ISO forms that Python does not read in every version: 24:00, a leap second, a day of the year, a blank before the
+# offset.
 _DAY_END = re.compile(r"(?<=[T ])24(?=(:?00){0,2}([.,]0+)?([Z+-]|$))", re.ASCII)
 _LEAP_SECOND = re.compile(r"(?<=[T ]\d\d:\d\d:)60|(?<=[T ]\d{4})60", re.ASCII)
 _BEFORE_OFFSET = re.compile(r" (?=[Z+-])", re.ASCII)
 _DAY_OF_YEAR = re.compile(r"^(\d{4})-?(\d{3})(?![\d-])", re.ASCII)
-# What Python takes for a part of a second is one of a minute or an hour, where there are no seconds.
+# Without seconds, a fraction is one of a minute or an hour. Python would take it for a fraction of a second.
 _PART = re.compile(r"(?<=[T ])((?:[01]\d|2[0-3])(:?\d\d)?)[.,](\d+)", re.ASCII)
-# Of an hour, to the microsecond.
+# Enough digits of a fraction of an hour for microseconds.
 _PART_DIGITS = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# As seconds this is the year 5138; as milliseconds, 1973. No run was made in either.
+# Read as seconds this is the year 5138, read as milliseconds the year 1973. No run was made in either.
 _FIRST_MILLISECONDS = Decimal(10) ** 11
 
 
 def parse_timestamp(text: str, now: datetime) -> datetime | None:
-    """The moment in UTC, to the microsecond (further digits are cut); None unless it is `MUST_BE`.
+    """Return the moment in UTC, to the microsecond (further digits are cut); None unless it is as `MUST_BE` says.
 
     A time without an offset is UTC.
     """
@@ -68,7 +69,7 @@ def _from_rare_iso(text: str) -> datetime:
         return _in_utc(_DAY_END.sub("00", text)) + timedelta(days=1)
     if not _LEAP_SECOND.search(text):
         return _in_utc(text)
-    # Unix time has no leap seconds: one is the second after it. They come at midnight in UTC and at no other time.
+    # Unix time has no leap seconds: a leap second counts as the second after it. They occur only at midnight in UTC.
     moment = _in_utc(_LEAP_SECOND.sub("59", text)) + timedelta(seconds=1)
     if (moment.hour, moment.minute, moment.second) != (0, 0, 0):
         raise ValueError

@@ -1,8 +1,8 @@
-"""Parts of a run's tokens as OpenAI's interfaces report them in `metadata.usage`. Pure.
+"""Read token counts from `metadata.usage`, as OpenAI's interfaces report them. Pure.
 
-Chat completions, responses and realtime each have names of their own for the same; compatible servers follow them. Of these
-all parts are within the whole. Other vendors' counts are left alone: Anthropic's cached tokens, say, are beside its input
-tokens, and to take them out of these would lose what was paid for.
+Chat completions, responses and realtime each name the same counts differently, and compatible servers copy them. In
+these interfaces every detail is included in the total. Other vendors' counts are ignored: Anthropic's cached tokens,
+for example, are counted in addition to its input tokens, and subtracting them would lose tokens that were paid for.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ _INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details"
 _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
 
 
-def parts_of(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The parts in a usage object, by the columns of their counts; what is no count there is as if it were not."""
+def token_parts(usage: Mapping[str, Any]) -> dict[str, int]:
+    """Return the token counts of a usage object by their column of runs. Values that are not counts are ignored."""
     of_input, of_output = _details(usage, _INPUT), _details(usage, _OUTPUT)
-    heard = _count(of_input, "audio_tokens")
-    # Cached audio is counted as both, and charged as cached.
+    audio = _count(of_input, "audio_tokens")
+    # Cached audio is counted as both and charged as cached, so it is subtracted here.
     cached = of_input.get("cached_tokens_details")
-    heard_before = _count(cached, "audio_tokens") if isinstance(cached, dict) else None
+    cached_audio = _count(cached, "audio_tokens") if isinstance(cached, dict) else None
     found = {
         "cached_input_tokens": _count(of_input, "cached_tokens"),
         "reasoning_tokens": _count(of_output, "reasoning_tokens"),
-        "audio_input_tokens": None if heard is None else max(heard - (heard_before or 0), 0),
+        "audio_input_tokens": None if audio is None else max(audio - (cached_audio or 0), 0),
         "audio_output_tokens": _count(of_output, "audio_tokens"),
     }
     return {name: count for name, count in found.items() if count is not None}

@@ -1,7 +1,7 @@
-"""The body of an ingest request, as sent: fields, types and constraints. The OpenAPI document is made from these types.
+"""The body of an ingest request: fields, types and constraints. The OpenAPI document is generated from these types.
 
-Money and other plain numbers stay raw bytes here: they are read as exact decimals later, and a number sent as a string
-is not taken for a number. `prompt` and `completion` are raw as well, so that content is never even decoded.
+Money and other numbers stay raw bytes here: they are decoded as exact decimals later, and a string is never accepted as
+a number. `prompt` and `completion` are raw as well, so that content is never decoded.
 """
 
 from typing import Annotated
@@ -36,7 +36,7 @@ class WireTokens(msgspec.Struct, frozen=True):
 
 
 class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
-    """One run as a client sends it. Fields that are not named here are ignored: an SDK may be newer than the server."""
+    """One run as a client sends it. Unknown fields are ignored, because an SDK may be newer than the server."""
 
     provider: Name
     model: Name
@@ -75,20 +75,20 @@ class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, rename=camel):
-    """What tells a batch from a single run, and whose it is. `runs` stays raw until that is known."""
+    """The part of a request that is decoded first: its project, and whether it is a batch."""
 
     project_id: msgspec.Raw | UnsetType = UNSET
     runs: msgspec.Raw | UnsetType = UNSET
 
 
 class SingleRun(WireRun, frozen=True, rename=camel, kw_only=True):
-    """One run and its project."""
+    """The body of a request with one run."""
 
     project_id: ProjectId
 
 
 class Batch(msgspec.Struct, frozen=True, rename=camel):
-    """Runs of one project; a body with `runs` is a batch. All are stored or, if one of them is wrong, none."""
+    """The body of a request with many runs of one project. All are stored or, if one of them is wrong, none."""
 
     project_id: ProjectId
     runs: Annotated[list[WireRun], Meta(min_length=1)]
@@ -127,4 +127,4 @@ MEANING = {
     "projectId": "Project that the runs belong to; made by its first run.",
     "runs": "The runs, in the order of the ids answered.",
 }
-"""What the fields are for, by their wire names; what they must be is in their types."""
+"""A description of each field, by its wire name. The types say which values are allowed."""

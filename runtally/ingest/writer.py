@@ -1,7 +1,7 @@
-"""Group commit: what arrives while one flush is under way goes together in the next, so that the busier, the larger.
+"""Group commit: runs that arrive while one flush is under way are flushed together in the next one.
 
-There is no timer: a lone request is flushed at once. One flush at a time is under way in a process, which leaves the
-processor to decoding meanwhile.
+There is no timer: a lone request is flushed at once, and the busier the service, the larger the flushes. A process has
+one flush under way at a time, which leaves the processor to decoding meanwhile.
 """
 
 import asyncio
@@ -11,22 +11,23 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple, Self
 
 from runtally.db.database import Database
-from runtally.db.turn import Turn
+from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.telemetry import WAITING_RUNS
 
-# Large enough that the costs of a statement do not count, small enough that nobody waits long behind it.
+# Large enough that the fixed cost of a statement does not matter, small enough that nobody waits long behind it.
 FLUSHED_AT_ONCE = 2_000
-# Some seconds of work. Who comes when so many wait is told to come again: memory stays bounded, and answers quick.
+# Some seconds of work. When so many runs wait, a request is refused and its client retries: memory stays bounded and
+# answers quick.
 MAX_WAITING = 50_000
-# One project may not take all of that from the others.
+# Leaves room for the other projects.
 MAX_WAITING_OF_PROJECT = MAX_WAITING // 2
 
 
 class _Request(NamedTuple):
-    """Runs of one request, which are committed together; the answer is how many of them were new."""
+    """The runs of one request, which are committed together. The answer is how many of them were new."""
 
     project_id: str
     runs: Sequence[StoredRun]
@@ -34,22 +35,25 @@ class _Request(NamedTuple):
 
 
 class Writer:
-    """Stores runs; one per process."""
+    """Stores runs in batches; one per process."""
 
     def __init__(self, database: Database, *, queued: bool) -> None:
         self._database = database
         self._queued = queued
-        # Each project has a queue of its own, and they take turns.
+        # Each project has a queue of its own, and the queues take turns.
         self._waiting: dict[str, deque[_Request]] = {}
         self._waiting_of: dict[str, int] = {}
         self._runs_waiting = 0
         self._flushing: asyncio.Task[None] | None = None
-        self._turn = Turn()
+        self._breaker = StallBreaker()
 
     @classmethod
     @asynccontextmanager
     async def opened(cls, database: Database, *, queued: bool) -> AsyncIterator[Self]:
-        """At its end everything that was taken is stored. `queued` says whether runs are queued for the relay."""
+        """Open a writer; leaving the block stores all runs that were accepted.
+
+        `queued` says whether runs are queued for the relay.
+        """
         writer = cls(database, queued=queued)
         try:
             yield writer
@@ -58,16 +62,16 @@ class Writer:
                 await writer._flushing
 
     async def store(self, runs: Sequence[StoredRun]) -> int:
-        """How many of a project's runs were new; when this returns they are committed, all of them or none.
+        """Store runs of one project, all or none, and return how many were new. When this returns they are committed.
 
-        Raises `StoreUnavailable`, and `StoreBusy` without having tried when too many runs wait already,
-        or when they wait for a database that is stuck.
+        Raises `StoreUnavailable`, and `StoreBusy` without having tried when too many runs wait already, or when they
+        wait for a database that is stuck.
         """
         if not runs:
             return 0
         project_id = runs[0].project_id
         self._refuse_if_full(project_id, len(runs))
-        self._turn.refuse_if_stuck()
+        self._breaker.refuse_if_stuck()
         request = _Request(project_id, runs, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(project_id, deque()).append(request)
         self._waiting_of[project_id] = self._waiting_of.get(project_id, 0) + len(runs)
@@ -94,19 +98,19 @@ class Writer:
     async def _flush(self) -> None:
         try:
             while requests := self._next():
-                with self._turn.taken():
+                with self._breaker.calling():
                     await self._store(requests)
         finally:
             self._flushing = None
 
     def _next(self) -> list[_Request]:
-        """One request of each project in turn, until there are enough runs; always at least one if any waits."""
+        """Take one request of each project in turn, until there are enough runs; at least one request if any waits."""
         taken: list[_Request] = []
         runs = 0
         while self._waiting and runs < FLUSHED_AT_ONCE:
             project_id, requests = next(iter(self._waiting.items()))
             request = requests.popleft()
-            # To the end of the line.
+            # Move the project to the end of the line.
             del self._waiting[project_id]
             if requests:
                 self._waiting[project_id] = requests
@@ -123,20 +127,20 @@ class Writer:
         except StoreUnavailable:
             for request in requests:
                 _refuse(request, StoreUnavailable())
-            if self._turn.is_stuck:
+            if self._breaker.is_stuck:
                 self._refuse_waiting()
-        except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the request that waits for the answer.
+        except Exception as error:  # noqa: BLE001  # Any error is passed to the request that waits for the answer.
             if len(requests) == 1:
                 _refuse(requests[0], error)
                 return
-            # One bad row must not fail its neighbours: each is tried on its own.
+            # One bad row must not fail its neighbours, so each request is tried on its own.
             for request in requests:
                 await self._store([request])
         else:
             _answer(requests, known)
 
     def _refuse_waiting(self) -> None:
-        """Else each flush of them would wait as long as the one that failed."""
+        """Refuse all waiting requests: each flush of them would otherwise wait as long as the one that failed."""
         while requests := self._next():
             for request in requests:
                 _refuse(request, StoreBusy())
@@ -148,10 +152,10 @@ class Writer:
 
 
 def _answer(requests: Sequence[_Request], known: Counter[tuple[str, str]]) -> None:
-    """Of several runs with the same id, the first is the new one: the last were known."""
+    """Answer each request. Of several runs with the same id, the first one is new and the others are duplicates."""
     for request in reversed(requests):
         duplicates = 0
-        # Hardly ever is anything known.
+        # Duplicates are rare.
         for run in reversed(request.runs) if known else ():
             key = run.project_id, run.id
             if known[key]:

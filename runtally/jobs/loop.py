@@ -1,4 +1,4 @@
-"""One supervised background loop: work, pause, work; whatever goes wrong is logged and tried again later."""
+"""One supervised background loop: work, pause, work. Any error is logged, and the work is tried again later."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ import structlog
 
 from runtally.errors import RuntallyError
 
-# What is under way when the process ends has this long.
+# Work that is under way when the process ends has this long to finish.
 STOP_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -18,7 +18,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`work` does a bounded piece, and says whether there is more to do at once; it stops early when the event is set."""
+    """A named piece of background work.
+
+    `work` does a bounded piece, and returns whether there is more to do at once; it stops early when the event is set.
+    """
 
     name: str
     work: Callable[[asyncio.Event], Awaitable[bool]]
@@ -27,24 +30,24 @@ class Job:
 
 
 Pause = Callable[[Job, int, asyncio.Event], Awaitable[None]]
-"""Waits after so many failures in a row, or until the event is set."""
+"""Wait after so many failures in a row, or until the event is set."""
 
 
 def longest_pause(job: Job, failures: int) -> float:
-    """Seconds to wait at most, after so many failures in a row."""
-    # The power is limited as well: that of many failures is no float any more.
+    """Return the longest time in seconds to wait after so many failures in a row."""
+    # The exponent is limited as well: 2.0 to the power of a large number overflows.
     return min(job.pause_seconds * 2.0 ** min(failures, 16), job.max_pause_seconds)
 
 
 async def _pause(job: Job, failures: int, stop: asyncio.Event) -> None:
-    # Workers that started together do not ask together.
+    # Spread the pauses, so that workers that started together do not query together.
     seconds = longest_pause(job, failures) * random.uniform(0.5, 1.0)  # noqa: S311  # Chance, not a secret.
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
 
 
 async def repeat(job: Job, stop: asyncio.Event, *, pause: Pause = _pause) -> None:
-    """Until `stop` is set: work, and pause while there is nothing to do, longer and longer while it fails."""
+    """Work until `stop` is set. Pause while there is nothing to do, and longer while it fails."""
     failures = 0
     while not stop.is_set():
         try:
@@ -62,7 +65,10 @@ async def repeat(job: Job, stop: asyncio.Event, *, pause: Pause = _pause) -> Non
 
 @asynccontextmanager
 async def running(jobs: Sequence[Job]) -> AsyncIterator[None]:
-    """The jobs run while the block does. At its end each may finish what it is at, and is cancelled if that takes long."""
+    """Run the jobs while the block runs.
+
+    At its end each may finish its piece of work, and is cancelled if that takes long.
+    """
     stop = asyncio.Event()
     tasks = [asyncio.create_task(repeat(job, stop), name=job.name) for job in jobs]
     try:

@@ -9,7 +9,7 @@ from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.jobs.loop import Job
-from runtally.limits.queries import delete_idle
+from runtally.limits.queries import delete_idle_keys
 from runtally.otlp.clients import ClientCounts
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing.repricer import Repricer
@@ -21,25 +21,25 @@ from runtally.usage.upkeep import dimensions, expiry, merge
 
 # A run is in the reporting table about this long after it was stored.
 RELAY_SECONDS = 1.0
-# The longer, the more are merged at once, and the more are read that are not.
+# With a longer pause more sketches are merged at once, and more unmerged ones are read.
 MERGE_SECONDS = 1.0
-# Short buckets are kept for days, alerts for months; an hour more or less is nothing.
+# Short buckets are kept for days, alerts for months; an hour does not matter.
 EXPIRE_SECONDS = 3600.0
-# The page that a key was tracked on shows how far it is.
+# The page that a key was tracked on shows the progress.
 KEYS_SECONDS = 2.0
-# A changed price counts about this long after; also after an outage, which must not make the pause much longer.
+# A changed price is used about this long after. After an outage the pause must not grow much longer.
 PRICES_SECONDS = 1.0
 PRICES_MAX_SECONDS = 5.0
-SWEEP_SECONDS = 60.0
-# A rule that was changed holds about this long after, well before anything is dropped by it.
+EXPIRE_LIMITS_SECONDS = 60.0
+# A changed rule is known to a process about this long after, well before anything is dropped by it.
 RULES_SECONDS = 5.0
-# Days end once a day; what waited for the relay, and a rule that was changed, are seen to sooner.
+# Runs become due once a day. Runs that waited for the relay, and changed rules, should be handled sooner.
 RETENTION_SECONDS = 300.0
 EVALUATE_SECONDS = 60.0
-# The log of a test that was sent should not be waited for.
+# A person who sent a test waits for its result.
 SEND_SECONDS = 2.0
 REPLICA_SECONDS = 1.0
-# Somebody who sets up an exporter looks a moment later.
+# A person who sets up an exporter looks at the page a moment later.
 OTLP_CLIENTS_SECONDS = 5.0
 
 
@@ -56,7 +56,7 @@ def merge_job(database: Database, clock: Clock) -> Job:
 
 def merge_dimensions_job(database: Database, clock: Clock) -> Job:
     async def work() -> bool:
-        # Never at once again: what ingest needs of the processor comes first.
+        # Return False even if there is more: ingest needs the processor first.
         await dimensions.merge_dimensions(database, clock())
         return False
 
@@ -85,7 +85,7 @@ def expire_alerts_job(database: Database, clock: Clock) -> Job:
 
 
 def prices_job(prices: LivePrices) -> Job:
-    """While the database is away, the last good book serves."""
+    """Refresh the prices. While the database is away, the last good book serves."""
     return _short("prices", prices.refresh, PRICES_SECONDS, PRICES_MAX_SECONDS)
 
 
@@ -98,7 +98,7 @@ def repricing_job(repricer: Repricer) -> Job:
 
 
 def evaluate_alerts_job(evaluator: AlertEvaluator) -> Job:
-    """Evaluate alerts about a minute after the runs that make a difference."""
+    """Evaluate alerts, about a minute after the runs that cause them."""
     return _short("evaluate alerts", evaluator.evaluate, EVALUATE_SECONDS)
 
 
@@ -119,7 +119,7 @@ def retention_job(dropper: Dropper) -> Job:
 
 
 def otlp_clients_job(clients: ClientCounts, database: Database) -> Job:
-    """Write down who sent what by OTLP. What came in the seconds before the end is not told of."""
+    """Write counts of OTLP requests by client. Counts of the last seconds before a process ends are lost."""
 
     async def work() -> None:
         await clients.write(database)
@@ -127,18 +127,18 @@ def otlp_clients_job(clients: ClientCounts, database: Database) -> Job:
     return _short("otlp clients", work, OTLP_CLIENTS_SECONDS)
 
 
-def sweep_job(database: Database) -> Job:
-    """Forget idle keys of the rate limits."""
+def expire_limits_job(database: Database) -> Job:
+    """Delete rate-limit keys that are idle."""
 
     async def work() -> None:
         async with database.connection() as connection:
-            await delete_idle(connection)
+            await delete_idle_keys(connection)
 
-    return _short("sweep", work, SWEEP_SECONDS)
+    return _short("expire limits", work, EXPIRE_LIMITS_SECONDS)
 
 
 def _short(name: str, work: Callable[[], Awaitable[object]], *pauses: float) -> Job:
-    """Of work that need not be told to stop; True says that there is more to do at once."""
+    """Return a job whose work is too short to be stopped early; True means that there is more to do at once."""
 
     async def once(_stop: asyncio.Event) -> bool:
         return await work() is True

@@ -1,4 +1,4 @@
-"""How many files of runs a process writes at once: for one reader, and for all of them."""
+"""Limit how many files of runs a process writes at once: per reader, and in total."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,22 +6,22 @@ from contextlib import contextmanager
 
 from runtally.errors import TooManyDownloads
 
-# What a browser needs that does two things at once.
+# A browser may download two files at once.
 MOST_OF_ONE = 2
-# Those of Parquet take some tens of megabytes each while they are written.
+# A Parquet file takes some tens of megabytes of memory while it is written.
 MOST_OF_ALL = 8
 
 
 class Downloads:
-    """One per process."""
+    """Counts downloads that are under way; one per process."""
 
     def __init__(self) -> None:
         self.under_way: Counter[str] = Counter()
-        """How many of each reader."""
+        """Downloads under way, by reader."""
 
     @contextmanager
     def one_more(self, reader: str) -> Iterator[None]:
-        """Count a download of this reader's until the block ends. Raises `TooManyDownloads`."""
+        """Count a download of this reader until the block ends. Raises `TooManyDownloads`."""
         if self.under_way[reader] >= MOST_OF_ONE:
             raise TooManyDownloads(
                 f"{MOST_OF_ONE} of your downloads are under way already: wait for one of them, or cancel it, and try again."

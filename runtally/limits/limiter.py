@@ -1,7 +1,7 @@
-"""Limiter: asks the store as rarely as it can without ever deciding anything the store would not.
+"""Limiter: query the store as rarely as possible, with the same decisions as if each request queried it.
 
-Requests that arrive while the store is asked go together in the next question, so that a busy worker asks once for many.
-A key that is used up until a certain moment is not asked about before it: a TAT never moves back.
+Requests that arrive during a query are put together in the next one, so that a busy worker sends one query for many. A
+key that is used up until a certain moment is refused locally until then: a TAT never moves back.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from runtally.db.database import Database
-from runtally.db.turn import Turn
+from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import RuntallyError, StoreUnavailable
 from runtally.limits.rate import Decision, Grant, Rate
 from runtally.limits.stores import LimitStore, opened_store
@@ -24,26 +24,29 @@ MAX_REMEMBERED = 10_000
 log = structlog.get_logger()
 
 
-class _Asking(NamedTuple):
+class _Waiting(NamedTuple):
     key: str
     answer: asyncio.Future[Decision]
 
 
 class Limiter:
-    """One per process."""
+    """Decides whether requests pass their limits; one per process."""
 
     def __init__(self, store: LimitStore, clock_ns: Callable[[], int] = monotonic_ns) -> None:
         self._store = store
         self._clock_ns = clock_ns
-        self._asking: defaultdict[Rate, list[_Asking]] = defaultdict(list)
+        self._waiting: defaultdict[Rate, list[_Waiting]] = defaultdict(list)
         self._used_up: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._turn = Turn()
+        self._breaker = StallBreaker()
 
     @classmethod
     @asynccontextmanager
     async def opened(cls, database: Database, redis_url: str | None) -> AsyncIterator[Self]:
-        """Over Redis when there is one, else over the database. Raises `SettingsError` when Redis cannot be used."""
+        """Open a limiter over Redis if it is configured, else over the database.
+
+        Raises `SettingsError` when Redis cannot be used.
+        """
         async with opened_store(database, redis_url) as store:
             limiter = cls(store)
             try:
@@ -53,23 +56,23 @@ class Limiter:
                     await limiter._task
 
     async def take(self, key: str, rate: Rate) -> Decision:
-        """Count one request against the key's limit; a refused one counts nothing.
+        """Count one request against the key's limit; a refused request is not counted.
 
-        The key must belong to one rate for ever. Raises `StoreUnavailable`, and `StoreBusy` at once while the store does not
-        answer.
+        A key must always be used with the same rate. Raises `StoreUnavailable`, and `StoreBusy` at once while the store
+        does not answer.
         """
         known = self.refusal(key, rate)
         if known is not None:
             return known
-        self._turn.refuse_if_stuck()
-        asking = _Asking(key, asyncio.get_running_loop().create_future())
-        self._asking[rate].append(asking)
+        self._breaker.refuse_if_stuck()
+        waiting = _Waiting(key, asyncio.get_running_loop().create_future())
+        self._waiting[rate].append(waiting)
         if self._task is None:
             self._task = asyncio.create_task(self._ask())
-        return await asking.answer
+        return await waiting.answer
 
     def refusal(self, key: str, rate: Rate) -> Decision | None:
-        """The refusal that is certain without asking; None when only the store knows."""
+        """Return the refusal if it is certain without the store; None when only the store knows."""
         until_ns, tat_ns = self._used_up.get(key, (0, 0))
         now_ns = self._clock_ns()
         if now_ns < until_ns:
@@ -80,21 +83,21 @@ class Limiter:
 
     async def _ask(self) -> None:
         try:
-            while self._asking:
-                await self._settle(*self._asking.popitem())
+            while self._waiting:
+                await self._ask_store(*self._waiting.popitem())
         finally:
             self._task = None
 
-    async def _settle(self, rate: Rate, asking: Sequence[_Asking]) -> None:
-        wanted = Counter(one.key for one in asking)
+    async def _ask_store(self, rate: Rate, waiting: Sequence[_Waiting]) -> None:
+        wanted = Counter(one.key for one in waiting)
         try:
-            with self._turn.taken():
+            with self._breaker.calling():
                 grants = await self._store.take(rate, wanted)
-        except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the requests that wait for the answer.
-            _fail(asking, error)
+        except Exception as error:  # noqa: BLE001  # Any error is passed to the requests that wait for the answer.
+            _fail(waiting, error)
             return
         turns: Counter[str] = Counter()
-        for one in asking:
+        for one in waiting:
             turns[one.key] += 1
             if not one.answer.done():
                 one.answer.set_result(_decision(rate, grants[one.key], turns[one.key]))
@@ -112,17 +115,20 @@ class Limiter:
             self._used_up[key] = (now_ns + wait_ns, now_ns + grant.busy_ns)
 
 
-def _fail(asking: Sequence[_Asking], error: Exception) -> None:
-    """Everyone who asked gets an error of their own; a bug is logged here, once, and not by each of them."""
+def _fail(waiting: Sequence[_Waiting], error: Exception) -> None:
+    """Fail every waiting request with an exception of its own; a bug is logged here once."""
     known = isinstance(error, StoreUnavailable)
     if not known:
         log.error("limits_failed", error=type(error).__name__, exc_info=error)
-    for one in asking:
+    for one in waiting:
         if not one.answer.done():
             one.answer.set_exception(StoreUnavailable(str(error)) if known else RuntallyError())
 
 
 def _decision(rate: Rate, grant: Grant, turn: int) -> Decision:
-    """Of several requests of a key, the first ones pass; each is told what was left after its own turn."""
+    """Return the decision for the request with this turn: of several requests of a key the first ones pass.
+
+    Each decision says what was left after its own turn.
+    """
     after_turn = max(grant.granted - turn, 0)
     return Decision(rate, granted=turn <= grant.granted, busy_ns=grant.busy_ns - after_turn * rate.interval_ns)

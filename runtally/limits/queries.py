@@ -1,12 +1,12 @@
-"""The one statement that decides about limits, and the one that forgets old keys."""
+"""SQL of rate limits: one statement that decides, and one that deletes idle keys."""
 
 from collections.abc import Mapping
 
 from runtally.db.database import Connection
 from runtally.limits.rate import Grant, Rate
 
-# The database's clock, so that servers need not agree on the time. It is read after the row's lock was taken, once: of
-# two workers the later one sees what the earlier one left. Keys go in by order, so that two batches cannot deadlock.
+# Use the database's clock, so that servers need not agree on the time. It is read once, after the row was locked, so
+# that the later of two workers sees what the earlier one wrote. Keys are sorted, so that two batches cannot deadlock.
 TAKE = """
 INSERT INTO rate_limits AS held (key, tat_ns, granted)
      SELECT sent.key, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint + first.granted * $4, first.granted
@@ -25,10 +25,10 @@ ON CONFLICT (key) DO UPDATE
   RETURNING key, granted, tat_ns - (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint AS busy_ns
 """
 
-# Every request waits for this, so none waits long.
+# Every request waits for this statement, so it must not take long.
 STATEMENT_SECONDS = 5.0
 
-# Rows that are in use right now are passed over: they are not idle, and nobody waits for this.
+# Rows that are in use right now are skipped: they are not idle, and this statement should not wait.
 DELETE_IDLE = """
 DELETE FROM rate_limits
       WHERE key IN (SELECT key
@@ -39,12 +39,12 @@ DELETE FROM rate_limits
 
 
 async def take(connection: Connection, rate: Rate, wanted: Mapping[str, int]) -> dict[str, Grant]:
-    """Grant as many of the wanted requests of each key as the rate allows; atomic, whoever else asks meanwhile."""
+    """Grant as many of the wanted requests of each key as the rate allows, atomically."""
     arguments = list(wanted), list(wanted.values()), rate.count, rate.interval_ns
     rows = await connection.fetch(TAKE, *arguments, timeout=STATEMENT_SECONDS)
     return {row["key"]: Grant(row["granted"], row["busy_ns"]) for row in rows}
 
 
-async def delete_idle(connection: Connection) -> None:
-    """Forget the keys that have used nothing."""
+async def delete_idle_keys(connection: Connection) -> None:
+    """Delete the keys whose limit is completely free again."""
     await connection.execute(DELETE_IDLE)

@@ -1,4 +1,4 @@
-"""The store in Redis, for those who have one: the same decision as in Postgres, as one script. Needs the extra `redis`."""
+"""A store of limits in Redis: one script makes the same decision as the statement in Postgres. Needs the extra `redis`."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,8 +18,8 @@ except ImportError:
 KEY_START = "runtally:limit:"
 # Shorter than a client waits: a stuck Redis must not hold requests.
 TIMEOUT_SECONDS = 5.0
-# Redis's numbers are doubles, which nanoseconds since 1970 do not fit: seconds and nanoseconds are kept apart, and only
-# differences, which do fit, are computed with.
+# Redis's numbers are doubles, which cannot hold nanoseconds since 1970. Seconds and nanoseconds are kept apart, and
+# only differences, which fit, are computed.
 TAKE = """
 local time = redis.call('TIME')
 local now_s, now_ns = tonumber(time[1]), tonumber(time[2]) * 1000
@@ -46,7 +46,7 @@ return answer
 
 
 class RedisStore:
-    """Counts in Redis, which a cluster of services may share."""
+    """Counts in Redis, which several services may share."""
 
     def __init__(self, redis: "Redis") -> None:
         self._redis = redis
@@ -55,7 +55,7 @@ class RedisStore:
     @classmethod
     @asynccontextmanager
     async def opened(cls, url: str) -> AsyncIterator[Self]:
-        """Connects when it is first asked. Raises `SettingsError` for a URL that is none, without repeating it."""
+        """Open a store that connects on first use. Raises `SettingsError` for an invalid URL, without repeating it."""
         try:
             redis = Redis.from_url(url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS)
         except ValueError:

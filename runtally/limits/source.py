@@ -1,16 +1,16 @@
-"""Whom a limit by address holds responsible. Pure."""
+"""The source of a request, for limits by address. Pure."""
 
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 UNKNOWN = "unknown"
-# Whoever has one IPv6 address has at least its /64, and could send every request from another one.
+# A client with one IPv6 address has at least its /64, and could send every request from another address.
 _NETWORK_BITS = 64
 
 
 @lru_cache(maxsize=4096)
 def source_of(address: str | None) -> str:
-    """The address for IPv4, its network for IPv6; all whose address is unknown are one."""
+    """Return the address for IPv4, its /64 network for IPv6. All unknown addresses count as one source."""
     try:
         parsed = ip_address((address or "").partition("%")[0])
     except ValueError:

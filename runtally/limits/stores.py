@@ -1,4 +1,4 @@
-"""Where limits are counted: what a store can do, and the one in Postgres that all workers share."""
+"""Where limits are counted: the protocol of a store, and the store in Postgres that all workers share."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ class LimitStore(Protocol):
 
 
 class PostgresStore:
-    """Counts in an unlogged table: needs nothing but the database that is there anyway."""
+    """Counts in an unlogged table, which needs nothing besides the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,9 +33,9 @@ class PostgresStore:
 
 @asynccontextmanager
 async def opened_store(database: Database, redis_url: str | None) -> AsyncIterator[LimitStore]:
-    """The store in Redis when there is one, else in Postgres. Raises `SettingsError` when Redis cannot be used."""
+    """Open the store in Redis if there is a URL, else in Postgres. Raises `SettingsError` when Redis cannot be used."""
     if redis_url:
-        # Redis is an extra: whoever does not use it need not install its client.
+        # Redis is an extra: its client is installed only where it is used.
         from runtally.limits.redis_store import RedisStore  # noqa: PLC0415
 
         async with RedisStore.opened(redis_url) as redis:

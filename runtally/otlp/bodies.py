@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from runtally.errors import BodyTooLarge, InvalidOtlp, StoreBusy
 
 LARGE_BODY = 2 * 1024 * 1024
-AT_ONCE = 2
+MAX_CONCURRENT = 2
 """Larger bodies that are in work at the same time."""
 MAX_WAITING = 32
 WAIT_SECONDS = 5.0
@@ -28,7 +28,7 @@ class LargeBodies:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT)
         self._waiting = 0
 
     @asynccontextmanager

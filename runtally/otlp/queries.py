@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runtally.db.bulk import document, insert, sent
+from runtally.db.bulk import document, insert, sent_rows
 from runtally.db.database import Connection
 from runtally.models.otlp import Client, OtlpClient
 
@@ -17,7 +17,7 @@ _KEY = "project_id, service, exporter, signal"
 # Whoever is not known yet is one of the others where there is no room for more.
 UPSERT_CLIENTS = f"""
 WITH sent AS MATERIALIZED (
-{sent(OtlpClient)}
+{sent_rows(OtlpClient)}
 ),
 room AS (SELECT count(*) < $2::int AS is_left FROM otlp_clients),
 named AS (

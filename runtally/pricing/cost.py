@@ -171,7 +171,7 @@ def discounted(price: Price, percent: Decimal) -> Price:
     )
 
 
-def settle(
+def resolve_cost(
     usage: TokenCounts,
     price: Price | None,
     *,

@@ -29,7 +29,7 @@ async def lock(session: AsyncSession) -> None:
     await (await session.connection()).execute(text(LOCK_CATALOGUE))
 
 
-async def found(session: AsyncSession, entry_id: int) -> PriceEntry:
+async def get(session: AsyncSession, entry_id: int) -> PriceEntry:
     """Raises `NotFound`."""
     entry = await session.get(PriceEntry, entry_id)
     if entry is None:

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from runtally.db.bulk import insert, replacing
+from runtally.db.bulk import insert, on_conflict_replace
 from runtally.db.database import Connection
-from runtally.db.outbox import BATCHES_AT_ONCE, taken_batches
+from runtally.db.outbox import BATCHES_AT_ONCE, claimed_batches
 from runtally.fields import exact
 from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
 from runtally.reporting.outbox_queries import Claim
 
 # What comes while a relay looks is for the next time, or it would never end.
-TAKE_BATCHES = f"""{taken_batches("queued_at <= $2")}
+TAKE_BATCHES = f"""{claimed_batches("queued_at <= $2")}
 SELECT project_id, run_ids
   FROM taken
 """
@@ -52,7 +52,9 @@ _AS_TEXT = _COLUMNS | {"metadata": "runs.metadata::text AS metadata"}
 _INSERT_COPIED = insert(
     ReportingRun,
     "copied",
-    on_conflict=replacing(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"),
+    on_conflict=on_conflict_replace(
+        ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"
+    ),
 )
 
 # By key order, so that two that write the same runs wait for each other instead of deadlocking.

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runtally.db.database import Connection
-from runtally.db.outbox import taken_batches
+from runtally.db.outbox import claimed_batches
 from runtally.models.run import StoredRun
 
 # The quicker of two relays gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what
@@ -31,7 +31,7 @@ RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
 
 # What comes while a relay looks is for the next time, or it would never end. As many runs as are wanted are queued as claimed
 # ones, which spares an update of each. There is always a row, which tells of how many batches; without a claim it has no run.
-EXPAND_AND_CLAIM = f"""{taken_batches("queued_at <= $2")},
+EXPAND_AND_CLAIM = f"""{claimed_batches("queued_at <= $2")},
 numbered AS (
   SELECT project_id, run_id, queued_at,
          row_number() OVER (ORDER BY queued_at, project_id, run_id) AS number

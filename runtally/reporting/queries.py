@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from runtally.db.bulk import document, insert, replacing, sent
+from runtally.db.bulk import document, insert, on_conflict_replace, sent_rows
 from runtally.db.database import Connection
 from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
@@ -11,13 +11,15 @@ from runtally.models.run import StoredRun
 _REPORTED = insert(
     ReportingRun,
     "sent",
-    on_conflict=replacing(ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"),
+    on_conflict=on_conflict_replace(
+        ReportingRun, key=("project_id", "id"), when="excluded.version > reporting_runs.version"
+    ),
     returning="project_id, id",
 )
 
 UPSERT_REPORTED = f"""
 WITH sent AS (
-SELECT *, $2::timestamptz AS synced_at FROM ({sent(ReportingRun, but=["synced_at"])}) AS sent
+SELECT *, $2::timestamptz AS synced_at FROM ({sent_rows(ReportingRun, without=["synced_at"])}) AS sent
 )
 {_REPORTED}
 """

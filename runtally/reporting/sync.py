@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from runtally.clock import Clock
+from runtally.db.batcher import Batcher
 from runtally.db.database import Database
-from runtally.db.grouped import Grouped
 from runtally.errors import InvalidJson, InvalidPayload, StoreUnavailable
 from runtally.models.run import StoredRun
 from runtally.privacy import ContentRule
@@ -45,7 +45,7 @@ class ReportingSync:
         self.database = database
         self._clock = clock
         self._rule = rule
-        self._grouped = Grouped(self._upsert, at_most=MAX_DOCUMENTS)
+        self._batcher = Batcher(self._upsert, at_most=MAX_DOCUMENTS)
 
     async def accept(self, body: bytes) -> Synced | SyncedBatch:
         """Keep the run of a document, or those of a batch, if newer than what is there; committed when this returns.
@@ -57,7 +57,7 @@ class ReportingSync:
         if documents is not None:
             return await self._accept_batch(documents)
         run = decode(body, self._clock(), self._rule)
-        return Synced(run.id, await self._grouped.do(run))
+        return Synced(run.id, await self._batcher.submit(run))
 
     async def _accept_batch(self, documents: Sequence[bytes]) -> SyncedBatch:
         now = self._clock()
@@ -69,7 +69,7 @@ class ReportingSync:
                 decoded.append(decode(document, now, self._rule))
             except (InvalidJson, InvalidPayload) as error:
                 decoded.append(RefusedDocument(id_of(document), error))
-        answers = iter(await self._grouped.do_all([run for run in decoded if isinstance(run, StoredRun)]))
+        answers = iter(await self._batcher.submit_all([run for run in decoded if isinstance(run, StoredRun)]))
         return [one if isinstance(one, RefusedDocument) else _synced(one, next(answers)) for one in decoded]
 
     async def _upsert(self, runs: Sequence[StoredRun]) -> list[bool]:

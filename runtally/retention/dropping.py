@@ -1,7 +1,7 @@
-"""Drops live runs that are older than their project keeps them, and nothing else of them: sums and reports stay.
+"""Drop live runs that are older than their project keeps them. Their sums and reports stay.
 
-First the project says from when on it has runs, and every process refuses older ones; only then they go, the oldest first,
-in transactions so short that nobody waits for them. Whatever breaks off, the next pass goes on.
+First the project records its new horizon, and every process refuses older runs. Only then are runs deleted, the oldest
+first, in transactions so short that nobody waits for them. A pass that breaks off is continued by the next one.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from runtally.db.outbox import expand_project
 from runtally.retention import queries
 from runtally.retention.queries import Due, OldRun
 
-AT_ONCE = 1000
-"""Runs to a transaction."""
-# By then every process has the new rule, and what it took in with the old one is committed.
-HEARD_SECONDS = 15.0
-# So many times as long as the last transaction took: a database that is busy, and so slow, is left alone the longer.
+RUNS_AT_ONCE = 1000
+"""Runs per transaction."""
+# After this time every process has the new rule, and has committed the runs it accepted under the old one.
+RULE_SPREAD_SECONDS = 15.0
+# Rest this many times as long as the last transaction took: a busy, and so slow, database is left alone longer.
 REST = 4.0
 
 _BEFORE_ALL = OldRun("", datetime(1970, 1, 1, tzinfo=UTC))
@@ -36,7 +36,7 @@ Wait = Callable[[float, asyncio.Event], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What a pass did in a project."""
+    """The result of a pass in one project."""
 
     project_id: str
     before: datetime
@@ -49,7 +49,7 @@ async def _wait(seconds: float, stop: asyncio.Event) -> None:
 
 
 class Dropper:
-    """One per process; of all processes one at a time is at work."""
+    """Drops old runs; one per process. One process at a time is at work."""
 
     def __init__(self, database: Database, default_days: int | None, clock: Clock, *, wait: Wait = _wait) -> None:
         self._database = database
@@ -58,17 +58,20 @@ class Dropper:
         self._wait = wait
 
     async def work(self, stop: asyncio.Event) -> bool:
-        """One pass. Raises `StoreUnavailable`."""
+        """Make one pass. Raises `StoreUnavailable`."""
         async for dropped in self.run_pass(stop):
             log.info("runs_dropped", runs=dropped.runs, before=dropped.before.date().isoformat())
         return False
 
     async def run_pass(self, stop: asyncio.Event) -> AsyncIterator[Dropped]:
-        """Each project of which runs were dropped. It ends early when another process is at it, or at `stop`."""
+        """Make one pass, and yield each project of which runs were dropped.
+
+        It ends early when another process is at it, or when `stop` is set.
+        """
         due = await self._announce()
         if due:
-            # Also when another process has announced it: nobody knows how long ago.
-            await self._wait(HEARD_SECONDS, stop)
+            # Wait also when another process has announced the horizon: it may have done so just now.
+            await self._wait(RULE_SPREAD_SECONDS, stop)
         for project in due:
             runs, is_ours = await self._drop(project, stop)
             if runs:
@@ -77,7 +80,7 @@ class Dropper:
                 return
 
     async def _announce(self) -> list[Due]:
-        """The projects that have old runs, which from now on say that they have none."""
+        """Record the new horizon of each project that has old runs, and return these projects."""
         today = start_of_day(self._clock())
         async with self._database.connection() as connection:
             due = await queries.select_due(connection, today, self._default_days)
@@ -86,7 +89,7 @@ class Dropper:
             return due
 
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:
-        """How many runs went, and whether nobody else was at it."""
+        """Return how many runs were dropped, and whether this process still has the lock."""
         dropped, last = 0, _BEFORE_ALL
         async with self._database.connection() as connection:
             await expand_project(connection, due.project_id, self._clock())
@@ -95,9 +98,9 @@ class Dropper:
             async with self._database.transaction() as connection:
                 if not await queries.try_lock(connection):
                     return dropped, False
-                found = await queries.select_old(connection, due, last, AT_ONCE)
+                found = await queries.select_old(connection, due, last, RUNS_AT_ONCE)
                 dropped += await queries.delete_old(connection, due.project_id, found)
-            if len(found) < AT_ONCE:
+            if len(found) < RUNS_AT_ONCE:
                 break
             last = found[-1]
             await self._wait(REST * (monotonic() - began), stop)

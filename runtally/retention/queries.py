@@ -1,4 +1,4 @@
-"""SQL of retention: who keeps runs how long, and dropping what is older, some runs at a time."""
+"""SQL of retention: how long projects keep runs, and dropping older runs some at a time."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from runtally.db.database import Connection
 
-# Any number will do, as long as nothing else in the database uses it.
+# Any number, as long as nothing else in the database uses it.
 DROPPING_LOCK = 7_214_026_102
 
 SELECT_RULES = """
@@ -18,10 +18,10 @@ SELECT id,
     OR dropped_before IS NOT NULL
 """
 
-# Until the transaction ends: of several processes one drops at a time, also behind a pooler of connections.
+# Held until the transaction ends: one process at a time drops runs, also behind a connection pooler.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
 
-# Whole days, so that a bucket of the rollups is either of runs that are kept, or of none.
+# Whole days, so that a rollup bucket belongs to runs that are all kept or all dropped.
 SELECT_DUE = """
   SELECT id,
          horizon
@@ -42,8 +42,8 @@ UPDATE projects
    AND (dropped_before IS NULL OR dropped_before < $2)
 """
 
-# Who changes a run at this moment keeps it until the next time; what waits for the relay, parked or not, is not dropped. No
-# run of those that arrived meanwhile was stored before the first of them.
+# A run that is being changed is skipped until the next pass; a run that waits for the relay, parked or not, is not
+# dropped. No run of a queued arrival was stored before its first one.
 SELECT_OLD = """
   SELECT id,
          occurred_at
@@ -63,7 +63,7 @@ ORDER BY occurred_at, id
      FOR UPDATE SKIP LOCKED
 """
 
-# Asked again once the runs are locked: a new price may have queued one of them after the statement before began.
+# Check again once the runs are locked: a new price may have queued one of them after the previous statement began.
 DELETE_OLD = """
 DELETE FROM runs
       WHERE project_id = $1
@@ -76,7 +76,7 @@ DELETE FROM runs
 
 
 class Rule(NamedTuple):
-    """What a project says of its own; `days` is 0 for ever and None for what the installation says."""
+    """A project's own rule; `days` is 0 for ever and None for the installation's default."""
 
     project_id: str
     days: int | None
@@ -84,7 +84,7 @@ class Rule(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A project that has live runs of before its horizon."""
+    """A project that has live runs older than its horizon."""
 
     project_id: str
     horizon: datetime
@@ -96,12 +96,12 @@ class OldRun(NamedTuple):
 
 
 async def select_rules(connection: Connection) -> list[Rule]:
-    """Of the projects that say something, or that have dropped runs."""
+    """Read the rules of projects that have one of their own, or that have dropped runs."""
     return [Rule(*row) for row in await connection.fetch(SELECT_RULES)]
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Whether nobody else drops runs at this moment; if so, nobody does until the transaction ends."""
+    """Lock out other processes until the transaction ends. Returns False if another one is dropping runs."""
     return bool(await connection.fetchval(TRY_LOCK, DROPPING_LOCK))
 
 
@@ -110,17 +110,17 @@ async def select_due(connection: Connection, today: datetime, default_days: int 
 
 
 async def raise_dropped_before(connection: Connection, due: Due) -> None:
-    """Never lower it."""
+    """Set the horizon of a project, unless it has a later one."""
     await connection.execute(UPDATE_DROPPED_BEFORE, *due)
 
 
 async def select_old(connection: Connection, due: Due, after: OldRun, limit: int) -> list[OldRun]:
-    """The next of the oldest runs that may go, locked until the transaction ends."""
+    """Read the next of the oldest runs that may be dropped, and lock them until the transaction ends."""
     rows = await connection.fetch(SELECT_OLD, *due, after.occurred_at, after.id, limit)
     return [OldRun(*row) for row in rows]
 
 
 async def delete_old(connection: Connection, project_id: str, runs: Sequence[OldRun]) -> int:
-    """How many were deleted."""
+    """Delete the runs, and return how many were deleted."""
     tag = await connection.execute(DELETE_OLD, project_id, [run.id for run in runs])
     return int(tag.removeprefix("DELETE "))

@@ -1,4 +1,4 @@
-"""How long each project keeps its live runs: the rules of one process, and what follows from them."""
+"""How long each project keeps its live runs, as one process knows it."""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +8,7 @@ from runtally.retention.queries import Rule, select_rules
 
 
 def kept_days(own: int | None, default: int | None) -> int | None:
-    """Days that runs are kept, by what the project says and else the installation; None is for ever."""
+    """Return the days that runs are kept: the project's own number, else the installation's. None means for ever."""
     return (default if own is None else own) or None
 
 
@@ -21,14 +21,14 @@ class LiveRetention:
         self._rules: dict[str, Rule] = {}
 
     async def refresh(self) -> None:
-        """Raises `StoreUnavailable` and then keeps the rules it has."""
+        """Read the rules. Raises `StoreUnavailable`, and then keeps those it has."""
         async with self._database.connection() as connection:
             self._rules = {rule.project_id: rule for rule in await select_rules(connection)}
 
-    def taken_since(self, project_id: str, now: datetime) -> datetime | None:
-        """Runs of before are refused; None takes any.
+    def accepted_since(self, project_id: str, now: datetime) -> datetime | None:
+        """Return the moment since when the project accepts runs; None if it accepts any.
 
-        Where runs were dropped nobody could tell a run that is sent again from a new one, and it would be counted twice.
+        A run that was dropped cannot be recognised when it is sent again, and would be counted twice.
         """
         rule = self._rules.get(project_id, _NONE)
         days = kept_days(rule.days, self._default_days)

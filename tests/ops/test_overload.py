@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from runtally.db.database import Connection, Database
-from runtally.db.turn import STUCK_SECONDS
+from runtally.db.stall_breaker import STUCK_SECONDS
 from runtally.embedded.lifecycle import database_url
 from runtally.embedded.server import Server
 from runtally.settings import Settings

@@ -115,7 +115,7 @@ def set_experiment(
 
     async def work(_settings: Settings, database: Database) -> Experiment:
         async with database.session() as session:
-            experiment = await edit.found(session, project_id, experiment_id)
+            experiment = await edit.get(session, project_id, experiment_id)
             edit.set_rule(session, OPERATOR, experiment, _changed(edit.rule_of(experiment), given))
             _publish(session, experiment, private=private)
             return experiment

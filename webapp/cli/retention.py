@@ -11,7 +11,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.fields import parse_whole
 from runtally.models.project import KEPT_FOR_EVER, Project
-from runtally.retention.dropping import HEARD_SECONDS, Dropper
+from runtally.retention.dropping import RULE_SPREAD_SECONDS, Dropper
 from runtally.retention.rules import kept_days
 from runtally.settings import Settings
 from webapp.cli.ids import ID
@@ -88,7 +88,9 @@ def drop() -> None:
     """
 
     async def work(settings: Settings, database: Database) -> int:
-        click.echo(f"Waiting {HEARD_SECONDS:.0f} s for every process to hear of it, if there is anything new to drop.")
+        click.echo(
+            f"Waiting {RULE_SPREAD_SECONDS:.0f} s for every process to hear of it, if there is anything new to drop."
+        )
         dropper, runs = Dropper(database, settings.retention_days, system_clock), 0
         async for dropped in dropper.run_pass(asyncio.Event()):
             runs += dropped.runs

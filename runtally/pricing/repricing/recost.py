@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import Cost, settle
+from runtally.pricing.cost import Cost, resolve_cost
 from runtally.tokens import Usage
 
 
@@ -41,7 +41,7 @@ def recosts_of(runs: Iterable[PricedRun], book: PriceBook, project_id: str) -> l
     """List the runs of a project that would cost something else if they came now, costs reported by providers aside."""
     found = []
     for run in runs:
-        cost = settle(
+        cost = resolve_cost(
             run.usage, book.price_of(run, project_id), direct=False, reported=run.reported, upstream_reported=None
         )
         if cost != run.cost:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from runtally.db.bulk import rows_of
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
 from runtally.usage.dimension_blocks import (
@@ -299,7 +299,7 @@ async def is_missing(connection: Connection) -> bool:
 
 async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
     """Delete blocks of hours that are not kept any more, at most so many; how many it were."""
-    return rows_of(await connection.execute(DELETE_EXPIRED, now, limit))
+    return affected_rows(await connection.execute(DELETE_EXPIRED, now, limit))
 
 
 async def select_changing_key(connection: Connection) -> ChangingKey | None:
@@ -333,7 +333,7 @@ async def set_tracked(connection: Connection, key: ChangingKey) -> None:
 async def drop_sums(connection: Connection, key: ChangingKey, limit: int) -> int:
     """Delete blocks of a key, so many of each table at most; the most of one. Needs the `lock`."""
     tags = [await connection.execute(drop, key.project_id, key.id, limit) for drop in (DROP_SUMS, DROP_LATENCIES)]
-    return max(rows_of(tag) for tag in tags)
+    return max(affected_rows(tag) for tag in tags)
 
 
 async def set_untracked(connection: Connection, key: ChangingKey) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from runtally.db.bulk import rows_of
+from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY, Grain
 
@@ -29,4 +29,4 @@ DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", eve
 async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
     """Delete buckets of a grain, at most so many rows of each table; the most rows that were deleted of one."""
     statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_CELLS)
-    return max([rows_of(await connection.execute(one, grain.minutes, before, limit)) for one in statements])
+    return max([affected_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])

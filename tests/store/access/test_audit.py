@@ -43,7 +43,7 @@ async def restored(session: AsyncSession, project_id: str) -> None:
 async def experiment(session: AsyncSession, project_id: str) -> Experiment:
     session.add(Experiment(project_id=project_id, id="e", created_at=NOW))
     await session.flush()
-    return await edit.found(session, project_id, "e")
+    return await edit.get(session, project_id, "e")
 
 
 async def rule_set(session: AsyncSession, project_id: str) -> None:

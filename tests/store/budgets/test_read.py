@@ -7,7 +7,7 @@ import pytest
 
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
-from runtally.budgets.read import burn_down_of, use_of
+from runtally.budgets.read import get_burn_down, get_use
 from runtally.budgets.use import pace_since
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
@@ -31,8 +31,8 @@ async def test_a_budget_is_used_by_the_runs_of_its_month(connection: Connection,
     await insert_runs(connection, [*runs, unpriced])
     await connection.execute("INSERT INTO budgets VALUES ($1, 4096, '{50}', $2, $2)", project_id, NOW)
 
-    use = await use_of(connection, project_id, NOW)
-    budget = await burn_down_of(connection, project_id, NOW)
+    use = await get_use(connection, project_id, NOW)
+    budget = await get_burn_down(connection, project_id, NOW)
 
     assert use is not None
     assert budget is not None
@@ -45,7 +45,7 @@ async def test_a_budget_is_used_by_the_runs_of_its_month(connection: Connection,
     assert use.recent.usd == sum(run.cost_usd or 0 for run in recent)
     assert len(budget.spent_by_day_usd) == NOW.day
     assert sum(budget.spent_by_day_usd) == use.spent_usd
-    assert await use_of(connection, f"{project_id}-other", NOW) is None
+    assert await get_use(connection, f"{project_id}-other", NOW) is None
 
 
 async def test_the_pace_of_a_young_project_begins_with_its_first_run(connection: Connection, project_id: str) -> None:
@@ -53,7 +53,7 @@ async def test_the_pace_of_a_young_project_begins_with_its_first_run(connection:
     await insert_runs(connection, [make_stored_run(project_id, occurred_at=first, cost_usd=Decimal(7))])
     await connection.execute("INSERT INTO budgets VALUES ($1, 100, '{}', $2, $2)", project_id, NOW)
 
-    use = await use_of(connection, project_id, NOW)
+    use = await get_use(connection, project_id, NOW)
 
     assert use is not None
     assert use.recent is not None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from runtally.db import turn
+from runtally.db import stall_breaker
 from runtally.db.database import Connection, Database
 from runtally.errors import StoreBusy, StoreUnavailable
 from runtally.ingest import writer as module
@@ -144,7 +144,7 @@ async def test_behind_a_flush_that_is_stuck_nobody_waits_and_afterwards_everybod
     async with Writer.opened(database, queued=False) as writer:
         first = asyncio.create_task(writer.store([made(project_id)]))
         await begun.wait()
-        monkeypatch.setattr(turn, "STUCK_SECONDS", -1.0)
+        monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
         with pytest.raises(StoreBusy):
             await writer.store([made(project_id)])
         go_on.set()
@@ -168,7 +168,7 @@ async def test_who_waits_behind_a_flush_that_was_stuck_and_failed_is_refused_wit
         await begun.wait()
         second = asyncio.create_task(writer.store([made(project_id)]))
         await asyncio.sleep(0)
-        monkeypatch.setattr(turn, "STUCK_SECONDS", -1.0)
+        monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
         go_on.set()
         answers = await asyncio.gather(first, second, return_exceptions=True)
 

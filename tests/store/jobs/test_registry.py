@@ -18,9 +18,9 @@ from runtally.jobs.registry import (
     evaluate_alerts_job,
     expire_alerts_job,
     expire_job,
+    expire_limits_job,
     prices_job,
     send_alerts_job,
-    sweep_job,
     unpriced_job,
 )
 from runtally.pricing.book import LivePrices
@@ -73,7 +73,7 @@ async def test_every_job_waits_for_the_tables(unmigrated: Database, unmigrated_u
         )
     jobs = [
         prices_job(prices),
-        sweep_job(unmigrated),
+        expire_limits_job(unmigrated),
         expire_job(unmigrated, system_clock),
         evaluate_alerts_job(evaluator),
         send_alerts_job(sender),

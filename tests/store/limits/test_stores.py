@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from runtally.db.database import Database
 from runtally.errors import SettingsError, StoreUnavailable
-from runtally.limits.queries import delete_idle
+from runtally.limits.queries import delete_idle_keys
 from runtally.limits.rate import Grant, Rate
 from runtally.limits.redis_store import KEY_START, RedisStore
 from runtally.limits.stores import LimitStore, PostgresStore
@@ -147,7 +147,7 @@ async def test_idle_keys_are_forgotten_and_busy_ones_are_not(database: Database,
     await shared.pass_time(f"{key}-idle", 7)
 
     async with database.connection() as connection:
-        await delete_idle(connection)
+        await delete_idle_keys(connection)
         left = await connection.fetch("SELECT key FROM rate_limits WHERE starts_with(key, $1)", key)
 
     assert [row["key"] for row in left] == [f"{key}-busy"]

@@ -106,7 +106,7 @@ async def test_of_two_who_add_the_same_price_at_once_one_is_refused(own: Databas
 async def test_a_price_that_follows_closes_the_one_before(own: Database) -> None:
     first = await added(own, but(effective_to=NOW + 30 * DAY))
     async with own.session() as session:
-        entry = await entries.found(session, first)
+        entry = await entries.get(session, first)
         draft = but(effective_from=NOW + DAY, input_per_million=Decimal(2))
         second = await entries.follow(session, OPERATOR, entry, draft, NOW)
 
@@ -126,7 +126,7 @@ async def test_a_price_follows_only_from_a_later_time_on(own: Database, start: d
     first = await added(own, but(effective_from=NOW))
 
     async with own.session() as session:
-        entry = await entries.found(session, first)
+        entry = await entries.get(session, first)
         with pytest.raises(InvalidPrice) as refused:
             await entries.follow(session, OPERATOR, entry, but(effective_from=start), NOW)
 
@@ -137,13 +137,13 @@ async def test_a_price_follows_only_from_a_later_time_on(own: Database, start: d
 async def test_a_corrected_amount_makes_another_entry_and_keeps_the_old_for_its_runs(own: Database) -> None:
     first = await added(own)
     async with own.session() as session:
-        entry = await entries.found(session, first)
+        entry = await entries.get(session, first)
         after = await entries.change(session, OPERATOR, entry, but(input_per_million=Decimal(4)), NOW)
 
     assert after.id != first
     assert await price_id(own) == after.id
     async with own.session() as session:
-        withdrawn = await entries.found(session, first)
+        withdrawn = await entries.get(session, first)
         history = await entries.history(session, after)
     assert (withdrawn.input_per_million, withdrawn.withdrawn_at) == (Decimal(3), NOW)
     assert [entry.id for entry in history] == [after.id, first]
@@ -152,7 +152,7 @@ async def test_a_corrected_amount_makes_another_entry_and_keeps_the_old_for_its_
 async def test_a_corrected_note_changes_the_entry_itself(own: Database) -> None:
     first = await added(own)
     async with own.session() as session:
-        entry = await entries.found(session, first)
+        entry = await entries.get(session, first)
         after = await entries.change(session, OPERATOR, entry, but(note="Our contract.", aliases=("big",)), NOW)
 
     assert after.id == first
@@ -173,7 +173,7 @@ async def test_a_catalogues_entry_that_somebody_touches_is_an_admins(own: Databa
 async def test_a_withdrawn_price_prices_nothing_and_leaves_its_time_free(own: Database) -> None:
     first = await added(own)
     async with own.session() as session:
-        await entries.withdraw(session, OPERATOR, await entries.found(session, first), NOW)
+        await entries.withdraw(session, OPERATOR, await entries.get(session, first), NOW)
 
     assert await price_id(own) is None
     assert await added(own) != first

@@ -182,7 +182,7 @@ async def test_a_run_that_is_repriced_while_it_is_dropped_is_reported_first(own:
 
 
 async def test_passes_at_the_same_time_do_no_harm(own: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dropping, "AT_ONCE", 4)
+    monkeypatch.setattr(dropping, "RUNS_AT_ONCE", 4)
 
     passes = await asyncio.gather(*(drop(own) for _ in range(4)))
 
@@ -204,7 +204,7 @@ async def test_also_what_another_process_announced_is_dropped_only_when_all_have
 
     assert [dropped.runs async for dropped in Dropper(own, None, lambda: NOW, wait=note).run_pass(stop)] == [GONE]
 
-    assert waits[:2] == [dropping.HEARD_SECONDS] * 2
+    assert waits[:2] == [dropping.RULE_SPREAD_SECONDS] * 2
 
 
 async def test_the_installation_says_it_for_who_says_nothing(own: Database) -> None:
@@ -219,15 +219,15 @@ async def test_older_runs_than_are_kept_are_refused_also_after_more_are_to_be_ke
     rules = LiveRetention(own, 100)
     await rules.refresh()
     kept = start_of_day(NOW) - 31 * DAY
-    assert rules.taken_since("one", NOW) == kept
-    assert rules.taken_since("unheard-of", NOW) == start_of_day(NOW) - 100 * DAY
+    assert rules.accepted_since("one", NOW) == kept
+    assert rules.accepted_since("unheard-of", NOW) == start_of_day(NOW) - 100 * DAY
 
     await drop(own)
     async with own.session() as session:
         await projects.retain(session, OPERATOR, "one", 0)
     await rules.refresh()
 
-    assert rules.taken_since("one", NOW) == kept
+    assert rules.accepted_since("one", NOW) == kept
 
 
 async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Database) -> None:

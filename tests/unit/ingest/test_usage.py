@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.fields import MAX_COUNT
-from runtally.ingest.usage import parts_of
+from runtally.ingest.usage import token_parts
 
 CHAT = {
     "prompt_tokens": 20,
@@ -33,12 +33,12 @@ ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 2000, "cache_creatio
     ids=["chat", "responses", "realtime", "anthropic"],
 )
 def test_parts_are_read_as_each_interface_names_them(usage: dict[str, object], parts: dict[str, int]) -> None:
-    assert parts_of(usage) == parts
+    assert token_parts(usage) == parts
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "4", None, MAX_COUNT + 1, [4]], ids=repr)
 def test_what_is_no_count_is_as_if_it_were_not(value: object) -> None:
-    assert parts_of({"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}) == {}
+    assert token_parts({"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}) == {}
 
 
 json = st.recursive(
@@ -50,4 +50,4 @@ json = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*CHAT, *REALTIME]), json))
 def test_nothing_that_may_stand_there_breaks_it(usage: dict[str, object]) -> None:
-    assert all(0 <= part <= MAX_COUNT for part in parts_of(usage).values())
+    assert all(0 <= part <= MAX_COUNT for part in token_parts(usage).values())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.db import turn
+from runtally.db import stall_breaker
 from runtally.errors import RuntallyError, StoreBusy, StoreUnavailable
 from runtally.limits import limiter as module
 from runtally.limits.limiter import Limiter
@@ -70,7 +70,7 @@ async def test_behind_a_store_that_hangs_nobody_more_waits(monkeypatch: pytest.M
     first = asyncio.create_task(limiter.take("k", TEN))
     await store.is_asked.wait()
 
-    monkeypatch.setattr(turn, "STUCK_SECONDS", -1.0)
+    monkeypatch.setattr(stall_breaker, "STUCK_SECONDS", -1.0)
     with pytest.raises(StoreBusy):
         await limiter.take("k", TEN)
 

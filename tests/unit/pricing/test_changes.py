@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtally.pricing.book import PriceBook
 from runtally.pricing.changes import changes_of
-from runtally.pricing.cost import Rates, settle
+from runtally.pricing.cost import Rates, resolve_cost
 from runtally.pricing.discount import Discount
 from runtally.tokens import Usage
 from runtally.usage.totals import Totals
@@ -98,6 +98,6 @@ def _costs(runs: list[Sent]) -> dict[Sent, Decimal | None]:
     costs = {}
     for model, at, tokens, project_id in runs:
         price = book.price_for("acme", model, at, tokens, project_id)
-        cost = settle(Usage(tokens, 1), price, direct=False, reported=None, upstream_reported=None)
+        cost = resolve_cost(Usage(tokens, 1), price, direct=False, reported=None, upstream_reported=None)
         costs[model, at, tokens, project_id] = cost.total_usd
     return costs

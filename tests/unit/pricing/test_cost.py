@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtally.models.run import CostSource
 from runtally.money import MAX_USD
-from runtally.pricing.cost import UNPRICED, Cost, Price, Rates, discounted, lines_of, settle, total_usd
+from runtally.pricing.cost import UNPRICED, Cost, Price, Rates, discounted, lines_of, resolve_cost, total_usd
 from runtally.tokens import TOKEN_KINDS, Usage
 
 MAX_TOKENS = 2**53 - 1
@@ -198,16 +198,16 @@ def _estimate(amount: Decimal) -> Cost:
 def test_only_a_direct_provider_is_taken_at_its_word(
     direct: bool, reported: Decimal | None, upstream: Decimal | None, expected: Cost
 ) -> None:
-    assert settle(COUNTED, SONNET, direct=direct, reported=reported, upstream_reported=upstream) == expected
+    assert resolve_cost(COUNTED, SONNET, direct=direct, reported=reported, upstream_reported=upstream) == expected
 
 
 @pytest.mark.parametrize(("reported", "expected"), [(REPORTED, _estimate(REPORTED)), (Decimal(0), UNPRICED)])
 def test_without_a_price_a_reported_cost_is_an_estimate(reported: Decimal, expected: Cost) -> None:
-    assert settle(COUNTED, None, direct=False, reported=reported, upstream_reported=UPSTREAM) == expected
+    assert resolve_cost(COUNTED, None, direct=False, reported=reported, upstream_reported=UPSTREAM) == expected
 
 
 def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
-    assert settle(COUNTED, None, direct=False, reported=None, upstream_reported=None) is UNPRICED
+    assert resolve_cost(COUNTED, None, direct=False, reported=None, upstream_reported=None) is UNPRICED
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,11 @@ def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
 def test_a_reported_cost_stands_where_no_tokens_are_known(
     usage: Usage, reported: Decimal | None, expected: Cost
 ) -> None:
-    assert settle(usage, SONNET, direct=False, reported=reported, upstream_reported=None) == expected
+    assert resolve_cost(usage, SONNET, direct=False, reported=reported, upstream_reported=None) == expected
 
 
 def test_an_estimated_price_makes_an_estimated_cost() -> None:
-    cost = settle(COUNTED, replace(SONNET, estimated=True), direct=False, reported=None, upstream_reported=None)
+    cost = resolve_cost(COUNTED, replace(SONNET, estimated=True), direct=False, reported=None, upstream_reported=None)
 
     assert cost == msgspec.structs.replace(COMPUTED, estimated=True)
 

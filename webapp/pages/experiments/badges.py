@@ -133,7 +133,7 @@ async def change(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """Make the badge private, with a token that no URL had before, or public."""
     is_private = (await request.form).get("visibility") == "private"
     async with services().database.session() as session:
-        experiment = await edit.found(session, project_id, experiment_id)
+        experiment = await edit.get(session, project_id, experiment_id)
         was_private = experiment.badge_token is not None
         if is_private:
             edit.make_private(session, actor(), experiment)

@@ -100,7 +100,7 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
         judged, past = await _read(project_id, experiment_id)
         return await render(_page(judged, past, form.refused(error)), 422)
     async with services().database.session() as session:
-        edit.set_rule(session, actor(), await edit.found(session, project_id, experiment_id), rule)
+        edit.set_rule(session, actor(), await edit.get(session, project_id, experiment_id), rule)
     url = url_for(".experiment", project_id=project_id, experiment_id=experiment_id)
     return see_other(url, said="Thresholds saved.")
 

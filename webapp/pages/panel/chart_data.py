@@ -5,7 +5,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
-from runtally.budgets.read import burn_down_of
+from runtally.budgets.read import get_burn_down
 from runtally.errors import NotFound
 from runtally.usage.ranking import read_rankings
 from runtally.usage.read import is_comparable, previous_question, readable, report_question
@@ -48,7 +48,7 @@ async def budget_chart() -> ResponseReturnValue:
     if project_id is None:
         raise NotFound
     async with services().database.snapshot() as connection:
-        budget = await burn_down_of(connection, project_id, services().clock())
+        budget = await get_burn_down(connection, project_id, services().clock())
     if budget is None:
         raise NotFound("This project has no budget.")
     drawn = burn_down(budget)

@@ -107,7 +107,7 @@ async def add() -> ResponseReturnValue:
 async def change(entry_id: int, how: str) -> ResponseReturnValue:
     """A form with the price as it is, to correct it or to let another follow."""
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
         texts = Draft.of(entry).texts
         if how == "follow":
             texts |= {"effective_from": f"{services().clock():%Y-%m-%d}", "effective_to": ""}
@@ -120,7 +120,7 @@ async def save(entry_id: int, how: str) -> ResponseReturnValue:
     """Correct the price, or let another follow."""
     form, act = await sent_form(), entries.change if how == "correct" else entries.follow
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
         try:
             async with session.begin_nested():
                 saved = await act(session, actor(), entry, _draft(form), services().clock())

@@ -71,7 +71,7 @@ class PricePage(Page):
 async def price(entry_id: int) -> ResponseReturnValue:
     """The entry, and the entries for the same names."""
     async with services().database.session() as session:
-        return await render(await _page(session, await entries.found(session, entry_id)))
+        return await render(await _page(session, await entries.get(session, entry_id)))
 
 
 @blueprint.post(f"{PATH}/end")
@@ -80,7 +80,7 @@ async def end(entry_id: int) -> ResponseReturnValue:
     """Let it hold until a day, by default until now."""
     form, now = await sent_form("end"), services().clock()
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
         try:
             await entries.end(session, actor(), entry, _end(form, now), now)
         except InvalidPrice as error:
@@ -94,7 +94,7 @@ async def end(entry_id: int) -> ResponseReturnValue:
 async def withdraw(entry_id: int) -> ResponseReturnValue:
     """Have it price nothing any more."""
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
         try:
             await entries.withdraw(session, actor(), entry, services().clock())
         except InvalidPrice as error:

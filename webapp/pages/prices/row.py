@@ -48,7 +48,7 @@ class EditedRowPage(Page):
 async def row(entry_id: int) -> ResponseReturnValue:
     """The price as it stands in the list."""
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
     return await render(PriceRowPage(await _row(entry)))
 
 
@@ -57,7 +57,7 @@ async def row(entry_id: int) -> ResponseReturnValue:
 async def edit(entry_id: int) -> ResponseReturnValue:
     """The price with its amounts to be corrected."""
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], services().clock())
     texts = Draft.of(entry).texts
     return await render(EditedRowPage(found, Form(f"row-{entry_id}", {name: (texts[name],) for name in LISTED})))
@@ -69,7 +69,7 @@ async def save(entry_id: int) -> ResponseReturnValue:
     """Correct the amounts: the entry is withdrawn and another takes its place, as in the form for a whole price."""
     form, now = await sent_form(f"row-{entry_id}"), services().clock()
     async with services().database.session() as session:
-        entry = await entries.found(session, entry_id)
+        entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], now)
         try:
             draft = read_draft(Draft.of(entry).texts | {name: form.value(name) for name in LISTED})

@@ -12,7 +12,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Scope, demand
-from runtally.budgets.read import burn_down_of
+from runtally.budgets.read import get_burn_down
 from runtally.budgets.use import BurnDown
 from runtally.errors import Detail, InvalidPrice, NotFound
 from runtally.models.project import Project
@@ -119,7 +119,7 @@ async def costs(project_id: str) -> ResponseReturnValue:
         project = await projects.found(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
     async with services().database.snapshot() as connection:
-        page = CostsPage(project, _budget(await burn_down_of(connection, project_id, now)), form)
+        page = CostsPage(project, _budget(await get_burn_down(connection, project_id, now)), form)
         try:
             target = _target(request.args, now)
         except InvalidPrice as error:

@@ -9,7 +9,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
-from runtally.budgets.read import use_of
+from runtally.budgets.read import get_use
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
 from runtally.usage.filter import ALL_RUNS
@@ -66,7 +66,7 @@ async def project(project_id: str) -> ResponseReturnValue:
             return known
         view = view.but(range=await readable(connection, view.range, project_id, now))
         found = await project_report(reader, view.window(now), view.filter)
-        use = await use_of(connection, project_id, now)
+        use = await get_use(connection, project_id, now)
         # Who may not see single runs sees none of them.
         is_open = may(actor(), Scope.RUNS_READ, project_id)
         extremes = await read_extremes(connection, view.run_filter, now, HIGHEST) if is_open else Extremes()

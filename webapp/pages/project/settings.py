@@ -217,7 +217,7 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
     """Raises `NotFound`."""
     project, now = await projects.found(session, project_id), services().clock()
     found = await project_keys.of_project(session, project_id)
-    budget = await budgets.found(session, project_id)
+    budget = await budgets.get(session, project_id)
     rows = [_row(key, now) for key in found]
     permissions = offered_permissions()
     return SettingsPage(

@@ -41,7 +41,7 @@ async def repricer(own: Database, monkeypatch: pytest.MonkeyPatch) -> Repricer:
     runs = [stored_run(f"p{n % 2}", f"run-{n}", occurred_at=NOW - n * HOUR, **priced) for n in range(10)]
     await store(own, *runs)
     async with own.session() as session:
-        entry = await entries.found(session, first)
+        entry = await entries.get(session, first)
         await entries.change(session, OPERATOR, entry, but(input_per_million=Decimal(4)), NOW)
     return Repricer(own, LivePrices(own), lambda: NOW, queued=True)
 

@@ -1,6 +1,7 @@
-"""Statements that many requests wait for, one after the other: behind one that is stuck nobody more is made to wait.
+"""Refuse further requests while a statement that many requests wait for is stuck.
 
-So a database that hangs, by a lock or by its disk, costs no memory for each request that comes, and clients hear of it at once.
+A database that hangs, by a lock or by its disk, then costs no memory for each new request, and clients learn of it at
+once.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,20 +10,20 @@ from time import monotonic
 
 from runtally.errors import StoreBusy
 
-# A statement of these takes milliseconds, under the heaviest load a tenth of a second.
+# Such a statement takes milliseconds, under the heaviest load a tenth of a second.
 STUCK_SECONDS = 2.0
 
 
-class Turn:
-    """What is under way, and since when."""
+class StallBreaker:
+    """Remembers whether a call is under way, and since when."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._began: float | None = None
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Around one statement."""
+    def calling(self) -> Iterator[None]:
+        """Wrap one call."""
         self._began = self._clock()
         try:
             yield
@@ -31,10 +32,10 @@ class Turn:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it takes so long that something must be wrong."""
+        """Return whether the call takes so long that something must be wrong."""
         return self._began is not None and self._clock() - self._began > STUCK_SECONDS
 
     def refuse_if_stuck(self) -> None:
-        """Raises `StoreBusy`."""
+        """Raise `StoreBusy` if the call under way is stuck."""
         if self.is_stuck:
             raise StoreBusy

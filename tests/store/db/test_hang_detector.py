@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from sqlalchemy.engine import make_url
 
-from runtally.db import dsn, watch
+from runtally.db import dsn, hang_detector
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from tests.store.db.test_database import SLEEP, both
@@ -55,7 +55,7 @@ class Line:
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(hang_detector, "SLOW_SECONDS", 0.05)
 
 
 @both

@@ -1,71 +1,71 @@
-"""Work that many requests ask for, done for several of them at once: in one statement, and with one commit."""
+"""Do the same work for several requests at once: in one statement, and with one commit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar, cast
 
-from runtally.db.turn import Turn
+from runtally.db.stall_breaker import StallBreaker
 from runtally.errors import StoreUnavailable
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class Grouped(Generic[Item, Answer]):
-    """What arrives while one statement is under way goes together in the next, so that the busier, the fewer.
+class Batcher(Generic[Item, Answer]):
+    """Batches items: those that arrive while one batch is under way go together in the next.
 
-    There is no timer: a lone item is done at once.
+    There is no timer: a lone item is done at once, and the busier the service, the larger the batches.
     """
 
     def __init__(self, work: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], *, at_most: int) -> None:
-        """`work` answers for each of at most so many items, in their order."""
+        """`work` returns an answer for each of at most `at_most` items, in their order."""
         self._work = work
         self._at_most = at_most
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._task: asyncio.Task[None] | None = None
-        self._turn = Turn()
+        self._breaker = StallBreaker()
 
-    async def do(self, item: Item) -> Answer:
-        """What `work` answers for the item, and raises for it; also `StoreBusy`, when it is stuck."""
+    async def submit(self, item: Item) -> Answer:
+        """Return the answer of `work` for the item, or raise its error. Raises `StoreBusy` when `work` is stuck."""
         return await self._enter(item)
 
-    async def do_all(self, items: Sequence[Item]) -> Sequence[Answer | Exception]:
-        """What `work` answers for each of the items, or raises for it. Raises `StoreBusy` when it is stuck."""
+    async def submit_all(self, items: Sequence[Item]) -> Sequence[Answer | Exception]:
+        """Return for each item the answer of `work`, or its error. Raises `StoreBusy` when `work` is stuck."""
         answers = [self._enter(item) for item in items]
         if answers:
             await asyncio.wait(answers)
         return [cast(Exception | None, answer.exception()) or answer.result() for answer in answers]
 
     def _enter(self, item: Item) -> asyncio.Future[Answer]:
-        self._turn.refuse_if_stuck()
+        self._breaker.refuse_if_stuck()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._task is None:
-            self._task = asyncio.create_task(self._do_all())
+            self._task = asyncio.create_task(self._run())
         return answer
 
-    async def _do_all(self) -> None:
+    async def _run(self) -> None:
         try:
             while self._waiting:
                 taken, self._waiting = self._waiting[: self._at_most], self._waiting[self._at_most :]
-                with self._turn.taken():
-                    await self._settle(taken)
+                with self._breaker.calling():
+                    await self._run_batch(taken)
         finally:
             self._task = None
 
-    async def _settle(self, taken: Sequence[tuple[Item, asyncio.Future[Answer]]]) -> None:
+    async def _run_batch(self, taken: Sequence[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
             answers = await self._work([item for item, _ in taken])
         except StoreUnavailable:
             for _, answer in taken:
                 _refuse(answer, StoreUnavailable())
-        except Exception as error:  # noqa: BLE001  # Whatever it is belongs to the request that waits for the answer.
+        except Exception as error:  # noqa: BLE001  # Any error is passed to the request that waits for the answer.
             if len(taken) == 1:
                 _refuse(taken[0][1], error)
                 return
-            # One that cannot be done must not fail its neighbours: each is tried on its own.
+            # One bad item must not fail its neighbours, so each is tried on its own.
             for one in taken:
-                await self._settle([one])
+                await self._run_batch([one])
         else:
             for (_, answer), found in zip(taken, answers, strict=True):
                 if not answer.done():

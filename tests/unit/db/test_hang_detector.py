@@ -5,8 +5,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from runtally.db import watch as module
-from runtally.db.watch import Watch
+from runtally.db import hang_detector as module
+from runtally.db.hang_detector import HangDetector
 
 
 async def hang() -> None:
@@ -15,12 +15,12 @@ async def hang() -> None:
 
 async def test_one_that_is_dead_already_keeps_nobody_behind_it_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLOW_SECONDS", 0)
-    watch, first, last = Watch(hang), asyncio.Event(), asyncio.Event()
+    detector, first, last = HangDetector(hang), asyncio.Event(), asyncio.Event()
 
     def is_dead() -> None:
         raise asyncpg.InterfaceError("the connection is closed")
 
     async with asyncio.timeout(20):
-        with watch.over(first.set), watch.over(is_dead), watch.over(last.set):
+        with detector.watching(first.set), detector.watching(is_dead), detector.watching(last.set):
             await first.wait()
             await last.wait()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from runtally.db.grouped import Grouped
+from runtally.db.batcher import Batcher
 from runtally.errors import StoreUnavailable
 
 
@@ -26,8 +26,8 @@ class Work:
 
 async def asked(work: Work, *items: int, at_most: int = 100) -> list[int | BaseException]:
     """What each is answered, when all are asked for at once."""
-    grouped = Grouped(work, at_most=at_most)
-    return await asyncio.gather(*map(grouped.do, items), return_exceptions=True)
+    batcher = Batcher(work, at_most=at_most)
+    return await asyncio.gather(*map(batcher.submit, items), return_exceptions=True)
 
 
 async def test_a_lone_item_is_done_at_once() -> None:
@@ -61,8 +61,8 @@ async def test_a_store_that_is_away_fails_all_without_trying_each() -> None:
 
 
 async def test_who_goes_away_takes_nobody_along() -> None:
-    grouped = Grouped(Work(), at_most=100)
-    gone, waiting = (asyncio.ensure_future(grouped.do(item)) for item in (1, 2))
+    batcher = Batcher(Work(), at_most=100)
+    gone, waiting = (asyncio.ensure_future(batcher.submit(item)) for item in (1, 2))
     await asyncio.sleep(0)
 
     gone.cancel()
