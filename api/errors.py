@@ -36,6 +36,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.InvalidPayload: 422,
     errors.BatchTooLarge: 422,
     errors.InvalidThresholds: 422,
+    errors.DimensionNotTracked: 422,
     errors.InvalidName: 422,
     errors.InvalidBudget: 422,
     errors.InvalidTrackedKey: 422,

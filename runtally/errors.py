@@ -132,6 +132,11 @@ class InvalidInterval(RuntallyError):
     message = "Use interval=15m, 1h, 6h or 1d, or leave it out."
 
 
+class DimensionNotTracked(RuntallyError):
+    code = "dimension_not_tracked"
+    message = "Too many runs would have to be read one by one: track the key of metadata, or ask for a shorter time."
+
+
 class InvalidFormat(RuntallyError):
     code = "invalid_format"
     message = "Use format=svg, json or shields, or leave it out."

@@ -12,16 +12,7 @@ from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
 from runtally.models.project import Project
 from runtally.tracking import key_queries
 from runtally.tracking.key_queries import KeyRow
-
-MAX_KEY_LENGTH = 128
-# Other spellings of keys that each project tracks by default; ingest reads users and sessions from all of these.
-SAME_KEYS = {
-    "env": "environment",
-    "userId": "user",
-    "user_id": "user",
-    "sessionId": "session",
-    "session_id": "session",
-}
+from runtally.usage.dimensions import MAX_KEY_LENGTH, canonical_key, is_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +36,8 @@ async def track(session: AsyncSession, by: Actor, project_id: str, key: str, now
 
     Raises `InvalidTrackedKey` and `NotFound`.
     """
-    key = canonical(key)
-    if not key or len(key) > MAX_KEY_LENGTH or "\0" in key:
+    key = canonical_key(key)
+    if not is_key(key):
         raise InvalidTrackedKey(f"Name a key of metadata with 1 to {MAX_KEY_LENGTH} characters.")
     rows = await _locked(session, project_id)
     state = rows[key].state if key in rows else None
@@ -63,17 +54,11 @@ async def track(session: AsyncSession, by: Actor, project_id: str, key: str, now
 
 async def untrack(session: AsyncSession, by: Actor, project_id: str, key: str, now: datetime) -> None:
     """Track a key no more; a job deletes its sums. Nothing happens where it is not tracked. Raises `NotFound`."""
-    row = (await _locked(session, project_id)).get(canonical(key))
+    row = (await _locked(session, project_id)).get(canonical_key(key))
     if row is None or row.state == KeyState.DROPPING:
         return
     await key_queries.untrack(session, project_id, row, now)
     record(session, by, Change("key.untracked", row.key, project_id))
-
-
-def canonical(key: str) -> str:
-    """The name of the dimension that people mean by a key."""
-    key = key.strip()
-    return SAME_KEYS.get(key, key)
 
 
 async def _locked(session: AsyncSession, project_id: str) -> dict[str, KeyRow]:

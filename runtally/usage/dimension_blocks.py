@@ -65,7 +65,7 @@ counted_values AS MATERIALIZED (
                 OR runs > 0
                    AND NOT coalesce(is_full, FALSE)
                    AND coalesce(known, 0) + row_number() OVER (PARTITION BY project_id, key_id, day, known_values.value IS NULL
-                                                                   ORDER BY runs DESC, number) <= {MAX_VALUES}
+                                                                   ORDER BY value = '' DESC, runs DESC, number) <= {MAX_VALUES}
               THEN value END AS value
     FROM sent_days
          LEFT JOIN known_values USING (project_id, key_id, day, value)

@@ -1,7 +1,27 @@
-"""What runs can be grouped by, one row each."""
+"""What runs can be grouped by and filtered by, one row each; keys of metadata are dimensions too."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from runtally.models.dimension import MAX_VALUE_LENGTH
+
+METADATA = "metadata."
+"""The start of the name of a dimension that is a key of metadata."""
+MAX_KEY_LENGTH = 128
+"""Characters of a key of metadata that can be asked for."""
+OTHER = "\0other"
+"""In place of a value: all values that have no group of their own. No value that is stored holds a NUL."""
+OTHER_NAME = "(other)"
+"""How that is written in an answer."""
+# Other spellings of keys that each project tracks by default; ingest reads users and sessions from all of these.
+SAME_KEYS = {
+    "env": "environment",
+    "userId": "user",
+    "user_id": "user",
+    "sessionId": "session",
+    "session_id": "session",
+}
+_SPELLINGS = {"environment": ("environment", "env")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,8 +29,9 @@ class Dimension:
     """A property of runs by which sums over them are told apart."""
 
     name: str
+    """As a query names it."""
     sql: str
-    """Its value, over the columns of runs."""
+    """Its value, over the columns of runs; empty for a key of metadata."""
     filter_field: str
     """The field of `RunFilter` that keeps the runs of one value."""
     is_in_cells: bool = False
@@ -19,13 +40,68 @@ class Dimension:
     """Whether stored totals do too."""
     has_value: str = "TRUE"
     """A condition on runs that have a value; the others are in no group."""
+    tracked_as: str | None = None
+    """The key whose sums tell it apart in the projects that track this key."""
+    metadata_keys: tuple[str, ...] = ()
+    """The keys of metadata that it is read from, the first that a run has."""
+    unusual: str | None = None
+    """A condition on runs that an index answers: all others have the `usual` value."""
+    usual: str | None = None
+    is_list: bool = False
+    """Whether a run has several values, and is in the group of each."""
+
+    def value_sql(self, placeholder: Callable[[object], str]) -> str:
+        """SQL of its value over the columns of runs, NULL where a run has none."""
+        if not self.metadata_keys:
+            return self.sql
+        texts = ", ".join(f"metadata ->> {placeholder(key)}" for key in self.metadata_keys)
+        return f"nullif(left(coalesce({texts}), {MAX_VALUE_LENGTH}), '')"
 
 
 PROJECT = Dimension("project", "project_id", "project_id", is_in_cells=True, is_in_totals=True)
 PROVIDER = Dimension("provider", "provider", "provider", is_in_cells=True)
 MODEL = Dimension("model", "model", "model", is_in_cells=True)
-STATUS = Dimension("status", "status", "status")
+STATUS = Dimension("status", "status", "status", unusual="status <> 'success'", usual="success")
+ERROR_CODE = Dimension("errorCode", "nullif(error_code, '')", "error_code")
 EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", has_value="experiment_id IS NOT NULL")
+# As `EXPERIMENT`, but with the runs of none as a group.
+ANY_EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", unusual="experiment_id IS NOT NULL")
+KEY = Dimension("key", "key_id::text", "key_id")
+TRACE = Dimension("trace", "trace_id", "trace_id", unusual="trace_id IS NOT NULL")
+SESSION = Dimension("session", "nullif(session_id, '')", "session_id", tracked_as="session")
+USER = Dimension("user", "nullif(user_id, '')", "user_id", tracked_as="user")
+TAGS = Dimension("tags", "tags", "tag", tracked_as="tags", is_list=True)
 
-DIMENSIONS: Mapping[str, Dimension] = {one.name: one for one in (PROJECT, PROVIDER, MODEL, STATUS, EXPERIMENT)}
 BY_MODEL = (PROVIDER, MODEL)
+DIMENSIONS: Mapping[str, Dimension] = {
+    one.name: one for one in (PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT, KEY, TRACE, SESSION, USER, TAGS)
+}
+"""By name, those that answers can be grouped by; beside them each key of metadata."""
+_OF_KEYS = {one.tracked_as: one for one in DIMENSIONS.values() if one.tracked_as}
+
+
+def canonical_key(key: str) -> str:
+    """Return the name of the dimension that people mean by a key."""
+    key = key.strip()
+    return SAME_KEYS.get(key, key)
+
+
+def dimension_of_key(key: str) -> Dimension:
+    """Return the dimension of a key that a project may track."""
+    key = canonical_key(key)
+    if key in _OF_KEYS:
+        return _OF_KEYS[key]
+    return Dimension(METADATA + key, "", "metadata", tracked_as=key, metadata_keys=_SPELLINGS.get(key, (key,)))
+
+
+def dimension_named(name: str) -> Dimension | None:
+    """Return the dimension that a query names; None where there is none of this name."""
+    key = name.removeprefix(METADATA)
+    if key == name:
+        return DIMENSIONS.get(name)
+    return dimension_of_key(key) if is_key(key) else None
+
+
+def is_key(key: str) -> bool:
+    """Whether a key of metadata can be asked for."""
+    return 0 < len(key.strip()) <= MAX_KEY_LENGTH and "\0" not in key

@@ -1,11 +1,14 @@
 """SQL of the values that runs have of the keys that their project tracks.
 
 A value is what `metadata ->> key` is: text, numbers and truth values as they were sent, and of a list or an object its JSON.
-It counts by its first characters, and a blank one is none. Of `tags` a run has several values, and is in each of them.
+It counts by its first characters, and a blank one is none. Of `tags` a run has several values, and is in each of them;
+once more it is counted under a blank value, which is what all runs with tags come to.
 """
 
 from runtally.models.dimension import EVERY_PROJECT, MAX_TRACKED_KEYS, MAX_VALUE_LENGTH
 
+ANY_TAG = ""
+"""In place of a tag: all runs that have any, because runs with several tags are counted for each of these."""
 _COLUMNS = {"user": "user_id", "session": "session_id", "tags": "to_jsonb(tags)::text"}
 _TAGS = list(_COLUMNS).index("tags") + 1
 INPUT_COLUMNS = ("user_id", "session_id", "tags", "metadata")
@@ -66,7 +69,9 @@ def entries_of(runs: str, columns: str) -> str:
            UNION ALL
           SELECT {columns}, number, key_id, jsonb_array_elements_text(sent::jsonb) FROM sent_values WHERE place = {_TAGS})
          AS each
-   WHERE value <> ''""".replace(
+   WHERE value <> ''
+   UNION ALL
+  SELECT {columns}, number, key_id, '{ANY_TAG}' FROM sent_values WHERE place = {_TAGS} AND sent <> '[]'""".replace(
         "sent_values",
         f"""(SELECT {columns}, 1 + (place - 1) / {_SLOTS} AS number, 1 + (place - 1) % {_SLOTS} AS place,
                           key_ids[1 + (place - 1) % {_SLOTS}] AS key_id, sent

@@ -5,17 +5,31 @@ some readers walk an index and stop after so many runs: a filter that hardly any
 one page.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any, Self
+from uuid import UUID
 
 from runtally.errors import Detail, InvalidFilter
 from runtally.fields import MAX_NAME, parse_whole, trimmed
+from runtally.models.dimension import MAX_VALUE_LENGTH
 from runtally.models.run import Status
 from runtally.money import MAX_USD, plain
+from runtally.usage.dimensions import (
+    DIMENSIONS,
+    ERROR_CODE,
+    MAX_KEY_LENGTH,
+    METADATA,
+    SESSION,
+    STATUS,
+    USER,
+    Dimension,
+    dimension_of_key,
+    is_key,
+)
 from runtally.usage.window import Range, Window
 
 NAMES = {
@@ -25,6 +39,11 @@ NAMES = {
     "status": "status",
     "experiment_id": "experiment",
     "trace_id": "trace",
+    "error_code": "errorCode",
+    "key_id": "key",
+    "session_id": "session",
+    "user_id": "user",
+    "tag": "tags",
     "search": "q",
     "min_cost_usd": "minCost",
     "max_cost_usd": "maxCost",
@@ -36,7 +55,11 @@ NAMES = {
     "since": "since",
     "until": "until",
 }
-"""The query parameter of each field."""
+"""The query parameter of each field; those of `metadata` are `metadata.<key>`."""
+
+
+MAX_KEYS = 12
+"""Keys of metadata that a filter may name."""
 
 
 class Outcome(StrEnum):
@@ -70,6 +93,15 @@ class RunFilter:
     status: Outcome | None = None
     experiment_id: str | None = None
     trace_id: str | None = None
+    error_code: str | None = None
+    key_id: UUID | None = None
+    """The id of the key that sent the run."""
+    session_id: str | None = None
+    user_id: str | None = None
+    tag: str | None = None
+    """A tag that the run has among others."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Keys of metadata and the value that each must have."""
     search: str | None = None
     """The id of a run or of a trace."""
     min_cost_usd: Decimal | None = None
@@ -96,7 +128,11 @@ class RunFilter:
                     values[name_of_field] = _READERS.get(name_of_field, _text)(text)
                 except _UnreadableError as error:
                     details.append(Detail(name, error.must))
-        found = cls(**values)
+        try:
+            found = cls(**values).with_values(_values_of_keys(query))
+        except _UnreadableError as error:
+            details.append(Detail(f"{METADATA}<key>", error.must))
+            found = cls(**values)
         details += [Detail(name, must) for name, must in found._contradictions()]
         if details:
             raise InvalidFilter(details=tuple(details))
@@ -105,14 +141,14 @@ class RunFilter:
     @property
     def query(self) -> dict[str, str]:
         """The parameters of a query string that says this; what is as on a plain visit is left out."""
-        return {name: _written(getattr(self, each)) for each, name in NAMES.items() if self._is_set(each)}
+        found = {name: _written(getattr(self, each)) for each, name in NAMES.items() if self._is_set(each)}
+        return found | {f"{METADATA}{key}": value for key, value in self.metadata}
 
     @property
     def narrowed(self) -> tuple[str, ...]:
         """The fields that leave runs out, the time aside."""
-        return tuple(
-            each for each in NAMES if self._is_set(each) and each not in {"project_id", "range", "since", "until"}
-        )
+        named = [each for each in NAMES if self._is_set(each) and each not in {"project_id", "range", "since", "until"}]
+        return (*named, "metadata") if self.metadata else tuple(named)
 
     @property
     def is_narrowed(self) -> bool:
@@ -125,12 +161,76 @@ class RunFilter:
         return set(self.narrowed) <= {"provider", "model"}
 
     @property
+    def is_of_any_model(self) -> bool:
+        """Whether it keeps the runs of a provider or a model."""
+        return self.provider is not None or self.model is not None
+
+    @property
+    def as_indexed(self) -> Self:
+        """The filter by what an index answers alone: the runs that are looked at to find those that it keeps."""
+        is_of_failed = self.status not in {None, Outcome.SUCCESS}
+        return type(self)(
+            project_id=self.project_id,
+            trace_id=self.trace_id,
+            experiment_id=self.experiment_id,
+            search=self.search,
+            status=Outcome.FAILED if is_of_failed else None,
+        )
+
+    @property
     def is_all_but_failed(self) -> bool:
         """Whether of a sum by provider and model it leaves out the few runs that failed, and no others."""
         return self.status is Outcome.SUCCESS and set(self.narrowed) <= {"provider", "model", "status"}
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401  # Any field of the filter.
         return replace(self, **changes)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The dimensions that it keeps one value of."""
+        of_fields = [
+            one for one in DIMENSIONS.values() if one.filter_field != "status" and self._is_set(one.filter_field)
+        ]
+        of_status = [STATUS] if self.status is not None else []
+        return (*of_fields, *of_status, *(dimension_of_key(key) for key, _ in self.metadata))
+
+    @property
+    def is_of_dimensions(self) -> bool:
+        """Whether it keeps one value of some dimensions, and says nothing else but the time."""
+        return set(self.narrowed) <= {one.filter_field for one in self.dimensions}
+
+    def value_of(self, dimension: Dimension) -> str | None:
+        """Return the value of a dimension that it keeps; None where it keeps any."""
+        if dimension.metadata_keys:
+            return dict(self.metadata).get(dimension.name.removeprefix(METADATA))
+        value = getattr(self, dimension.filter_field)
+        return None if value is None else str(value)
+
+    def with_values(self, values: Iterable[tuple[str, str]]) -> Self:
+        """Return the filter that also keeps these values of keys of metadata; a user's or a session's is a field's."""
+        found, of_keys = self, dict(self.metadata)
+        for key, value in values:
+            dimension = dimension_of_key(key)
+            if dimension.metadata_keys:
+                of_keys[dimension.name.removeprefix(METADATA)] = value
+            else:
+                found = found.replace(**{dimension.filter_field: value})
+        return found.replace(metadata=tuple(sorted(of_keys.items())))
+
+    def with_value(self, dimension: Dimension, value: str) -> Self:
+        """Return the filter that also keeps one value of a dimension. Raises `InvalidFilter` for what is no value of it."""
+        name = dimension.name if dimension.metadata_keys else NAMES[dimension.filter_field]
+        read = type(self).parse({name: value})
+        if dimension.metadata_keys:
+            return self.with_values(read.metadata)
+        return self.replace(**{dimension.filter_field: getattr(read, dimension.filter_field)})
+
+    def without_dimension(self, dimension: Dimension) -> Self:
+        """Return the filter that keeps any value of a dimension."""
+        if not dimension.metadata_keys:
+            return self.without(dimension.filter_field)
+        name = dimension.name.removeprefix(METADATA)
+        return self.replace(metadata=tuple(pair for pair in self.metadata if pair[0] != name))
 
     def without(self, *names: str) -> Self:
         """Return the filter without conditions on these fields."""
@@ -182,6 +282,7 @@ class Conditions:
             self.walked.append(f"project_id = {self.value(run_filter.project_id)}")
         self.walked += _indexed(self, run_filter)
         self.kept += _names(self, run_filter)
+        self.kept += _dimensions(self, run_filter)
         self.kept += _numbers(self, run_filter)
         self.kept += _metadata(self, run_filter)
         return self
@@ -232,6 +333,19 @@ def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
         yield f"status = {found.value(str(run_filter.status))}"
 
 
+def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.tag is not None:
+        yield f"tags @> ARRAY[{found.value(run_filter.tag)}]"
+    for dimension in (ERROR_CODE, SESSION, USER):
+        value = getattr(run_filter, dimension.filter_field)
+        if value is not None:
+            yield f"{dimension.value_sql(found.value)} = {found.value(value)}"
+    if run_filter.key_id is not None:
+        yield f"key_id = {found.value(run_filter.key_id, 'uuid')}"
+    for key, value in run_filter.metadata:
+        yield f"{dimension_of_key(key).value_sql(found.value)} = {found.value(value[:MAX_VALUE_LENGTH])}"
+
+
 def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
     if run_filter.min_cost_usd is not None:
         yield f"cost_usd >= {found.value(run_filter.min_cost_usd, 'numeric')}"
@@ -267,6 +381,26 @@ def _text(text: str) -> str:
     if len(text) > MAX_NAME or "\0" in text:
         raise _UnreadableError(f"must be a text of at most {MAX_NAME} characters")
     return text
+
+
+def _values_of_keys(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Read the parameters that name a key of metadata; blank ones are none. Raises `_UnreadableError`."""
+    names = [name for name in query if name.startswith(METADATA)]
+    if len(names) > MAX_KEYS:
+        raise _UnreadableError(f"must be at most {MAX_KEYS} keys")
+    for name in names:
+        key, value = name.removeprefix(METADATA), trimmed(query.get(name, ""))
+        if not is_key(key):
+            raise _UnreadableError(f"must name a key of 1 to {MAX_KEY_LENGTH} characters")
+        if value:
+            yield key, _text(value)
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise _UnreadableError("must be the id of a key") from None
 
 
 def _choice(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
@@ -307,6 +441,7 @@ def _moment(text: str) -> datetime:
 _READERS: dict[str, Callable[[str], Any]] = {
     "status": _choice(Outcome),
     "range": _choice(Period),
+    "key_id": _uuid,
     "min_cost_usd": _usd,
     "max_cost_usd": _usd,
     "min_latency_ms": _milliseconds,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil, log
+from math import ceil, floor, log
 
 from runtally.models.rollup import ALL_PROJECTS_KEY, EXACT_LATENCIES, GRAINS, LATENCY_BASE, LONGEST_EXACT_MS
 from runtally.usage.tables import bucket_of, grain_rows
@@ -22,8 +22,9 @@ LATENCY = f"""CASE WHEN latency_ms < {LONGEST_EXACT_MS} THEN (2 * latency_ms)::i
               ELSE {_BINS_FROM} + {_BIN.format(milliseconds="latency_ms")}::int END"""
 """SQL of a run's latency as sketches have it: doubled, because the middle of a bin may be a half."""
 _POWER = f"ceil(power({LATENCY_BASE}::float8, {_BIN.format(milliseconds='latency / 2.0')} + {{more}}))"
-# Below 50 ms no bin holds two whole milliseconds.
-BINNED = f"""CASE WHEN latency < 100 OR latency >= {_BINS_FROM} THEN latency
+# Below it no bin holds two whole milliseconds.
+_FIRST_WIDE_MS = 50
+BINNED = f"""CASE WHEN latency < {2 * _FIRST_WIDE_MS} OR latency >= {_BINS_FROM} THEN latency
               ELSE ({_POWER.format(more=0)} + {_POWER.format(more=1)} - 1)::int END"""
 """SQL of the same when it is put into a bin: the first and the last whole millisecond in that, added up. To bin it again
 changes nothing, so exact and binned latencies go together."""
@@ -136,6 +137,14 @@ def milliseconds_of(latency: int) -> float:
     if number >= 0:
         return float(round((LATENCY_BASE**number + LATENCY_BASE ** (number + 1)) / 2))
     return latency / 2 if latency % 2 else latency // 2
+
+
+def binned(latency: int) -> int:
+    """Return a latency as sketches have it when it is put into a bin, as `BINNED` does."""
+    if latency < 2 * _FIRST_WIDE_MS or latency >= _BINS_FROM:
+        return latency
+    number = floor(log(latency / 2) / log(LATENCY_BASE))
+    return ceil(LATENCY_BASE**number) + ceil(LATENCY_BASE ** (number + 1)) - 1
 
 
 def percentile(sketch: Sketch, percent: int) -> float:

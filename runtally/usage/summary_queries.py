@@ -39,8 +39,8 @@ async def select_stored(connection: Connection, question: Question, span: TimeSp
         scope = found.value(RollupScope(question.filter.project_id).key)
         parts.append(
             f"""SELECT {", ".join((f"{number('bucket')} AS number", *dimensions, *question.measures))}
-    FROM {_stored_in(found, stored, table, scope)}
-   WHERE {_of_models(found, question.filter)}"""
+    FROM {stored_in(found, stored, table, scope)}
+   WHERE {of_models(found, question.filter)}"""
         )
     if rest_since < span.until:
         parts.append(_runs(found, question, TimeSpan(rest_since, span.until), number))
@@ -74,7 +74,7 @@ def _runs(
     has_value = "".join(f" AND {one.has_value}" for one in question.by if one.has_value != "TRUE")
     return f"""SELECT {", ".join(columns)},
          {columns_over_runs(measures_named(*question.measures))}{more}
-    FROM {_runs_during(found, question.filter, span)}{has_value}
+    FROM {runs_during(found, question.filter, span)}{has_value}
 GROUP BY {", ".join(str(place) for place in range(1, len(columns) + 1))}"""
 
 
@@ -159,7 +159,7 @@ async def select_latencies_of_runs(
     """
     found = Conditions(is_by_time=are_few)
     number = _numbering(found, question.window)
-    runs = _runs_during(found, question.filter, span)
+    runs = runs_during(found, question.filter, span)
     rows = await connection.fetch(
         f"""
   SELECT {number("occurred_at")} AS number, array_agg({LATENCY}) AS latencies
@@ -242,13 +242,16 @@ def _sketches_sql(  # noqa: PLR0913, PLR0917  # The parts of a statement.
 ) -> str:
     project_id = question.filter.project_id
     scope = found.value(RollupScope(project_id).key)
-    ranges = _ranges(found, [one for one, _ in stored]), found.value([used_for for _, used_for in stored], "smallint[]")
+    ranges = (
+        bucket_ranges(found, [one for one, _ in stored]),
+        found.value([used_for for _, used_for in stored], "smallint[]"),
+    )
     whose = "TRUE" if project_id is None else f"project_id = {scope}"
     waiting_until = found.value(rest.since, "timestamptz")
     binned = "array_agg(latency ORDER BY latency), array_agg(runs ORDER BY latency), NULL, NULL"
     of_runs = ""
     if rest:
-        runs = _runs_during(found, question.filter, rest)
+        runs = runs_during(found, question.filter, rest)
         of_runs = f"""
    UNION ALL
   SELECT {_OF_BOTH}, number, {binned}
@@ -286,13 +289,13 @@ _JOINED = """JOIN {table}
           AND {table}.bucket < ranges.until"""
 
 
-def _stored_in(found: Conditions, stored: Sequence[BucketRange], table: str, scope: str) -> str:
+def stored_in(found: Conditions, stored: Sequence[BucketRange], table: str, scope: str) -> str:
     """SQL of the rows of a table in these ranges of buckets."""
     joined = _JOINED.format(table=table, scope=scope)
-    return f"unnest({_ranges(found, stored)}) AS ranges (grain, since, until)\n         {joined}"
+    return f"unnest({bucket_ranges(found, stored)}) AS ranges (grain, since, until)\n         {joined}"
 
 
-def _ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
+def bucket_ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
     """SQL of the grains, starts and ends of ranges of buckets, to be unnested."""
     return ", ".join(
         (
@@ -303,7 +306,7 @@ def _ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
     )
 
 
-def _runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
+def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
     """SQL of the runs of a filter in a span; more conditions may follow."""
     found.add(run_filter).during(span.since, span.until)
     # By way of the projects where they are all looked at, because there is no index over the time alone.
@@ -311,7 +314,7 @@ def _runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> st
     return f"{runs}\n   WHERE {found.walk} AND {found.keep}"
 
 
-def _of_models(found: Conditions, run_filter: RunFilter) -> str:
+def of_models(found: Conditions, run_filter: RunFilter) -> str:
     """SQL of a filter that names no more than provider and model, over cells."""
     named = {"provider": run_filter.provider, "model": run_filter.model}
     conditions = (f"{name} = {found.value(value)}" for name, value in named.items() if value is not None)

@@ -59,7 +59,8 @@ batches = st.lists(st.lists(runs, min_size=1, max_size=12), min_size=1, max_size
 def values_of(run: StoredRun, key: str) -> list[str]:
     """What a run counts as, recounted here."""
     if key == "tags":
-        return run.tags or []
+        # Under a blank value, all runs that have any.
+        return [*run.tags, ""] if run.tags else []
     if key == "user":
         return [run.user_id] if run.user_id else []
     sent = (run.metadata or {}).get(key)

@@ -1,0 +1,168 @@
+"""A time in buckets of any width: quarters of an hour up to calendar months, all by UTC. Pure.
+
+The first bucket begins where the time does and the last one ends where it does; all between them are whole.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from runtally.clock import start_of_day
+from runtally.models.rollup import Grain
+from runtally.usage.window import MARGIN, BucketRange, TimeSpan, ceil, floor
+
+DAY = timedelta(days=1)
+MAX_BUCKETS = 3_000
+
+
+class BucketWidth(StrEnum):
+    """How long a bucket is."""
+
+    QUARTER_HOUR = "15m"
+    HOUR = "1h"
+    QUARTER_DAY = "6h"
+    DAY = "1d"
+    WEEK = "1w"
+    """From Monday on."""
+    MONTH = "1mo"
+    """Of the calendar."""
+
+    @property
+    def length(self) -> timedelta:
+        """How long it is; of a month, the shortest there is."""
+        return _LENGTHS[self]
+
+    def start(self, at: datetime) -> datetime:
+        """Return when the bucket that holds a moment begins."""
+        if self is BucketWidth.WEEK:
+            day = start_of_day(at)
+            return day - day.weekday() * DAY
+        if self is BucketWidth.MONTH:
+            return start_of_day(at).replace(day=1)
+        return floor(at, self.length)
+
+    def next_start(self, start: datetime) -> datetime:
+        """Return when the bucket ends that begins then."""
+        if self is BucketWidth.MONTH:
+            return (start + 31 * DAY).replace(day=1)
+        return start + self.length
+
+
+_LENGTHS = {
+    BucketWidth.QUARTER_HOUR: timedelta(minutes=15),
+    BucketWidth.HOUR: timedelta(hours=1),
+    BucketWidth.QUARTER_DAY: timedelta(hours=6),
+    BucketWidth.DAY: DAY,
+    BucketWidth.WEEK: 7 * DAY,
+    BucketWidth.MONTH: 28 * DAY,
+}
+
+
+class NamedRange(StrEnum):
+    """A time by its name; those of so many hours or days end with the bucket that holds now."""
+
+    LAST_24_HOURS = "24h"
+    LAST_7_DAYS = "7d"
+    LAST_30_DAYS = "30d"
+    LAST_90_DAYS = "90d"
+    TODAY = "today"
+    YESTERDAY = "yesterday"
+    THIS_MONTH = "this-month"
+    LAST_MONTH = "last-month"
+
+    def span(self, now: datetime, width: BucketWidth) -> TimeSpan:
+        """Return from when until when it is; of buckets that are not over, all is in it."""
+        today = start_of_day(now)
+        month = today.replace(day=1)
+        match self:
+            case NamedRange.TODAY:
+                return TimeSpan(today, today + DAY)
+            case NamedRange.YESTERDAY:
+                return TimeSpan(today - DAY, today)
+            case NamedRange.THIS_MONTH:
+                return TimeSpan(month, BucketWidth.MONTH.next_start(month))
+            case NamedRange.LAST_MONTH:
+                return TimeSpan((month - DAY).replace(day=1), month)
+        step = min(width.length, DAY)
+        end = floor(now, step) + step
+        return TimeSpan(end - _RANGE_LENGTHS[self], end)
+
+
+_RANGE_LENGTHS = {
+    NamedRange.LAST_24_HOURS: DAY,
+    NamedRange.LAST_7_DAYS: 7 * DAY,
+    NamedRange.LAST_30_DAYS: 30 * DAY,
+    NamedRange.LAST_90_DAYS: 90 * DAY,
+}
+
+
+class Cover(NamedTuple):
+    """The stored buckets that cover a time, and what they leave to the runs."""
+
+    stored: tuple[BucketRange, ...]
+    runs: tuple[TimeSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A time in buckets, as it is looked at now."""
+
+    span: TimeSpan
+    starts: tuple[datetime, ...]
+    """Of each bucket, oldest first."""
+    width: BucketWidth | None
+    """None: all of it is one bucket."""
+    now: datetime
+
+    @classmethod
+    def of(cls, span: TimeSpan, width: BucketWidth, now: datetime) -> Self:
+        """Return the time in buckets. Raises `ValueError` where they are more than `MAX_BUCKETS`."""
+        starts = [span.since]
+        start = width.next_start(width.start(span.since))
+        while start < span.until:
+            starts.append(start)
+            if len(starts) > MAX_BUCKETS:
+                raise ValueError(f"more than {MAX_BUCKETS} buckets")
+            start = width.next_start(start)
+        return cls(span, tuple(starts), width, now)
+
+    @classmethod
+    def whole(cls, span: TimeSpan, now: datetime) -> Self:
+        """Return the time as one bucket."""
+        return cls(span, (span.since,), None, now)
+
+    def bucket(self, number: int) -> TimeSpan:
+        """Return from when until when a bucket is."""
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else self.span.until
+        return TimeSpan(self.starts[number], end)
+
+    def cover(self, grains: Sequence[Grain]) -> Cover:
+        """Return as few stored buckets as there can be, none of which is in two of these, and what is left."""
+        usable = [one for one in grains if self.width is None or one.length <= self.width.length]
+        stored, runs = list[BucketRange](), list[TimeSpan]()
+        for part in _parts(self.span, usable, self.now):
+            if isinstance(part, BucketRange):
+                stored.append(part)
+            else:
+                runs.append(part)
+        return Cover(tuple(stored), tuple(runs))
+
+
+def _parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:
+    """Yield the parts of a span in their order: in the middle the longest buckets, to both sides shorter ones."""
+    if not span:
+        return
+    if not grains:
+        yield span
+        return
+    *shorter, grain = grains
+    since = span.since if grain.kept is None else max(span.since, now - grain.kept + MARGIN)
+    first, last = ceil(since, grain.length), floor(span.until, grain.length)
+    if first >= last:
+        yield from _parts(span, shorter, now)
+        return
+    yield from _parts(TimeSpan(span.since, first), shorter, now)
+    yield BucketRange(grain, first, last)
+    yield from _parts(TimeSpan(last, span.until), shorter, now)

@@ -1,0 +1,397 @@
+"""Groups of runs come to what their runs add up to, whichever rows answer, or the question is refused."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from runtally.audit import ANYONE
+from runtally.clock import start_of_day
+from runtally.db.database import Database
+from runtally.errors import DimensionNotTracked
+from runtally.models.dimension import DIMENSION_MEASURES
+from runtally.models.run import Status, StoredRun
+from runtally.tracking import keys
+from runtally.usage import groups as reading
+from runtally.usage.dimension_blocks import summed_ctes
+from runtally.usage.dimensions import OTHER, Dimension, dimension_named
+from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
+from runtally.usage.group_queries import Group
+from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.plan import ALL_MEASURES, GroupQuestion, Rows, plan_of
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.upkeep import dimension_queries as upkeep_queries
+from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
+from runtally.usage.window import TimeSpan
+from tests.reference import nearest_rank
+from tests.store.usage.made import NOW, clear, insert, made
+from tests.store.usage.test_dimensions import values_of
+
+CAP = 3
+FEW = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    # Each example takes so many statements that to shrink one takes minutes.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+KEYS = [UUID(int=0), UUID(int=7)]
+DIMENSIONS = [
+    "provider",
+    "model",
+    "status",
+    "errorCode",
+    "experiment",
+    "key",
+    "trace",
+    "session",
+    "user",
+    "tags",
+    "metadata.feature",
+    "metadata.env",
+    "metadata.else",
+]
+texts = st.none() | st.sampled_from(["a", "b", "c", "d", "e"])
+runs = st.builds(
+    StoredRun,
+    version=st.just(1),
+    project_id=st.sampled_from(["one", "two"]),
+    id=st.uuids().map(str),
+    occurred_at=st.timedeltas(timedelta(days=-40), timedelta(hours=1)).map(lambda offset: NOW + offset),
+    provider=st.sampled_from(["acme", "bolt"]),
+    model=st.sampled_from(["large", "small"]),
+    status=st.sampled_from(Status),
+    error_code=st.none() | st.sampled_from(["rate_limit", ""]),
+    input_tokens=st.none() | st.integers(0, 2**63 - 1),
+    cached_input_tokens=st.none() | st.integers(0, 9),
+    latency_ms=st.none() | st.integers(0, 10**6),
+    cost_usd=st.none() | st.decimals(0, 10, places=12),
+    experiment_id=st.none() | st.sampled_from(["x", "y"]),
+    trace_id=texts,
+    user_id=texts,
+    session_id=texts,
+    key_id=st.none() | st.sampled_from(KEYS),
+    tags=st.none() | st.lists(st.sampled_from(["t", "u", "+", "="]), unique=True, min_size=1),
+    metadata=st.none()
+    | st.fixed_dictionaries({}, optional={"feature": texts, "environment": texts, "env": texts, "else": texts}),
+    created_at=st.just(NOW),
+)
+batches = st.lists(st.lists(runs, min_size=1, max_size=20), min_size=1, max_size=3)
+filters = st.fixed_dictionaries(
+    {},
+    optional={
+        "provider": st.just("acme"),
+        "model": st.just("large"),
+        "status": st.sampled_from([*Outcome]).map(str),
+        "user": st.sampled_from("ab"),
+        "tags": st.sampled_from("tu"),
+        "metadata.feature": st.sampled_from("ab"),
+        "metadata.else": st.just("a"),
+        "errorCode": st.just("rate_limit"),
+        "experiment": st.just("x"),
+        "minLatency": st.just("5000"),
+    },
+).map(lambda pairs: dict(list(pairs.items())[:2]))
+spans = st.sampled_from([(40, -1), (30, 0), (3, 0), (1, 0), (20, 2)]).flatmap(
+    lambda days: st.sampled_from([timedelta(0), timedelta(hours=5), timedelta(minutes=7)]).map(
+        lambda more: TimeSpan(
+            start_of_day(NOW) - days[0] * timedelta(days=1) + more,
+            start_of_day(NOW) - (days[1] - 1) * timedelta(days=1),
+        )
+    )
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the runs of a group come to, recounted."""
+
+    sums: tuple[Any, ...]
+    p50: float
+    p95: float
+
+
+def named(name: str) -> Dimension:
+    found = dimension_named(name)
+    assert found is not None
+    return found
+
+
+def group_values(run: StoredRun, dimension: Dimension) -> list[str | None]:
+    """The values of a run, recounted; None where it has none."""
+    if dimension.name == "session":
+        return [run.session_id]
+    if dimension.tracked_as is not None:
+        return [value for value in values_of(run, dimension.tracked_as) if value] or [None]
+    name = {"errorCode": "error_code", "experiment": "experiment_id", "trace": "trace_id", "key": "key_id"}
+    value = getattr(run, name.get(dimension.name, dimension.name))
+    return [str(value) if value else None] if not isinstance(value, UUID) else [str(value)]
+
+
+def expected_of(found: Iterable[StoredRun]) -> Expected:
+    found = list(found)
+    latencies = sorted(run.latency_ms for run in found if run.latency_ms is not None)
+    conditions = {
+        "runs": lambda run: run is not None,
+        "errors": lambda run: run.status == "error",
+        "timeouts": lambda run: run.status == "timeout",
+        "unpriced": lambda run: run.cost_usd is None,
+    }
+    sums = tuple(
+        sum(
+            (conditions.get(one.name, lambda run, one=one: getattr(run, one.name) or 0)(run) for run in found),
+            one.python_type(0),
+        )
+        for one in DIMENSION_MEASURES
+    )
+    return Expected(sums, nearest_rank(latencies, 50), nearest_rank(latencies, 95))
+
+
+def keeps(run_filter: RunFilter, run: StoredRun) -> bool:
+    of_dimensions = all(
+        run_filter.value_of(one) in group_values(run, one) for one in run_filter.dimensions if one.name != "status"
+    )
+    failed = {Outcome.FAILED: {"error", "timeout"}}.get(run_filter.status, {run_filter.status})  # type: ignore[arg-type]
+    is_long = run_filter.min_latency_ms is None or (run.latency_ms or 0) >= run_filter.min_latency_ms
+    return of_dimensions and (run_filter.status is None or run.status in failed) and is_long
+
+
+def recount(
+    sent: Iterable[StoredRun], question: GroupQuestion
+) -> tuple[Mapping[Group, Expected], Mapping[tuple[int, Group], Expected]]:
+    groups: dict[Group, list[StoredRun]] = defaultdict(list)
+    cells: dict[tuple[int, Group], list[StoredRun]] = defaultdict(list)
+    timeline = question.timeline
+    for run in sent:
+        if not (timeline.span.since <= run.occurred_at < timeline.span.until and keeps(question.filter, run)):
+            continue
+        if question.filter.project_id not in {None, run.project_id}:
+            continue
+        number = sum(start <= run.occurred_at for start in timeline.starts) - 1
+        of_run: list[Group] = [()]
+        for dimension in question.by:
+            of_run = [(*group, value) for group in of_run for value in group_values(run, dimension)]
+        for group in of_run:
+            groups[group].append(run)
+            cells[number, group].append(run)
+    return {group: expected_of(of) for group, of in groups.items()}, {
+        cell: expected_of(of) for cell, of in cells.items()
+    }
+
+
+def sums_in(answer: GroupAnswer) -> dict[Group, tuple[Any, ...]]:
+    return {group: tuple(getattr(one.totals, name) for name in ALL_MEASURES) for group, one in answer.groups.items()}
+
+
+async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
+    async with database.snapshot() as connection:
+        return await read_groups(connection, question)
+
+
+async def check_limited(database: Database, question: GroupQuestion, answer: GroupAnswer) -> None:
+    """Two groups are told apart, and all others add up to one, in each bucket as over all of the time."""
+    found = await ask(database, replace(question, limit=2))
+    names = list(answer.groups)
+    assert list(found.groups)[:2] == names[:2]
+    assert list(found.groups)[2:] == ([(OTHER,) * len(question.by)] if len(names) > 2 else [])
+    for of_all, of_two in ((answer.groups, found.groups), (answer.cells, found.cells)):
+        assert sum(one.totals.cost_usd for one in of_all.values()) == sum(
+            one.totals.cost_usd for one in of_two.values()
+        )
+        assert sum(one.totals.runs for one in of_all.values()) == sum(one.totals.runs for one in of_two.values())
+
+
+@given(
+    sent=batches,
+    merges=st.sets(st.integers(0, 2)),
+    asked=st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(DIMENSIONS), max_size=2, unique=True),
+            filters,
+            spans,
+            st.sampled_from([None, *BucketWidth]),
+            st.sampled_from(["one", None]),
+        ),
+        min_size=6,
+        max_size=6,
+    ),
+)
+@FEW
+async def test_any_groups_of_any_runs_in_any_buckets_are_those_of_a_recount(
+    own: Database, sent: list[list[StoredRun]], merges: set[int], asked: list[Any]
+) -> None:
+    await clear(own)
+    for number, batch in enumerate(deepcopy(sent)):
+        await insert(own, batch)
+        if number in merges:
+            await merge_dimensions(own, NOW, everything=True)
+    every = [run for batch in sent for run in batch]
+    for names, query, span, width, project_id in asked:
+        if width in {BucketWidth.QUARTER_HOUR, BucketWidth.HOUR} and span.until - span.since > timedelta(days=10):
+            continue
+        timeline = Timeline.whole(span, NOW) if width is None else Timeline.of(span, width, NOW)
+        run_filter = RunFilter.parse(query).replace(project_id=project_id)
+        question = GroupQuestion(timeline, run_filter, tuple(map(named, names)))
+        answer = await ask(own, question)
+        groups, cells = recount(every, question)
+        assert sums_in(answer) == {group: one.sums for group, one in groups.items()}, (names, query, span, width)
+        await check_limited(own, question, answer)
+        found = {place: one.totals.runs for place, one in answer.cells.items() if one.totals.runs}
+        assert found == {place: one.sums[0] for place, one in cells.items()}, (names, query, span, width)
+        for place, expected in (*groups.items(), *cells.items()):
+            place_of = answer.groups if place in answer.groups else answer.cells
+            latency = place_of[place].latency  # type: ignore[index]  # Of either kind.
+            assert latency is not None
+            assert latency.p50_ms == pytest.approx(expected.p50, rel=0.01), (names, query, span, width, place)
+            assert latency.p95_ms == pytest.approx(expected.p95, rel=0.01), (names, query, span, width, place)
+
+
+def question_of(*names: str, query: Mapping[str, str] | None = None, days: int = 7, **changes: Any) -> GroupQuestion:  # noqa: ANN401  # Any field.
+    today = start_of_day(NOW)
+    span = TimeSpan(today - (days - 1) * timedelta(days=1), today + timedelta(days=1))
+    run_filter = RunFilter.parse(query or {}).replace(project_id="one")
+    question = GroupQuestion(Timeline.of(span, BucketWidth.DAY, NOW), run_filter, tuple(map(named, names)))
+    return replace(question, **changes)
+
+
+def featured(number: int, feature: str, cost: str = "1") -> StoredRun:
+    run = made("one", f"{feature}-{number}")
+    run.metadata, run.cost_usd = {"feature": feature, "else": feature}, Decimal(cost)
+    return run
+
+
+@pytest.fixture
+def capped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many values of a day have sums of their own."""
+    for name, sql in list(vars(upkeep_queries).items()):
+        if isinstance(sql, str) and "<= 5000" in sql:
+            monkeypatch.setattr(upkeep_queries, name, sql.replace("<= 5000", f"<= {CAP}"))
+    whole = summed_ctes
+    monkeypatch.setattr(
+        "runtally.usage.group_queries.summed_ctes",
+        lambda *of, **how: whole(*of, **how).replace("<= 5000", f"<= {CAP}"),
+    )
+
+
+@pytest.fixture
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(reading, "MAX_RUNS_READ", 5)
+    return 5
+
+
+@pytest.mark.parametrize(
+    ("names", "query"),
+    [
+        (("metadata.feature",), {}),
+        (("metadata.feature", "model"), {}),
+        (("model", "metadata.feature"), {"provider": "acme"}),
+        (("model",), {"metadata.feature": "a"}),
+        ((), {"metadata.feature": "a"}),
+        (("provider", "model"), {}),
+        (("status",), {}),
+        (("model", "status"), {}),
+        (("experiment",), {}),
+        (("trace",), {}),
+        ((), {"status": "error"}),
+        ((), {"status": "success"}),
+        (("model",), {"status": "success"}),
+        (("tags",), {}),
+        (("user",), {"model": "large"}),
+    ],
+)
+async def test_what_sums_tell_apart_is_answered_however_many_runs_there_are(
+    own: Database, few_runs: int, names: tuple[str, ...], query: dict[str, str]
+) -> None:
+    await clear(own)
+    sent = [featured(number, "ab"[number % 2]) for number in range(few_runs * 4)]
+    await insert(own, deepcopy(sent))
+
+    answer = await ask(own, question_of(*names, query=query))
+
+    assert sums_in(answer) == {group: one.sums for group, one in recount(sent, answer.question)[0].items()}
+
+
+@pytest.mark.parametrize(
+    ("names", "query", "advice"),
+    [
+        (("metadata.else",), {}, "track the key"),
+        ((), {"metadata.else": "a"}, "track the key"),
+        (("key",), {}, "by no more than that"),
+        (("metadata.feature", "user"), {}, "by no more than that"),
+        (("metadata.feature",), {"minCost": "0.5"}, "by no more than that"),
+    ],
+)
+async def test_what_would_take_too_many_runs_is_refused_and_never_answered_in_part(
+    own: Database, few_runs: int, names: tuple[str, ...], query: dict[str, str], advice: str
+) -> None:
+    await clear(own)
+    sent = [featured(number, "ab"[number % 2]) for number in range(few_runs + 1)]
+    await insert(own, deepcopy(sent[:few_runs]))
+    question = question_of(*names, query=query)
+    assert (await ask(own, question)).total.runs == sum(
+        one.sums[0] for one in recount(sent[:few_runs], question)[0].values()
+    )
+
+    await insert(own, deepcopy(sent[few_runs:]))
+
+    with pytest.raises(DimensionNotTracked, match=advice):
+        await ask(own, question)
+
+
+async def test_a_key_is_answered_from_its_sums_once_these_are_complete(own: Database, few_runs: int) -> None:
+    await clear(own)
+    await insert(own, [featured(number, "ab"[number % 2]) for number in range(few_runs * 2)])
+    async with own.session() as session:
+        await keys.track(session, ANYONE, "one", "else", NOW)
+    with pytest.raises(DimensionNotTracked):
+        await ask(own, question_of("metadata.else"))
+    while await change_key(own, NOW):
+        pass
+    answer = await ask(own, question_of("metadata.else"))
+    assert {group: one.totals.runs for group, one in answer.groups.items()} == {("a",): 5, ("b",): 5}
+
+
+@pytest.mark.usefixtures("capped")
+async def test_beyond_the_cap_values_are_others_but_each_can_be_asked_for(own: Database) -> None:
+    await clear(own)
+    sent = [featured(number, f"f{number % 7}") for number in range(21)]
+    await insert(own, deepcopy(sent))
+    for is_merged in (False, True):
+        if is_merged:
+            await merge_dimensions(own, NOW, everything=True)
+        grouped = await ask(own, question_of("metadata.feature"))
+        assert len(grouped.groups) == CAP + 1
+        assert grouped.groups[OTHER,].totals.runs == 3 * (7 - CAP)
+        assert grouped.total.cost_usd == 21
+        for number in range(7):
+            answer = await ask(own, question_of(query={"metadata.feature": f"f{number}"}))
+            assert answer.total.runs == 3
+
+
+async def test_of_runs_that_were_dropped_sums_answer_and_nothing_else_does(own: Database) -> None:
+    await clear(own)
+    await insert(own, [featured(number, "a") for number in range(4)])
+    async with own.connection() as connection:
+        await connection.execute("UPDATE projects SET dropped_before = $1", NOW - timedelta(days=2))
+    assert (await ask(own, question_of("metadata.feature"))).total.runs == 4
+    with pytest.raises(DimensionNotTracked, match="kept as sums alone"):
+        await ask(own, question_of("metadata.else"))
+    assert (await ask(own, question_of("metadata.else", days=2))).total.runs == 4
+
+
+def test_days_of_a_key_are_read_from_its_sums_and_shorter_buckets_by_model_from_the_runs() -> None:
+    assert plan_of(question_of("metadata.feature"), is_tracked=True).rows is Rows.VALUES
+    by_hour = replace(
+        question_of("metadata.feature", "model"), timeline=Timeline.of(TimeSpan(NOW, NOW), BucketWidth.HOUR, NOW)
+    )
+    assert plan_of(by_hour, is_tracked=True).cover.stored == ()
+    assert plan_of(question_of(measures=("runs", "cost_usd")), is_tracked=False).rows is Rows.TOTALS
+    assert plan_of(GroupQuestion(question_of().timeline, ALL_RUNS), is_tracked=False).rows is Rows.CELLS
