@@ -97,6 +97,9 @@ def wants_part() -> bool:
     return request.headers.get("HX-Request-Type") == "partial" and "HX-History-Restore-Request" not in request.headers
 
 
+templates.globals["wants_part"] = wants_part
+
+
 async def render(page: Page, status: int = 200) -> Response:
     """The page, or its fragment when htmx wants a part; a fragment brings the tab's title along."""
     name = page.fragment if wants_part() else page.template

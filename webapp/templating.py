@@ -15,6 +15,8 @@ from runtally.files import ROOT
 from webapp import formats, zone
 from webapp.addresses import path_to
 from webapp.assets import asset_url
+from webapp.charts.look import HATCH
+from webapp.charts.svg import first_paint
 
 FOLDER = ROOT / "templates"
 # No text that is kept has a NUL, and no cell is a line break.
@@ -49,6 +51,8 @@ templates = Environment(
 )
 templates.globals |= {
     "asset": asset_url,
+    "first_paint": first_paint,
+    "hatch": Markup(HATCH),  # noqa: S704  # Our own.
     "path_to": path_to,
     "url_for": url_for,
     "version": __version__,

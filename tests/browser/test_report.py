@@ -196,6 +196,8 @@ def test_without_javascript_links_and_tables_do(browser: Browser, story: Server)
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(f"{story.url}/projects/{PROJECT}")
 
+    for chart in ("main-chart", "errors-chart", "latency-chart"):
+        expect(page.locator(f"#{chart} .paint-plot path").last).to_be_attached()
     page.click("#range-30d")
     page.click("#kpi-tokens")
     page.click("#main-chart summary")

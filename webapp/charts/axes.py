@@ -39,6 +39,7 @@ _LEAST_STEP_MS = Decimal(1)
 # The axis of a chart without any value reaches this far.
 _EMPTY_USD = Decimal(1)
 _EMPTY_MS = 1_000
+_UNITS_MS = (("h", _HOUR_MS), ("min", _MINUTE_MS), ("s", _SECOND_MS), ("ms", 1))
 _SHORT_FROM = 10_000
 _SHORT_UNITS = ((12, "T"), (9, "B"), (6, "M"), (3, "k"))
 
@@ -88,21 +89,27 @@ def percent(highest: float) -> Ticks:
 
 
 def duration(highest_ms: float) -> Ticks:
-    """Milliseconds; from a minute up in steps that a clock has."""
+    """Milliseconds; from a minute up in steps that a clock has, and all in one unit, so that they can be compared."""
     step = max(_round_step(Decimal(str(highest_ms or _EMPTY_MS))), _LEAST_STEP_MS)
     if step > 10 * _SECOND_MS:
         whole_days = Decimal(str(highest_ms)) // (GRIDLINES * 24 * _HOUR_MS) + 1
         on_clock = (ms for ms in _CLOCK_STEPS_MS if ms * GRIDLINES >= highest_ms)
         step = Decimal(next(on_clock, whole_days * 24 * _HOUR_MS))
     steps = _multiples(step)
-    digits = 1 if step % _SECOND_MS else 0
-    return _ticks(steps, ["0", *(formats.duration(int(step), digits) for step in steps[1:])])
+    # All in one unit: the largest that the step is not less than half of, and has at most one decimal in.
+    unit, size = next(
+        (unit, size) for unit, size in _UNITS_MS if (step * 2 >= size and not step * 10 % size) or size == 1
+    )
+    scaled = [each / size for each in steps]
+    digits = _decimals(scaled)
+    return _ticks(steps, ["0", *(f"{each:,.{digits}f} {unit}" for each in scaled[1:])])
 
 
 def time(window: Window) -> Ticks:
     """The hours of a day, the days of a week, the Mondays of a month, every bar of more; in buckets from the start.
 
-    Bars of whole days are days of UTC; hours, and what of shorter buckets is midnight, are the reader's.
+    Bars of whole days are days of UTC; hours, and days of shorter buckets, are the reader's. A day that is named has its name
+    below its middle, whether it is one bar or several points of a line.
     """
     marks = list(_days_of(window) if window.interval >= _DAY else _moments_of(window))
     return Ticks(tuple(place for place, _ in marks), tuple(label for _, label in marks))
@@ -120,7 +127,7 @@ def _days_of(window: Window) -> Iterator[tuple[float, str]]:
 
 
 def _moments_of(window: Window) -> Iterator[tuple[float, str]]:
-    """Midnight between two bars has its name below the gap, or below the bar that it is in the middle of."""
+    """Moments of a day or two; of more, the middles of the days, as far as they are in the window."""
     length = window.range.length
     step = next((step for step, longest in _HOUR_STEPS if length <= longest), _DAY)
     at = local(window.start).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -128,7 +135,10 @@ def _moments_of(window: Window) -> Iterator[tuple[float, str]]:
     # On the clock of the reader, where a day may have 23 hours.
     while (moment := at.astimezone(UTC)) < window.end:
         if moment >= free and _is_on_clocks(at) and (label := _moment_label(at, length)):
-            yield (moment - window.start) / window.interval, label
+            if step < _DAY:
+                yield (moment - window.start) / window.interval, label
+            elif (middle := moment + ((at + step).astimezone(UTC) - moment) / 2) < min(window.end, window.now):
+                yield (middle - window.start) / window.interval, label
             free = moment + timedelta.resolution
         at += step
 

@@ -87,8 +87,9 @@ class Sums:
     def rows(self) -> Mapping[str, Rows]:
         """The datasets of `specs.bars`."""
         return {
-            "segments": _segments(self.stack, len(self.totals), is_over=self.is_over),
-            "previous": [{"i": number, "y": _drawn(value)} for number, value in enumerate(self.before)],
+            "segments": _segments(self.stack, len(self.totals)),
+            "open": [] if self.is_over or not self.totals[-1] else [_top(len(self.totals) - 1, self.totals[-1])],
+            "previous": [_top(number, value) for number, value in enumerate(self.before)],
             "marks": [{"i": place} for place in dict.fromkeys(_drawn(mark.place) for mark in self.marks)],
             "buckets": _columns(len(self.totals)),
         }
@@ -155,15 +156,18 @@ def time_column(titles: Sequence[str]) -> tuple[str, Sequence[str]]:
     return "Time", titles
 
 
-def _segments(stack: Sequence[Series], buckets: int, *, is_over: bool) -> list[dict[str, object]]:
+def _top(number: int, value: Decimal) -> dict[str, object]:
+    return {"i": number, "y": _drawn(value)}
+
+
+def _segments(stack: Sequence[Series], buckets: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for number in range(buckets):
         bottom = Decimal(0)
         for series in stack:
             top = bottom + _amount(series.values[number])
             if top > bottom:
-                row = {"i": number, "y0": _drawn(bottom), "y1": _drawn(top), "slot": series.slot}
-                rows.append(row | {"open": 1} if number == buckets - 1 and not is_over else row)
+                rows.append({"i": number, "y0": _drawn(bottom), "y1": _drawn(top), "slot": series.slot})
             bottom = top
     return rows
 

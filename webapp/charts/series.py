@@ -25,6 +25,8 @@ from webapp.zone import local
 
 OTHER_NAME = "Other"
 MAX_SERIES = 5
+LEAST_ERROR_AXIS = 0.05
+"""One failed run of a hundred should not fill the chart."""
 RANGE_NAMES = {Range.DAY: "Last 24 hours", Range.WEEK: "Last 7 days", Range.MONTH: "Last 30 days"}
 PREVIOUS = "Previous period"
 # Thirty days are compared weekday by weekday, which is not the period right before them, and must say so.
@@ -101,7 +103,7 @@ def errors(summary: Summary) -> Chart:
         slot="bad",
         of=lambda point: point.totals.error_rate if point.totals.runs else None,
         text=formats.percent,
-        ticks=axes.percent,
+        ticks=lambda highest: axes.percent(max(highest, LEAST_ERROR_AXIS)),
         whole=formats.percent(summary.total.error_rate) if summary.total.runs else formats.NOTHING,
         details={"Failed runs": lambda point: formats.count(point.totals.failed)},
     )

@@ -61,7 +61,7 @@ async def prepare() -> None:
 
 @cache
 def bars() -> Spec:
-    """Stacked segments (i, y0, y1, slot, open), a dashed tick (i, y) over each bar for the previous period, and marks (i)."""
+    """Stacked segments (i, y0, y1, slot), a hatch over a bar (open: i, y), a dashed tick (previous: i, y) over each, marks (i)."""
     return Spec(lambda vega: vega.bars())
 
 
@@ -69,8 +69,8 @@ def bars() -> Spec:
 def line(slot: str, *, has_limit: bool = False) -> Spec:
     """A line through the middles of the buckets (i, y), broken where y is null; perhaps a dashed one across at a limit (y).
 
-    What leads to the bucket that is not over (`tail`, and `open` itself) is paler. A point that has no neighbour to be
-    joined with (`alone`) is a dot.
+    What leads to the bucket that is not over (`tail`, and `open` itself) is dashed. A point that has no neighbour to be
+    joined with (`alone`) is a dot, and hollow where its bucket is not over.
     """
     return Spec(lambda vega: vega.line(slot, has_limit=has_limit))
 

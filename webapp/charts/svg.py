@@ -1,4 +1,4 @@
-"""A chart as one SVG that stands by itself, to be shown elsewhere. Drawn by hand from the rows that Vega draws. Pure."""
+"""Charts as SVG, drawn by hand from the rows that Vega draws: as one file to be shown elsewhere, and on a page at first. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,25 +6,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from runtally.experiments.text_width import text_width
 from runtally.files import ROOT
 from webapp import zone
+from webapp.charts import look
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
+from webapp.charts.look import Stroke, variable
+from webapp.charts.specs import Rows
 
 WIDTH, HEIGHT = 720, 300
 _PAD = 16
 _RIGHT = WIDTH - _PAD
 _HEADING_Y, _SUMMARY_Y, _KEY_Y = 27, 46, 68
 _KEY_LINE = 18
-_TEXT_SIZE = 12
 _AXIS_HEIGHT = 26
-# Edges of bars, and of the ticks that reach out of them, as parts of a bucket.
-_BAR, _TICK = (0.07, 0.93), (0.02, 0.98)
-_UNFINISHED = 0.45
-_FONT = f'font-family="system-ui,-apple-system,Segoe UI,Roboto,sans-serif" font-size="{_TEXT_SIZE}"'
+# What is stretched to the size of its box is drawn in a square of so many units.
+_WHOLE = 1000
+_FONT = f'font-family="system-ui,-apple-system,Segoe UI,Roboto,sans-serif" font-size="{look.TEXT_SIZE}"'
 # Names may hold what XML cannot.
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOUR = re.compile(r"--([\w-]+): light-dark\((#\w+), (#\w+)\);")
@@ -61,22 +62,23 @@ class Look(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Plot:
-    """Where buckets and values are, in pixels."""
+    """Where buckets and values are."""
 
     left: float
+    right: float
     top: float
     bottom: float
-    buckets: int
+    buckets: float
     highest: float
 
     def x(self, place: float) -> float:
-        return round(self.left + (_RIGHT - self.left) * place / self.buckets, 1)
+        return round(self.left + (self.right - self.left) * place / self.buckets, 1)
 
     def y(self, value: float) -> float:
         return round(self.bottom - (self.bottom - self.top) * value / self.highest, 1)
 
 
-def svg_of(chart: Chart, name: str, look: Look) -> str:
+def svg_of(chart: Chart, name: str, colours: Look) -> str:
     """The chart of whatever has this name."""
     key = tuple(_key(chart))
     plot = _plot(chart, key)
@@ -85,24 +87,61 @@ def svg_of(chart: Chart, name: str, look: Look) -> str:
     parts = (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {_FONT}>',
         f"<title>{_escaped(f'{name}. {chart.sentence}')}</title>",
-        f"<style>{_style(look)}</style>",
+        f"<style>{_style(colours)}</style><defs>{look.HATCH}</defs>",
         f'<rect {frame} fill="var(--surface)" stroke="var(--border)"/>',
         _text(f"{name} \u00b7 {chart.heading}", _PAD, _HEADING_Y, 'font-size="14" font-weight="600"', "text"),
         _text(f"{chart.summary} \u00b7 {zone.words()}", _PAD, _SUMMARY_Y, "", "text2"),
         *key,
-        *_axes(chart.ticks, plot),
-        *(_bars(chart, plot) if "segments" in chart.datasets else _line(chart, plot)),
+        _grid(chart.ticks[1], plot),
+        *_labels(chart.ticks, plot),
+        *_drawn(chart, plot),
+        *_hatched(chart, plot),
         "</svg>",
     )
     return "".join(parts)
 
 
+def first_paint(chart: Chart) -> Markup:
+    """The same plot for a page: as wide and high as its box, seen until a script draws it, or for good without one.
+
+    What is drawn is stretched, text is not: it stands at percentages of the height and of the width. Empty for the few charts
+    that are neither bars nor a line by buckets.
+    """
+    if not {"segments", "points"} & chart.datasets.keys():
+        return Markup()
+    times, values = chart.ticks
+    width = len(chart.tips)
+    plot = _Plot(0, _WHOLE, 0, _WHOLE, width, values.values[-1])
+    share = _Plot(0, 100, 0, 100, width, values.values[-1])
+    column = max(text_width(label, look.TEXT_SIZE) for label in values.labels) + look.VALUE_GAP
+    names = "".join(
+        f'<text x="100%" y="{share.y(value)}%" dx="-{look.VALUE_GAP}" dy=".32em">{_escaped(label)}</text>'
+        for value, label in zip(values.values, values.labels, strict=True)
+    )
+    below = "".join(
+        f'<text x="{share.x(place)}%" y="19">{_escaped(label)}</text>'
+        for place, label in zip(times.values, times.labels, strict=True)
+    )
+    hatched = "".join(
+        f'<rect x="{share.x(row["i"] + look.BAR[0])}%" width="{share.x(look.BAR[1] - look.BAR[0])}%" '
+        f'y="{share.y(row["y"])}%" height="{100 - share.y(row["y"])}%" fill="url(#{look.PATTERN})"/>'
+        for row in _numbers(chart.datasets.get("open", ()))
+    )
+    drawn = "".join((_grid(values, plot), *_drawn(chart, plot)))
+    return Markup(  # noqa: S704  # Texts are escaped above.
+        f'<div class="paint" aria-hidden="true">'
+        f'<svg class="paint-values" width="{column:.0f}">{names}</svg>'
+        f'<svg class="paint-plot" viewBox="0 0 {_WHOLE} {_WHOLE}" preserveAspectRatio="none">{drawn}</svg>'
+        f'<svg class="paint-plot">{hatched}</svg><svg class="paint-times">{below}</svg></div>'
+    )
+
+
 def _plot(chart: Chart, key: tuple[str, ...]) -> _Plot:
     values = chart.ticks[1]
-    left = _PAD + max(text_width(label, _TEXT_SIZE) for label in values.labels) + 8
+    left = _PAD + max(text_width(label, look.TEXT_SIZE) for label in values.labels) + look.VALUE_GAP
     lines = 1 + max((int(line) for line in re.findall(r'data-line="(\d+)"', "".join(key))), default=-1)
     top = _SUMMARY_Y + 18 + lines * _KEY_LINE
-    return _Plot(left, top, HEIGHT - _AXIS_HEIGHT - 4, len(chart.tips), values.values[-1])
+    return _Plot(left, _RIGHT, top, HEIGHT - _AXIS_HEIGHT - 4, len(chart.tips), values.values[-1])
 
 
 def _key(chart: Chart) -> Iterator[str]:
@@ -110,7 +149,7 @@ def _key(chart: Chart) -> Iterator[str]:
     entries = [*chart.key, *([KeyEntry(chart.previous_name, "previous")] if chart.has_previous else [])]
     x, line = float(_PAD), 0
     for entry in entries:
-        width = 16 + text_width(entry.name, _TEXT_SIZE) + 14
+        width = 16 + text_width(entry.name, look.TEXT_SIZE) + 14
         if x + width > WIDTH and x > _PAD:
             x, line = float(_PAD), line + 1
         y = _KEY_Y + line * _KEY_LINE
@@ -122,65 +161,97 @@ def _key(chart: Chart) -> Iterator[str]:
         x += width
 
 
-def _axes(ticks: tuple[Ticks, Ticks], plot: _Plot) -> Iterator[str]:
+def _grid(values: Ticks, plot: _Plot) -> str:
+    lines = "".join(f"M{plot.left:.1f} {plot.y(value)}H{plot.right:.1f}" for value in values.values)
+    return _path(lines, Stroke(1, colour=look.GRID))
+
+
+def _labels(ticks: tuple[Ticks, Ticks], plot: _Plot) -> Iterator[str]:
     times, values = ticks
     for value, label in zip(values.values, values.labels, strict=True):
-        y = plot.y(value)
-        yield f'<path d="M{plot.left:.1f} {y}H{_RIGHT}" stroke="var(--grid)"/>'
-        yield _text(label, plot.left - 8, y + 4, 'text-anchor="end"', "text3")
+        yield _text(label, plot.left - look.VALUE_GAP, plot.y(value) + 4, 'text-anchor="end"', look.LABEL)
     free_from = 0.0
     for place, label in zip(times.values, times.labels, strict=True):
-        half = text_width(label, _TEXT_SIZE) / 2
+        half = text_width(label, look.TEXT_SIZE) / 2
         x = plot.x(place)
         if x - half < free_from or x + half > WIDTH:
             continue
         free_from = x + half + 10
-        yield _text(label, x, plot.bottom + 19, 'text-anchor="middle"', "text3")
+        yield _text(label, x, plot.bottom + 19, 'text-anchor="middle"', look.LABEL)
 
 
-def _bars(chart: Chart, plot: _Plot) -> Iterator[str]:
-    for row in _numbers(chart.datasets["segments"]):
-        left, right = (plot.x(row["i"] + edge) for edge in _BAR)
+def _drawn(chart: Chart, plot: _Plot) -> Iterator[str]:
+    datasets = chart.datasets
+    if "segments" in datasets:
+        yield from _bars(datasets, plot)
+    elif "points" in datasets:
+        yield from _line(datasets, chart.tip_rows[0].slot, plot)
+
+
+def _bars(datasets: Mapping[str, Rows], plot: _Plot) -> Iterator[str]:
+    bars: dict[str, str] = {}
+    for row in _numbers(datasets["segments"]):
+        left, right = (plot.x(row["i"] + edge) for edge in look.BAR)
         top, bottom = plot.y(row["y1"]), plot.y(row["y0"])
-        faint = f' opacity="{_UNFINISHED}"' if row.get("open") else ""
-        yield (
-            f'<rect x="{left}" y="{top}" width="{right - left:.1f}" height="{max(bottom - top, 0.5):.1f}" '
-            f'fill="var(--{row["slot"]})" stroke="var(--surface)" stroke-width=".75"{faint}/>'
-        )
-    ticks = "".join(_tick(row, plot) for row in _numbers(chart.datasets["previous"]))
+        slot = str(row["slot"])
+        bars[slot] = f"{bars.get(slot, '')}M{left} {bottom}V{min(top, bottom - 0.5):.1f}H{right}V{bottom}z"
+    for slot, path in bars.items():
+        yield _path(path, look.SEGMENT_RIM, f'fill="{variable(slot)}"')
+    ticks = "".join(_tick(row, plot) for row in _numbers(datasets["previous"]))
     if ticks:
-        # Without a rim in the colour of the card, dark dashes are lost on dark bars.
-        yield f'<path d="{ticks}" stroke="var(--surface)" stroke-width="3.5"/>'
-        yield f'<path d="{ticks}" stroke="var(--text)" stroke-width="1.5" stroke-dasharray="3 2"/>'
+        yield _path(ticks, look.PREVIOUS_RIM)
+        yield _path(ticks, look.PREVIOUS)
+    marks = "".join(f"M{plot.x(row['i'])} {plot.top}V{plot.bottom}" for row in _numbers(datasets.get("marks", ())))
+    if marks:
+        yield _path(marks, look.MARK)
+
+
+def _hatched(chart: Chart, plot: _Plot) -> Iterator[str]:
+    for row in _numbers(chart.datasets.get("open", ())):
+        left, right = (plot.x(row["i"] + edge) for edge in look.BAR)
+        yield f'<path d="M{left} {plot.y(0)}V{plot.y(row["y"])}H{right}V{plot.y(0)}z" fill="url(#{look.PATTERN})"/>'
 
 
 def _tick(row: Mapping[str, float], plot: _Plot) -> str:
-    left, right = (plot.x(row["i"] + edge) for edge in _TICK)
+    left, right = (plot.x(row["i"] + edge) for edge in look.TICK)
     return f"M{left} {plot.y(row['y'])}H{right}"
 
 
-def _line(chart: Chart, plot: _Plot) -> Iterator[str]:
-    """Broken where there is no value, paler where the last bucket is not over; a point without neighbours is a dot."""
-    colour = f"var(--{chart.tip_rows[0].slot})"
-    whole, tail = "", ""
+def _line(datasets: Mapping[str, Rows], slot: str, plot: _Plot) -> Iterator[str]:
+    """Broken where there is no value, dashed where the last bucket is not over; a point without neighbours is a dot."""
+    whole, tail, alone = "", "", ""
     is_joined = False
-    for row in _numbers(chart.datasets["points"]):
+    for row in _numbers(datasets["points"]):
         if row["y"] is None:
             is_joined = False
             continue
         at = f"{plot.x(row['i'] + 0.5)} {plot.y(row['y'])}"
         if row.get("alone"):
-            yield f'<circle cx="{at.split(maxsplit=1)[0]}" cy="{at.split()[1]}" r="2.5" fill="{colour}"/>'
+            alone += f"M{at}h0"
         if not row.get("open"):
             whole += f"{'L' if is_joined else 'M'}{at}"
         if row.get("tail"):
             tail += f"{'L' if tail else 'M'}{at}"
         is_joined = True
-    for row in _numbers(chart.datasets.get("limit", ())):
-        yield f'<path d="M{plot.left:.1f} {plot.y(row["y"])}H{_RIGHT}" stroke="var(--text)" stroke-dasharray="3 2"/>'
-    look = f'fill="none" stroke="{colour}" stroke-width="1.75" stroke-linejoin="round" stroke-linecap="round"'
-    yield f'<path d="{whole}" {look}/>' if whole else ""
-    yield f'<path d="{tail}" {look} opacity="{_UNFINISHED}"/>' if tail.count("L") else ""
+    for row in _numbers(datasets.get("limit", ())):
+        yield _path(f"M{plot.left:.1f} {plot.y(row['y'])}H{plot.right:.1f}", look.LIMIT)
+    round_ = f'stroke="{variable(slot)}" stroke-linejoin="round" stroke-linecap="round"'
+    if whole:
+        yield _path(whole, look.LINE, round_)
+    if tail.count("L"):
+        yield _path(tail, look.TAIL, round_)
+    if alone:
+        yield _path(alone, Stroke(look.POINT_SIZE), round_)
+
+
+def _path(d: str, stroke: Stroke, attributes: str = "") -> str:
+    """A path whose stroke is as wide as it says, however the drawing is stretched."""
+    filled = attributes if "fill=" in attributes else f'fill="none" {attributes}'
+    coloured = f' stroke="{variable(stroke.colour)}"' if stroke.colour else ""
+    dashed = f' stroke-dasharray="{" ".join(f"{length:g}" for length in stroke.dash)}"' if stroke.dash else ""
+    return (
+        f'<path d="{d}" {filled}{coloured} stroke-width="{stroke.width:g}"{dashed} vector-effect="non-scaling-stroke"/>'
+    )
 
 
 def _numbers(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, float]]:

@@ -10,24 +10,23 @@ from typing import Any
 
 import altair as alt
 
+from webapp.charts import look
 from webapp.charts.colours import BAD, OTHER, SLOTS, WARN
+from webapp.charts.look import Stroke, variable
 
-# Edges of bars, and of the ticks that reach out of them, as parts of a bucket.
-_BAR = (0.07, 0.93)
-_TICK = (0.02, 0.98)
 # More than any axis has; with fewer, Vega leaves out every other of the ticks that it is given.
 _ALL_TICKS = 50
 _FONT = "Geist, system-ui, sans-serif"
-_UNFINISHED_OPACITY = 0.45
+_INTERVAL_OPACITY = 0.45
 # What a request puts in. The values here only have the right types.
 _PARAMETERS: Mapping[str, object] = {"top": 1, "ys": [0], "y_labels": [""], "ends": [0, 1], "xs": [0], "x_labels": [""]}
 _THEME: dict[str, Any] = {
     "aria": False,  # The box speaks for the drawing.
     "font": _FONT,
     "view": {"stroke": None},
-    "axis": {"labelFontSize": 12, "labelColor": "var(--text3)", "title": None},
+    "axis": {"labelFontSize": look.TEXT_SIZE, "labelColor": variable(look.LABEL), "title": None},
     "axisX": {"grid": False, "domainColor": "var(--border)", "tickColor": "var(--border)", "labelPadding": 5},
-    "axisY": {"gridColor": "var(--grid)", "domain": False, "ticks": False, "labelPadding": 8},
+    "axisY": {"gridColor": variable(look.GRID), "domain": False, "ticks": False, "labelPadding": look.VALUE_GAP},
     "autosize": {"type": "fit", "contains": "padding", "resize": True},
 }
 
@@ -35,51 +34,58 @@ _THEME: dict[str, Any] = {
 def bars() -> str:
     segments = (
         _layer("segments")
-        .transform_calculate(**_reach(_BAR))
-        .mark_rect(stroke="var(--surface)", strokeWidth=0.75)
+        .transform_calculate(**_reach(look.BAR))
+        .mark_rect(**_drawn(look.SEGMENT_RIM))
         .encode(
             x=_x("a"),
             x2="b:Q",
             y=_y("y0"),
             y2="y1:Q",
             fill=alt.Fill("slot:N", legend=None, scale=_COLOURS),
-            # What is not over yet can't be compared, and looks it.
-            opacity=alt.condition("datum.open", alt.value(_UNFINISHED_OPACITY), alt.value(1)),
         )
     )
-    previous = _layer("previous").transform_calculate(**_reach(_TICK)).encode(x="a:Q", x2="b:Q", y="y:Q")
-    # Without a rim in the colour of the card, dark dashes are lost on dark bars.
-    rim = previous.mark_rule(stroke="var(--surface)", strokeWidth=3.5)
-    dashes = previous.mark_rule(stroke="var(--text)", strokeWidth=1.5, strokeDash=[3, 2])
+    # What is not over yet can't be compared, and looks it.
+    hatched = (
+        _layer("open")
+        .transform_calculate(**_reach(look.BAR))
+        .mark_rect(fill=f"url(#{look.PATTERN})")
+        .encode(x=_x("a"), x2="b:Q", y=_y("y"), y2=alt.datum(0))
+    )
+    previous = _layer("previous").transform_calculate(**_reach(look.TICK)).encode(x="a:Q", x2="b:Q", y="y:Q")
+    rim = previous.mark_rule(**_drawn(look.PREVIOUS_RIM))
+    dashes = previous.mark_rule(**_drawn(look.PREVIOUS))
     marks = _layer("marks").encode(x=_x("i"))
-    line = marks.mark_rule(stroke="var(--accent)", strokeWidth=1.25, strokeDash=[2, 3])
+    line = marks.mark_rule(**_drawn(look.MARK))
     flag = marks.mark_point(shape="triangle-down", filled=True, size=60, color="var(--accent)", opacity=1).encode(
         y=alt.value(4)
     )
-    return _spec(segments, rim, dashes, line, flag, _pointer(_hovered()))
+    return _spec(segments, hatched, rim, dashes, line, flag, _pointer(_hovered()))
 
 
 def line(slot: str, *, has_limit: bool = False) -> str:
     hovered = _hovered()
-    colour = f"var(--{slot})"
-    faint = alt.condition("datum.open", alt.value(_UNFINISHED_OPACITY), alt.value(1))
+    colour = variable(slot)
+    hollow = alt.condition("datum.open", alt.value(variable(look.SURFACE)), alt.value(colour))
     points = _layer("points").transform_calculate(x="datum.i + 0.5", past="datum.open ? null : datum.y")
-    look = alt.LineConfig(stroke=colour, strokeWidth=1.75, strokeJoin="round", strokeCap="round").to_dict()
-    past = points.mark_line(**look, invalid="break-paths-filter-domains").encode(x=_x("x"), y=_y("past"))
+    round_: dict[str, Any] = {"stroke": colour, "strokeJoin": "round", "strokeCap": "round"}
+    past = points.mark_line(**_drawn(look.LINE), **round_, invalid="break-paths-filter-domains").encode(
+        x=_x("x"), y=_y("past")
+    )
     known = points.transform_filter("isValid(datum.y)").encode(x=_x("x"), y=_y("y"))
-    tail = known.transform_filter("datum.tail").mark_line(**look, opacity=_UNFINISHED_OPACITY)
-    alone = known.transform_filter("datum.alone").mark_circle(color=colour, size=24).encode(opacity=faint)
+    tail = known.transform_filter("datum.tail").mark_line(**_drawn(look.TAIL), **round_)
+    dot = known.transform_filter("datum.alone").mark_circle(stroke=colour, strokeWidth=1.5, size=look.POINT_SIZE**2)
+    alone = dot.encode(fill=hollow, opacity=alt.value(1))
     found = known.mark_circle(color=colour, size=56, stroke="var(--surface)", strokeWidth=2).encode(
         opacity=alt.condition(hovered, alt.value(1), alt.value(0))
     )
-    limit = _layer("limit").mark_rule(stroke="var(--text)", strokeWidth=1.25, strokeDash=[3, 2]).encode(y=_y("y"))
+    limit = _layer("limit").mark_rule(**_drawn(look.LIMIT)).encode(y=_y("y"))
     return _spec(*([limit] if has_limit else []), past, tail, alone, found, _pointer(hovered))
 
 
 def intervals() -> str:
     rows = _layer("rows").transform_calculate(y="datum.i + 0.5")
     colour = alt.Color("slot:N", legend=None, scale=_COLOURS)
-    bar = rows.mark_rule(strokeWidth=6, strokeCap="round", opacity=_UNFINISHED_OPACITY).encode(
+    bar = rows.mark_rule(strokeWidth=6, strokeCap="round", opacity=_INTERVAL_OPACITY).encode(
         x=_x("a", grid=True), x2="b:Q", y=_y("y", grid=False), color=colour
     )
     dot = rows.mark_circle(size=90, stroke="var(--surface)", strokeWidth=2, opacity=1).encode(
@@ -103,7 +109,14 @@ def burn_down() -> str:
 
 
 _FILLS = (*SLOTS, OTHER, WARN, BAD)
-_COLOURS = alt.Scale(domain=_FILLS, range=[f"var(--{slot})" for slot in _FILLS])
+_COLOURS = alt.Scale(domain=_FILLS, range=[variable(slot) for slot in _FILLS])
+
+
+def _drawn(stroke: Stroke) -> dict[str, Any]:
+    found: dict[str, Any] = {"strokeWidth": stroke.width}
+    if stroke.dash:
+        found["strokeDash"] = list(stroke.dash)
+    return found | ({"stroke": variable(stroke.colour)} if stroke.colour else {})
 
 
 def _layer(name: str) -> alt.Chart:

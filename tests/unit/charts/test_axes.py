@@ -75,10 +75,11 @@ def test_percent_ticks(highest: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("highest", "text"),
     [
-        (0, "0 250 ms 500 ms 750 ms 1.0 s"),
-        (1_900, "0 500 ms 1.0 s 1.5 s 2.0 s"),
+        (0, "0 250 ms 500 ms 750 ms 1,000 ms"),
+        (1_900, "0 0.5 s 1.0 s 1.5 s 2.0 s"),
         (38_000, "0 10 s 20 s 30 s 40 s"),
-        (45_000, "0 15 s 30 s 45 s 1 min"),
+        (45_000, "0 15 s 30 s 45 s 60 s"),
+        (80_000, "0 20 s 40 s 60 s 80 s"),
         (400_000, "0 2 min 4 min 6 min 8 min"),
         (40 * 3_600_000, "0 12 h 24 h 36 h 48 h"),
         (200 * 3_600_000, "0 72 h 144 h 216 h 288 h"),
@@ -110,11 +111,11 @@ def test_a_day_has_its_hours_and_its_midnight() -> None:
     assert ticks.values[3] == 11
 
 
-def test_a_week_has_its_days_at_midnight() -> None:
+def test_a_week_has_its_days_at_their_middles() -> None:
     ticks = axes.time(Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval))
 
     assert labels(ticks) == "Sun 15 Mon 16 Tue 17 Wed 18 Thu 19 Fri 20 Sat 21"
-    assert ticks.values == (1, 5, 9, 13, 17, 21, 25)
+    assert ticks.values == (3, 7, 11, 15, 19, 23, 27)
 
 
 def test_a_month_has_its_mondays_below_their_bars() -> None:
@@ -147,11 +148,11 @@ def test_hours_and_midnights_are_the_readers(
     assert labels(axes.time(Window.of(range_, NOW, range_.chart_interval))) == expected
 
 
-def test_midnight_stands_where_it_is_among_the_bars(in_zone: Callable[[str], None]) -> None:
+def test_noon_stands_where_it_is_among_the_bars(in_zone: Callable[[str], None]) -> None:
     in_zone("Asia/Kolkata")
 
-    # Half past six in the evening of UTC, while bars are six hours from six on.
-    assert axes.time(Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)).values[0] == 0.5 / 6
+    # Half past six in the morning of UTC, while bars are six hours from six in the evening on.
+    assert axes.time(Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)).values[0] == 2 + 0.5 / 6
 
 
 def test_a_day_with_a_change_of_the_clock_has_each_hour_once(in_zone: Callable[[str], None]) -> None:

@@ -162,12 +162,11 @@ def test_names_survive_json_and_stay_out_of_the_spec() -> None:
     assert "odd" not in json.dumps(read["spec"])
 
 
-def test_only_the_bucket_that_is_not_over_is_open() -> None:
+def test_only_the_bucket_that_is_not_over_is_hatched() -> None:
     chart = series.cost(make_summary({0: {"large": "1"}, LAST: {"large": "1"}}), None, Split.MODEL, SLOTS)
 
-    first, last = datasets(chart)["segments"]
-    assert "open" not in first
-    assert last["open"] == 1
+    assert datasets(chart)["open"] == [{"i": LAST, "y": 1.0}]
+    assert datasets(series.cost(make_summary({0: {"large": "1"}}), None, Split.MODEL, SLOTS))["open"] == []
     assert payload(chart)["tips"][LAST]["title"] == "Sat 21 Nov, 12:00\u201318:00 UTC, so far"
 
 
@@ -273,8 +272,8 @@ def test_lines_of_nothing_say_so() -> None:
     errors, latency = series.errors(make_summary()), series.latency(make_summary())
 
     assert errors.sentence == "Error rate, per 6 hours. Last 7 days: \u2013 over all runs."
-    assert parameters(errors)["y_labels"][-1] == "1.00%"
-    assert parameters(latency)["y_labels"][-1] == "1.0 s"
+    assert parameters(errors)["y_labels"][-1] == "6.0%"
+    assert parameters(latency)["y_labels"][-1] == "1,000 ms"
 
 
 def test_the_stretch_to_the_unfinished_bucket_stands_apart() -> None:

@@ -1,5 +1,6 @@
 """Charts as SVG that stands by itself."""
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from xml.etree import ElementTree as ET
@@ -14,7 +15,7 @@ from tests.summaries import Cell, made_summary
 from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.series import Split
-from webapp.charts.svg import HEIGHT, WIDTH, Look, svg_of
+from webapp.charts.svg import HEIGHT, WIDTH, Look, first_paint, svg_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 WINDOW = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
@@ -61,12 +62,13 @@ def test_it_is_a_picture_that_says_what_it_shows(name: str) -> None:
 def test_bars_are_as_high_as_their_values() -> None:
     root = parsed(svg_of(charts()["cost"], "Rocket", Look.LIGHT))
 
-    bars = [one for one in root.iter() if one.get("fill") == "var(--c1)" and one.get("stroke")]
+    [bars] = [one.get("d") or "" for one in root.iter() if one.get("fill") == "var(--c1)" and one.get("stroke")]
     ticks = [one for one in root.iter() if one.get("stroke-dasharray") == "3 2"]
-    assert len(bars) == 6
-    assert {bar.get("height") for bar in bars} == {bars[0].get("height")}
+    heights = re.findall(r"M\S+ (\S+?)V(\S+?)H", bars)
+    assert len(heights) == 6
+    assert len(set(heights)) == 1
+    assert float(heights[0][0]) > float(heights[0][1]) > 0
     assert len(ticks) == 2  # One in the key, one for all buckets.
-    assert float(bars[0].get("y") or 0) > 0
 
 
 def test_a_line_breaks_where_there_is_nothing() -> None:
@@ -74,6 +76,35 @@ def test_a_line_breaks_where_there_is_nothing() -> None:
 
     [line] = [one.get("d") or "" for one in root.iter() if one.get("stroke") == "var(--accent)"]
     assert (line.count("M"), line.count("L")) == (1, 5)
+
+
+def test_what_a_page_shows_at_first_has_the_same_figures_and_texts_at_their_places() -> None:
+    chart = charts()["cost"]
+
+    root = parsed(first_paint(chart))
+    values, plot, _, times = root
+
+    assert [one.text for one in values] == list(chart.ticks[1].labels)
+    assert [one.get("y") for one in values] == ["100.0%", "75.0%", "50.0%", "25.0%", "0.0%"]
+    assert [one.text for one in times] == list(chart.ticks[0].labels)
+    assert plot.get("preserveAspectRatio") == "none"
+    [bars] = [one.get("d") or "" for one in plot if one.get("fill") == "var(--c1)"]
+    assert bars.count("M") == 6
+
+
+def test_a_bucket_that_is_not_over_is_hatched_from_its_top_down() -> None:
+    open_ = made_summary(WINDOW, [Cell(WINDOW.buckets[-1], "p", "m", Totals(1, 0, cost_usd=Decimal(2)))])
+    chart = series.cost(open_, None, Split.MODEL, {"m": "c1"})
+
+    [on_page] = parsed(first_paint(chart))[2]
+    in_file = [
+        one for one in parsed(svg_of(chart, "Rocket", Look.AUTO)).iter() if one.get("fill") == "url(#unfinished)"
+    ]
+
+    assert on_page.get("fill") == "url(#unfinished)"
+    assert float((on_page.get("y") or "").rstrip("%")) + float((on_page.get("height") or "").rstrip("%")) == 100
+    assert len(in_file) == 1
+    assert 'id="unfinished"' in svg_of(chart, "Rocket", Look.AUTO)
 
 
 def test_names_cannot_break_out_of_it() -> None:

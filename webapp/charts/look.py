@@ -1,0 +1,47 @@
+"""How charts look: the measures, colours and gaps that the specs of `vega` and the pictures of `svg` share. Pure."""
+
+from dataclasses import dataclass
+
+BAR = (0.07, 0.93)
+"""Edges of a bar, as parts of a bucket."""
+TICK = (0.02, 0.98)
+"""Edges of the mark of the previous period, which reaches out of its bar."""
+TEXT_SIZE = 12
+VALUE_GAP = 8
+"""Pixels between the values of an axis and the plot."""
+GRID, LABEL, SURFACE = "grid", "text3", "surface"
+PATTERN = "unfinished"
+"""The id of the pattern that lies over a bar whose bucket is not over."""
+HATCH = (
+    f'<pattern id="{PATTERN}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    f'<rect width="2.5" height="6" fill="var(--{SURFACE})" fill-opacity="0.6"/></pattern>'
+)
+"""That pattern: the colour below it stays what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """A line: how wide, and dashed how; its colour where it is always the same."""
+
+    width: float
+    dash: tuple[float, ...] = ()
+    colour: str = ""
+
+
+SEGMENT_RIM = Stroke(0.75, colour=SURFACE)
+PREVIOUS = Stroke(1.5, (3, 2), "text")
+# Without a rim in the colour of the card, dark dashes are lost on dark bars.
+PREVIOUS_RIM = Stroke(3.5, colour=SURFACE)
+MARK = Stroke(1.25, (2, 3), "accent")
+"""Where something happened on the time axis."""
+LIMIT = Stroke(1.25, (3, 2), "text")
+LINE = Stroke(1.75)
+TAIL = Stroke(1.75, (3, 4))
+"""A line on its way to a bucket that is not over."""
+POINT_SIZE = 5.5
+"""Across, of a point without neighbours."""
+
+
+def variable(slot: str) -> str:
+    """A colour of the theme, as CSS: one drawing serves both themes."""
+    return f"var(--{slot})"
