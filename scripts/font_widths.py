@@ -19,9 +19,8 @@ LICENCE = (
     "Reserved; its licence permits use, copying and modification. DejaVu changes are in the public domain. No part of a "
     "font is in this file."
 )
-# From here on glyphs fill a whole em, or are shapes of letters that text is not written in.
-END = 0x2E80
-SPACE = 0x20
+# Latin, Greek and Cyrillic letters, punctuation, and signs of currencies; the service knows the others by their class.
+MEASURED = (range(0x20, 0x530), range(0x1E00, 0x2070), range(0x20A0, 0x20C1))
 
 
 def main() -> None:
@@ -41,7 +40,7 @@ def _widths(font: TTFont) -> dict[int, str]:
     units, metrics = font["head"].unitsPerEm, font["hmtx"]
     points: dict[int, list[int]] = {}
     for point, glyph in sorted(font.getBestCmap().items()):
-        if SPACE <= point < END:
+        if any(point in block for block in MEASURED):
             points.setdefault(round(metrics[glyph][0] * 1000 / units), []).append(point)
     return {width: _ranges(points[width]) for width in sorted(points)}
 

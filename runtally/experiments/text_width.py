@@ -1,7 +1,7 @@
 """How wide text is, in a font that is drawn like Verdana. Pure.
 
-Letters and signs up to U+2E80 have their measured widths (`scripts/font_widths.py`); all others have that of their class:
-an em for East Asian letters, a little more for emoji, nothing for what joins the character before it.
+Latin, Greek and Cyrillic letters, punctuation and currencies have their measured widths (`scripts/font_widths.py`). A character of
+another class has the width of its class: an em for East Asian letters, a little more for emoji, nothing for combining marks.
 """
 
 import unicodedata
@@ -15,6 +15,8 @@ import msgspec
 _EM = 1000
 _HALF_WIDTH = 500
 _EMOJI = 1250
+# Arrows, operators and check marks: what most of them have in the font.
+_SIGN = 838
 # What the font draws for a character that it does not have.
 _OTHER = 600
 _NOTHING = 0
@@ -89,4 +91,4 @@ def _width(character: str, face: Face) -> int:
         case "H":
             return _HALF_WIDTH
         case _:
-            return _OTHER
+            return _SIGN if category in {"So", "Sm"} else _OTHER
