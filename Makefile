@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-clients test-faults fuzz check lighthouse bench package fix docs migration clean
+.PHONY: help setup run demo test test-versions test-clients test-faults fuzz check lighthouse bench package fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -38,7 +38,7 @@ endif
 unexport VIRTUAL_ENV
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.synced ## Prepare .venv, with the command line in .venv/bin/runtally
 
@@ -50,6 +50,18 @@ demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
 	$(KEEPING_BYTECODE) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 4 --dist loadfile --no-loadscope-reorder)
+
+# Every Python that is here, newest last: pyenv keeps its own apart from the PATH.
+PYTHONS = $(shell ls -d /usr/bin/python3.?? /usr/local/bin/python3.?? $(HOME)/.pyenv/versions/3.??.*/bin/python3 2>/dev/null \
+  | awk '{match($$0, /3\.[0-9][0-9]/); print substr($$0, RSTART, RLENGTH), $$0}' | sort -V | awk '{print $$2}')
+OLD_POSTGRES ?= /usr/lib/postgresql/15/bin
+
+test-versions: ## Run the domain's tests on the newest Python here, and those of the API on Debian's Postgres 15
+	$(MAKE) test VENV=.venv-newest PYTHON=$(or $(lastword $(PYTHONS)),$(PYTHON)) \
+	  ARGS="tests/unit tests/store --numprocesses 4 --dist loadfile"
+	if [ -x $(OLD_POSTGRES)/postgres ]; then \
+	  PG_BIN=$(OLD_POSTGRES) $(MAKE) test ARGS="tests/contract --numprocesses 4 --dist loadfile"; \
+	else echo "No Postgres in $(OLD_POSTGRES): the API was not tested on it."; fi
 
 test-clients: $(VENV)/.synced-dev ## Drive the clients with real SDKs, old and new, 5 min; SHORT=1 for new ones
 	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
@@ -94,7 +106,7 @@ migration: $(VENV)/.synced ## Write a migration to the models: make migration m=
 	$(BIN)/python scripts/new_migration.py "$$m"
 
 clean: ## Remove .venv and caches; the data in .data stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # A Python without ensurepip (Debian's, without python3-venv) may still have a pip that installs into another's folder.
 $(BIN)/uv:
