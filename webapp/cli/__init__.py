@@ -4,6 +4,7 @@ import gc
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from runtally import __version__
 from runtally.errors import RuntallyError, StoreUnavailable
@@ -13,6 +14,8 @@ COMMANDS = {
     "migrate": "webapp.cli.migrate:migrate",
     "demo": "webapp.cli.demo:demo",
     "import": "webapp.cli.import_:import_file",
+    "runs": "webapp.cli.runs:runs",
+    "top": "webapp.cli.top:top",
     "projects": "webapp.cli.projects:projects",
     "keys": "webapp.cli.keys:keys",
     "users": "webapp.cli.users:users",
@@ -43,6 +46,12 @@ class Commands(click.Group):
         gc.enable()
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names without importing the commands for their help, which takes a second."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             "".join(args).encode()
@@ -71,4 +80,8 @@ def main() -> None:
 
     Settings come from the environment; `runtally doctor` checks them and says what to do.
     Exit codes: 0 done, 1 failed, 2 wrong usage.
+
+    \b
+    Completion in bash, for ~/.bashrc (zsh, fish: zsh_source, fish_source):
+      eval "$(_RUNTALLY_COMPLETE=bash_source runtally)"
     """

@@ -23,6 +23,7 @@ from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
+from webapp.cli.output import Record, echo_json, json_option, record
 
 # What click hands over for an option that was not given is None as well.
 NO_LIMIT = "none"
@@ -70,7 +71,8 @@ def experiments() -> None:
 
 @experiments.command("list")
 @click.option("--project", "project_id", type=ID, help="Only the experiments of this project.")
-def list_experiments(project_id: str | None) -> None:
+@json_option
+def list_experiments(project_id: str | None, *, as_json: bool) -> None:
     """List experiments: verdict, window, and each threshold with what the runs came to.
 
     \b
@@ -84,7 +86,11 @@ def list_experiments(project_id: str | None) -> None:
         async with database.connection() as connection:
             return await verdicts(connection, system_clock(), None if project_id is None else [project_id])
 
-    for judged in with_database(work):
+    found = with_database(work)
+    if as_json:
+        echo_json(map(_record, found))
+        return
+    for judged in found:
         click.echo("\n".join(_lines(judged)))
 
 
@@ -152,6 +158,30 @@ def _badge_path(experiment: Experiment) -> str:
     if experiment.badge_token:
         query["token"] = experiment.badge_token
     return f"/api/badge/experiment/{quote(experiment.id)}.svg?{urlencode(query)}"
+
+
+def _record(judged: Judged) -> Record:
+    experiment, verdict = judged.experiment, judged.verdict
+    return record(
+        project_id=experiment.project_id,
+        experiment_id=experiment.id,
+        verdict=verdict.outcome,
+        runs=verdict.runs,
+        min_runs=verdict.min_runs,
+        window_runs=experiment.rule.window.runs,
+        window_hours=experiment.rule.window.hours,
+        is_private=experiment.is_private,
+        checks=[
+            record(
+                measure=check.measure,
+                holds=check.holds,
+                value=check.value,
+                is_minimum=check.is_minimum,
+                limit=Decimal(check.limit),
+            )
+            for check in verdict.checks
+        ],
+    )
 
 
 def _lines(judged: Judged) -> Iterator[str]:

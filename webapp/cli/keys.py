@@ -17,6 +17,7 @@ from runtally.models.project import ApiKey
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
+from webapp.cli.output import Record, echo_json, json_option, record
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -88,7 +89,8 @@ def create(  # Click passes options by name.
 
 @keys.command("list")
 @click.option("--project", "project_id", type=ID, help="Only the keys that open this project.")
-def list_keys(project_id: str | None) -> None:
+@json_option
+def list_keys(project_id: str | None, *, as_json: bool) -> None:
     """List keys: prefix, name, project, scopes, state, last use. Never the keys themselves.
 
     \b
@@ -103,7 +105,11 @@ def list_keys(project_id: str | None) -> None:
                 await projects.found(session, project_id)
             return found
 
-    for key in with_database(work):
+    found = with_database(work)
+    if as_json:
+        echo_json(map(_record, found))
+        return
+    for key in found:
         used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
         scopes, state = ",".join(key.scopes), project_keys.state_of(key, system_clock())
         click.echo(
@@ -146,6 +152,21 @@ def revoke(key: str) -> None:
             return found
 
     click.echo(f"Revoked {with_database(work).prefix}; it is refused from now on.")
+
+
+def _record(key: ApiKey) -> Record:
+    return record(
+        id=key.id,
+        prefix=key.prefix,
+        name=key.name,
+        project_id=key.project_id,
+        scopes=key.scopes,
+        state=project_keys.state_of(key, system_clock()),
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
+    )
 
 
 def _show(issued: project_keys.IssuedKey, *, quiet: bool) -> None:

@@ -20,6 +20,7 @@ from runtally.pricing.queries import ListedPrice, select_listed
 from runtally.pricing.repricing.unpriced import price_unpriced
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
+from webapp.cli.output import Record, echo_json, echo_table, json_option, record
 
 HEADINGS = ("PROVIDER", "MODEL", "ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED", "FROM", "UNTIL", "SOURCE")
 RIGHT_ALIGNED = frozenset({"ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED"})
@@ -64,7 +65,8 @@ def sync_prices() -> None:
 @click.option("--provider", help="Only this provider, under any of its names.")
 @click.option("--model", help="Only models with this text in a name.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most so many.")
-def list_prices(provider: str | None, model: str | None, limit: int) -> None:
+@json_option
+def list_prices(provider: str | None, model: str | None, limit: int, *, as_json: bool) -> None:
     """List prices in US dollars per million tokens.
 
     ABOVE TOKENS: in force only for runs with more input tokens. A `~` before the source: costs are estimates.
@@ -81,13 +83,16 @@ def list_prices(provider: str | None, model: str | None, limit: int) -> None:
             return await select_listed(connection, providers=providers, model=model, limit=limit + 1)
 
     found = with_database(work)
-    if not found:
+    if as_json:
+        echo_json(map(_record, found[:limit]))
+    elif not found:
         click.echo("No price fits; `runtally prices sync` fetches the catalogue's.")
-        return
-    for line in table([row_of(price) for price in found[:limit]]):
-        click.echo(line)
+    else:
+        echo_table(HEADINGS, map(row_of, found[:limit]), numbers=RIGHT_ALIGNED)
     if len(found) > limit:
-        click.echo(f"There are more than {limit:,}; narrow it with --provider or --model, or raise --limit.")
+        click.echo(
+            f"There are more than {limit:,}; narrow it with --provider or --model, or raise --limit.", err=as_json
+        )
 
 
 @prices.command("export")
@@ -160,17 +165,19 @@ def row_of(price: ListedPrice) -> tuple[str, ...]:
     )
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the headings and the rows, each column as wide as its widest cell."""
-    cells = [HEADINGS, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if heading in RIGHT_ALIGNED else cell.ljust(width)
-            for heading, cell, width in zip(HEADINGS, row, widths, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
+def _record(price: ListedPrice) -> Record:
+    return record(
+        provider=price.provider,
+        model=price.model,
+        above_input_tokens=price.above_input_tokens,
+        input_per_million=price.input_per_million,
+        output_per_million=price.output_per_million,
+        cache_read_per_million=price.cache_read_per_million,
+        effective_from=price.effective_from,
+        effective_to=price.effective_to,
+        is_estimate=price.estimated,
+        source=price.source,
+    )
 
 
 def _amount(per_million: Decimal | None) -> str:

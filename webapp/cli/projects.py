@@ -13,6 +13,7 @@ from runtally.models.project import Project
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
+from webapp.cli.output import echo_json, json_option, record
 
 
 @click.group()
@@ -25,7 +26,8 @@ def projects() -> None:
 
 
 @projects.command("list")
-def list_projects() -> None:
+@json_option
+def list_projects(*, as_json: bool) -> None:
     """List all projects: id, name, since when, and whether archived.
 
     \b
@@ -36,7 +38,11 @@ def list_projects() -> None:
         async with database.session() as session:
             return await registry.listed(session)
 
-    for project in with_database(work):
+    found = with_database(work)
+    if as_json:
+        echo_json(record(id=p.id, name=p.name, created_at=p.created_at, archived_at=p.archived_at) for p in found)
+        return
+    for project in found:
         archived = f"  archived {project.archived_at:%Y-%m-%d}" if project.archived_at else ""
         click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{archived}")
 

@@ -16,6 +16,7 @@ from runtally.retention.rules import kept_days
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
+from webapp.cli.output import echo_json, json_option, record
 
 _WORDS = {"forever": KEPT_FOR_EVER, "default": None}
 
@@ -39,7 +40,8 @@ def retention() -> None:
 
 
 @retention.command("list")
-def list_projects() -> None:
+@json_option
+def list_projects(*, as_json: bool) -> None:
     """List all projects: how long they keep runs, and since when they have them if older ones were dropped.
 
     \b
@@ -51,7 +53,19 @@ def list_projects() -> None:
             found: Sequence[Project] = await registry.listed(session)
         return [(each, kept_days(each.retention_days, settings.retention_days)) for each in found]
 
-    for project, days in with_database(work):
+    listed = with_database(work)
+    if as_json:
+        echo_json(
+            record(
+                project_id=project.id,
+                days=days,
+                is_own=project.retention_days is not None,
+                dropped_before=project.dropped_before,
+            )
+            for project, days in listed
+        )
+        return
+    for project, days in listed:
         kept = f"{days:,} days" if days else "for ever"
         source = "" if project.retention_days is not None else "  by RETENTION_DAYS"
         since = f"  runs since {project.dropped_before:%Y-%m-%d}" if project.dropped_before else ""

@@ -17,6 +17,7 @@ from runtally.models.user import Role
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
+from webapp.cli.output import Record, echo_json, json_option, record
 from webapp.cli.server import checked_url
 from webapp.links import join_url
 
@@ -105,7 +106,8 @@ def reset(email: str, url: str | None) -> None:
 
 
 @users.command("list")
-def list_users() -> None:
+@json_option
+def list_users(*, as_json: bool) -> None:
     """List users: address, name, role by project, last use.
 
     \b
@@ -116,11 +118,27 @@ def list_users() -> None:
         async with database.session() as session:
             return await accounts.listed(session)
 
-    for account in with_database(work):
+    found = with_database(work)
+    if as_json:
+        echo_json(map(_record, found))
+        return
+    for account in found:
         user = account.user
         roles = ", ".join(f"{role} of {project_id}" for project_id, role in account.roles.items()) or "no role"
         state = "disabled" if user.disabled_at else f"seen {user.seen_at:%F %R}" if user.seen_at else "never seen"
         click.echo(f"{user.email:32}  {user.name:24}  {'admin' if user.is_admin else roles:32}  {state}")
+
+
+def _record(account: Account) -> Record:
+    user = account.user
+    return record(
+        email=user.email,
+        name=user.name,
+        is_admin=user.is_admin,
+        roles=account.roles,
+        seen_at=user.seen_at,
+        disabled_at=user.disabled_at,
+    )
 
 
 async def _account(session: AsyncSession, email: str) -> Account:

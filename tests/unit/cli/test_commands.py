@@ -1,7 +1,11 @@
 """The command line as a whole: each command found, helped and failed alike."""
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -87,3 +91,50 @@ def test_every_option_has_help() -> None:
     commands = (main.get_command(click.Context(main), name) for name in COMMANDS)
 
     assert [found for command in commands if command for found in silent(command)] == []
+
+
+def lists() -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(main)
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        if isinstance(command, click.Group) and "list" in command.commands:
+            yield name, command.commands["list"]
+
+
+def test_every_list_comes_as_json_as_well() -> None:
+    found = dict(lists())
+
+    assert len(found) > 6
+    assert [name for name, command in found.items() if not any("--json" in each.opts for each in command.params)] == []
+
+
+def test_names_of_commands_are_completed_without_importing_them() -> None:
+    def completed(*words: str) -> list[str]:
+        asked = {
+            "_RUNTALLY_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        shown = CliRunner(env=asked).invoke(main, prog_name="runtally").output
+        return [line.partition(",")[2] for line in shown.splitlines()]
+
+    assert completed("runtally", "pr") == ["projects", "prices"]
+    assert completed("runtally", "runs", "e") == ["export"]
+    assert "--status" in completed("runtally", "runs", "list", "--s")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_the_line_of_the_help_turns_completion_on_in_bash() -> None:
+    line = next(one for one in CliRunner().invoke(main, ["--help"]).output.splitlines() if "bash_source" in one)
+    programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    done = subprocess.run(  # noqa: S603  # A line of ours.
+        ["bash", "-c", f"{line.strip()}\ncomplete -p runtally"],  # noqa: S607
+        check=True,
+        capture_output=True,
+        text=True,
+        env=programs,
+    )
+
+    assert done.stdout.startswith("complete ")
+    assert done.stderr == ""

@@ -1,0 +1,120 @@
+"""`runtally runs` and `runtally top` on a real database."""
+
+import asyncio
+import csv
+import json
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.ingest.queries import insert_runs
+from tests.documents import make_stored_run
+from webapp.cli import main
+
+
+@pytest.fixture
+def environment(empty_database_url: str, tmp_path: Path) -> dict[str, str]:
+    """The settings of a service with three runs of today, and one of two weeks ago."""
+    now = system_clock()
+
+    async def insert() -> None:
+        async with Database(empty_database_url) as database, database.connection() as connection:
+            await insert_runs(
+                connection,
+                [
+                    make_stored_run("shop", "cheap", occurred_at=now, cost_usd=Decimal("0.0001")),
+                    make_stored_run(
+                        "shop", "dear", occurred_at=now, cost_usd=Decimal("1.5"), metadata={"team": "search"}
+                    ),
+                    make_stored_run("bot", "failed", occurred_at=now, status="error", cost_usd=None),
+                    make_stored_run("shop", "old", occurred_at=now - timedelta(days=14)),
+                ],
+            )
+
+    asyncio.run(insert())
+    return {"DATABASE_URL": empty_database_url, "DATA_DIR": str(tmp_path)}
+
+
+def run(environment: dict[str, str], *arguments: str) -> Result:
+    return CliRunner(env=environment).invoke(main, arguments)
+
+
+def ids(result: Result) -> set[str]:
+    assert result.exit_code == 0, result.output
+    return {one["runId"] for one in json.loads(result.stdout)}
+
+
+def test_runs_are_listed_by_the_filters_of_the_pages(environment: dict[str, str]) -> None:
+    def listed(*arguments: str) -> set[str]:
+        return ids(run(environment, "runs", "list", "--json", *arguments))
+
+    assert listed() == {"cheap", "dear", "failed"}
+    assert listed("--range", "all") == {"cheap", "dear", "failed", "old"}
+    assert listed("--project", "shop", "--min-cost", "1") == {"dear"}
+    assert listed("--status", "failed") == {"failed"}
+    assert listed("--q", "cheap") == {"cheap"}
+    assert listed("--metadata", "team=search") == {"dear"}
+
+
+def test_a_list_of_runs_is_a_table_that_says_when_there_are_more(environment: dict[str, str]) -> None:
+    result = run(environment, "runs", "list", "--project", "shop", "--max-cost", "1", "--range", "24h")
+    cut = run(environment, "runs", "list", "--limit", "1")
+
+    heading, row = result.stdout.splitlines()
+    assert heading.split()[-3:] == ["COST", "USD", "RUN"]
+    assert row.split()[-2:] == ["0.0001", "cheap"]
+    assert len(cut.stdout.splitlines()) == 2
+    assert cut.stderr.startswith("There are more than 1;")
+
+
+def test_amounts_in_json_have_every_digit(environment: dict[str, str]) -> None:
+    shown = run(environment, "runs", "list", "--json", "--q", "cheap").stdout
+
+    assert '"costUSD": 0.0001' in shown
+
+
+def test_a_filter_that_cannot_be_read_names_its_option(environment: dict[str, str]) -> None:
+    refused = run(environment, "runs", "list", "--min-cost", "much", "--until", "later")
+    unknown = run(environment, "runs", "list", "--modle", "gpt-4o-mini")
+    halved = run(environment, "runs", "list", "--metadata", "team")
+
+    assert (refused.exit_code, unknown.exit_code, halved.exit_code) == (2, 2, 2)
+    assert "--min-cost must be an amount in US dollars" in refused.output
+    assert "--until must be a time" in refused.output
+    assert "--modle" in unknown.output
+
+
+def test_runs_are_exported_to_a_file(environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+
+    told = run(environment, "runs", "export", "--project", "shop", "--output", str(file))
+    lines = run(environment, "runs", "export", "--format", "jsonl", "--status", "failed")
+
+    assert told.stderr == "2 runs.\n"
+    with file.open() as written:
+        assert {row["id"] for row in csv.DictReader(written)} == {"cheap", "dear"}
+    assert [json.loads(line)["id"] for line in lines.stdout.splitlines()] == ["failed"]
+
+
+def test_top_shows_what_the_last_hour_came_to(environment: dict[str, str]) -> None:
+    shown = json.loads(run(environment, "top", "--project", "shop", "--once", "--json", "--every", "0.5").stdout)
+    table = run(environment, "top", "--once", "--every", "0.5").stdout.splitlines()
+
+    assert shown["since"]["runs"] == 2
+    assert shown["since"]["costUSD"] == 1.5001
+    assert shown["runsPerSecond"] == 0
+    assert len(shown["models"]) == 1
+    assert "0.0 runs/s, 0.0000 USD/h, 0 errors" in table[0]
+    assert table[2].split()[:2] == ["PROVIDER", "MODEL"]
+
+
+def test_top_of_an_unknown_project_fails(environment: dict[str, str]) -> None:
+    result = run(environment, "top", "--project", "nowhere", "--once")
+
+    assert result.exit_code == 1
+    assert "There is no such project" in result.output

@@ -1,0 +1,63 @@
+"""What commands print of many things: a table for people, or JSON for programs."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TypeVar
+
+import click
+import msgspec
+
+from runtally.fields import camel
+from runtally.money import as_json
+
+C = TypeVar("C", bound=Callable[..., object])
+Record = dict[str, object]
+
+
+def json_option(command: C) -> C:
+    """Add --json to a command, which is given `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def record(**values: object) -> Record:
+    """Return the values under the names that the API has for them, amounts with every digit."""
+    return {camel(name): _exact(value) for name, value in values.items()}
+
+
+def echo_json(value: Record | Iterable[Record]) -> None:
+    """Print a record, or a list of them."""
+    found = value if isinstance(value, dict) else list(value)
+    click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+
+
+def json_line(value: Record) -> str:
+    """Return a record in one line."""
+    return msgspec.json.encode(value).decode()
+
+
+def echo_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str]) -> None:
+    """Print headings and rows, each column as wide as its widest cell; `numbers` are the headings to align right."""
+    click.echo("\n".join(table(headings, list(rows), numbers=numbers)))
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str]) -> list[str]:
+    """Return the lines of a table."""
+    cells = [headings, *rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if heading in numbers else cell.ljust(width)
+            for heading, cell, width in zip(headings, row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _exact(value: object) -> object:
+    match value:
+        case Decimal():
+            return as_json(value)
+        case Mapping():
+            return {name: _exact(one) for name, one in value.items()}
+        case _:
+            return value
