@@ -74,6 +74,13 @@ Amount = Annotated[
     msgspec.Raw,
     Meta(description="a number from 0 to 1000000000000", extra_json_schema=_NUMBER | {"maximum": int(MAX_USD)}),
 ]
+Difference = Annotated[
+    msgspec.Raw,
+    Meta(
+        description="a number from -1000000000000 to 1000000000000",
+        extra_json_schema={"type": ["number", "null"], "minimum": -int(MAX_USD), "maximum": int(MAX_USD)},
+    ),
+]
 Quantity = Annotated[
     msgspec.Raw, Meta(description="a number from 0 to 2^53 - 1", extra_json_schema=_NUMBER | {"maximum": MAX_COUNT})
 ]
@@ -131,7 +138,13 @@ def parse_project_id(text: str) -> str:
     return text
 
 
-_CAMEL = {"cost_usd": "costUSD", "reported_cost_usd": "reportedCostUSD"}
+_CAMEL = {
+    "cost_usd": "costUSD",
+    "reported_cost_usd": "reportedCostUSD",
+    "cache_savings_usd": "cacheSavingsUSD",
+    "p50_latency_ms": "p50LatencyMs",
+    "p95_latency_ms": "p95LatencyMs",
+}
 
 
 def camel(name: str) -> str:

@@ -91,6 +91,16 @@ MEASURES = (
     *map(_tokens, TOKEN_KINDS),
     _cost("error_cost_usd", "Cost of runs that ended in an error.", "status = 'error'", server_default="0"),
     _cost("timeout_cost_usd", "Cost of runs that ended in a timeout.", "status = 'timeout'", server_default="0"),
+    Measure(
+        "cache_savings_usd",
+        "What caches saved in US dollars.",
+        Numeric,
+        Decimal,
+        "cache_savings_usd",
+        in_totals=False,
+        in_dimensions=True,
+        server_default="0",
+    ),
 )
 """In the order of their columns."""
 TOTAL_MEASURES = tuple(measure for measure in MEASURES if measure.in_totals)

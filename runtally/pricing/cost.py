@@ -17,7 +17,7 @@ import msgspec
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
-from runtally.tokens import INPUT, OUTPUT, TOKEN_KINDS, TokenKind, by_whole
+from runtally.tokens import INPUT, OUTPUT, TOKEN_KINDS, TokenKind, Usage, by_whole
 
 MILLION = 1_000_000
 THOUSAND = 1_000
@@ -34,6 +34,10 @@ class TokenCounts(Protocol):
     def input_tokens(self) -> int | None: ...
     @property
     def output_tokens(self) -> int | None: ...
+    @property
+    def cached_input_tokens(self) -> int | None: ...
+    @property
+    def cache_write_tokens(self) -> int | None: ...
 
 
 _COUNT_OF = {kind: attrgetter(kind.count_column) for kind in TOKEN_KINDS}
@@ -111,6 +115,8 @@ class Cost(msgspec.Struct, frozen=True):
     source: CostSource | None
     estimated: bool | None
     entry_id: int | None
+    cache_savings_usd: Decimal | None = None
+    """How much more it would be without a cache, below zero for less; None without cached tokens."""
 
 
 UNPRICED = Cost(None, None, None, None)
@@ -140,6 +146,10 @@ def _line(kind: TokenKind | None, quantity: int, pico: int, per: int) -> Line:
 
 def total_usd(usage: TokenCounts, price: Price) -> Decimal:
     """Return the sum of `lines_of` without making the lines: this runs once for every run that is ingested."""
+    return from_pico(_total_pico(usage, price))
+
+
+def _total_pico(usage: TokenCounts, price: Price) -> int:
     rates, pico = price.rates, price.request_pico
     tokens_in, tokens_out = usage.input_tokens or 0, usage.output_tokens or 0
     for count_of, is_of_input, part_pico in rates.charged:
@@ -153,7 +163,19 @@ def total_usd(usage: TokenCounts, price: Price) -> Decimal:
         pico += tokens_in * rates.input
     if tokens_out > 0:
         pico += tokens_out * rates.output
-    return from_pico(pico)
+    return pico
+
+
+def cache_savings_usd(usage: TokenCounts, price: Price) -> Decimal | None:
+    """Return what the run would have cost more had nothing of its input come from a cache or gone to one.
+
+    None without such tokens. It is below zero where writing cost more than reading saved.
+    """
+    if not (usage.cached_input_tokens or usage.cache_write_tokens):
+        return None
+    counts = {kind.count_column: _COUNT_OF[kind](usage) for kind in TOKEN_KINDS}
+    counts["cached_input_tokens"] = counts["cache_write_tokens"] = None
+    return from_pico(_total_pico(Usage(**counts), price) - _total_pico(usage, price))
 
 
 def discounted(price: Price, percent: Decimal) -> Price:
@@ -190,7 +212,8 @@ def resolve_cost(
                 return Cost(amount, CostSource.PROVIDER, estimated=False, entry_id=None)
     counted = usage.input_tokens is not None or usage.output_tokens is not None
     if price is not None and (counted or not reported):
-        return Cost(total_usd(usage, price), CostSource.CATALOG, price.estimated, price.id)
+        saved_usd = cache_savings_usd(usage, price)
+        return Cost(total_usd(usage, price), CostSource.CATALOG, price.estimated, price.id, saved_usd)
     if reported:
         return Cost(reported, CostSource.ESTIMATED, estimated=True, entry_id=None)
     return UNPRICED

@@ -24,6 +24,7 @@ from runtally.fields import (
     WRONG,
     Amount,
     Count,
+    Difference,
     Id,
     Label,
     Metadata,
@@ -52,6 +53,9 @@ MAX_DOCUMENTS = 500
 # The largest numbers of their columns.
 _MAX_VERSION = 2**31 - 1
 _MAX_ENTRY_ID = 2**63 - 1
+
+_AMOUNTS = {"cost_usd": Decimal(0), "reported_cost_usd": Decimal(0), "cache_savings_usd": -MAX_USD}
+"""Amounts in US dollars, and the lowest that each may be."""
 
 RunId = Annotated[
     str,
@@ -93,6 +97,7 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
     cost_usd: Amount | UnsetType = UNSET
     cost_source: CostSource | None = None
     cost_estimated: bool | None = None
+    cache_savings_usd: Difference | UnsetType = UNSET
     reported_cost_usd: Amount | UnsetType = UNSET
     price_entry_id: EntryId | None = None
     experiment_id: Id | None = None
@@ -220,11 +225,11 @@ def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:
     for name in _IDS:
         values[name] = (values[name] and trimmed(values[name])) or None
     details = [*_time_faults(values, now)]
-    for name in ("cost_usd", "reported_cost_usd"):
+    for name, least in _AMOUNTS.items():
         number = read_number(values[name])
-        values[name] = to_usd(number) if isinstance(number, Decimal) and 0 <= number <= MAX_USD else None
+        values[name] = to_usd(number) if isinstance(number, Decimal) and least <= number <= MAX_USD else None
         if number is not None and values[name] is None:
-            details.append(Detail(camel(name), f"must be a number from 0 to {plain(MAX_USD)}"))
+            details.append(Detail(camel(name), f"must be a number from {plain(least)} to {plain(MAX_USD)}"))
     if document.metadata is not None and nests_too_deep(document.metadata):
         details.append(Detail("metadata", f"must nest at most {MAX_METADATA_LEVELS} levels"))
     elif document.metadata is not None:

@@ -32,6 +32,7 @@ class Totals(NamedTuple):
     audio_output_tokens: int = 0
     error_cost_usd: Decimal = ZERO
     timeout_cost_usd: Decimal = ZERO
+    cache_savings_usd: Decimal = ZERO
 
     def __add__(self, other: "Totals") -> "Totals":  # type: ignore[override]  # Not one tuple after the other.
         return Totals(*map(add, self, other))

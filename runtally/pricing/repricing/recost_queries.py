@@ -37,6 +37,7 @@ _PRICED = f"""
          cost_source,
          cost_estimated,
          price_entry_id,
+         cache_savings_usd,
          {_COUNTS}
     FROM runs
    WHERE project_id = $1"""
@@ -63,7 +64,12 @@ ORDER BY occurred_at, id
 
 # The runs as they were before.
 _BEFORE = [
-    {"cost_usd": "before_usd", "cost_estimated": "before_estimated"}.get(name, name) for name in ROLLUP_INPUT_COLUMNS
+    {
+        "cost_usd": "before_usd",
+        "cost_estimated": "before_estimated",
+        "cache_savings_usd": "before_savings_usd",
+    }.get(name, name)
+    for name in ROLLUP_INPUT_COLUMNS
 ]
 
 # A run that somebody else has changed meanwhile has another version, and is left alone.
@@ -74,17 +80,18 @@ WITH changed AS (
             cost_source = priced.cost_source,
             cost_estimated = priced.cost_estimated,
             price_entry_id = priced.price_entry_id,
+            cache_savings_usd = priced.cache_savings_usd,
             version = runs.version + 1
-       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[],
-                   $7::numeric[], $8::boolean[], $9::integer[])
-            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id,
-                       before_usd, before_estimated, version)
+       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[],
+                   $8::numeric[], $9::boolean[], $10::numeric[], $11::integer[])
+            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd,
+                       before_usd, before_estimated, before_savings_usd, version)
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.version = priced.version
-  RETURNING runs.id, runs.version, before_usd, before_estimated, {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
+  RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, {", ".join(f"runs.{name}" for name in ROLLUP_INPUT_COLUMNS)}
 ),
-queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$10::timestamptz", when="$11::boolean")}
+queued AS ({enqueue("(SELECT * FROM changed ORDER BY id) AS changed", now="$12::timestamptz", when="$13::boolean")}
 ),
 weighed AS (
      SELECT {", ".join(ROLLUP_INPUT_COLUMNS)}, 1 AS weight
@@ -93,7 +100,7 @@ weighed AS (
      SELECT {", ".join(_BEFORE)}, -1
        FROM changed
 ),
-{rollup_ctes("weighed", now="$10::timestamptz", weight="weight")}
+{rollup_ctes("weighed", now="$12::timestamptz", weight="weight")}
 SELECT count(*)
   FROM changed
 """
@@ -151,8 +158,10 @@ async def update_costs(
                 each.cost.source,
                 each.cost.estimated,
                 each.cost.entry_id,
+                each.cost.cache_savings_usd,
                 each.run.cost.total_usd,
                 each.run.cost.estimated,
+                each.run.cost.cache_savings_usd,
                 each.run.version,
             )
             for each in recosts
@@ -163,6 +172,8 @@ async def update_costs(
 
 
 def _run(row: tuple[Any, ...]) -> PricedRun:
-    id_, occurred_at, provider, model, answered_by, version, reported, usd, source, estimated, entry_id, *counts = row
-    cost = Cost(usd, CostSource(source) if source else None, estimated, entry_id)
+    id_, occurred_at, provider, model, answered_by, version, reported, *cost_columns, saved_usd = row[:12]
+    usd, source, estimated, entry_id = cost_columns
+    cost = Cost(usd, CostSource(source) if source else None, estimated, entry_id, saved_usd)
+    counts = row[12:]
     return PricedRun(id_, occurred_at, provider, model, answered_by, version, reported, cost, Usage(*counts))

@@ -47,6 +47,7 @@ runs = st.builds(
     cached_input_tokens=st.none() | st.integers(0, 9),
     latency_ms=st.none() | st.integers(0, 10**6),
     cost_usd=st.none() | st.decimals(0, 10, places=12),
+    cache_savings_usd=st.none() | st.decimals(-1, 10, places=12),
     user_id=st.none() | st.sampled_from(["ann", "bob"]),
     tags=st.none() | st.lists(st.sampled_from(["t", "u", "v"]), unique=True),
     metadata=st.none()
@@ -97,6 +98,7 @@ def sums_of(found: Iterable[StoredRun]) -> tuple[int | Decimal, ...]:
                 "reasoning_tokens",
             )
         ),
+        sum((run.cache_savings_usd or Decimal(0) for run in found), Decimal(0)),
     )
 
 

@@ -74,6 +74,7 @@ runs = st.builds(
     cached_input_tokens=st.none() | st.integers(0, 9),
     latency_ms=st.none() | st.integers(0, 10**6),
     cost_usd=st.none() | st.decimals(0, 10, places=12),
+    cache_savings_usd=st.none() | st.decimals(-1, 10, places=12),
     experiment_id=st.none() | st.sampled_from(["x", "y"]),
     trace_id=texts,
     user_id=texts,

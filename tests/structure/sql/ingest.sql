@@ -5,10 +5,10 @@ SELECT * FROM json_to_recordset($1::json) AS sent (project_id TEXT, id TEXT, occ
         BIGINT, output_tokens BIGINT, cached_input_tokens BIGINT, cache_write_tokens BIGINT, reasoning_tokens
         BIGINT, audio_input_tokens BIGINT, audio_output_tokens BIGINT, latency_ms BIGINT,
         time_to_first_token_ms BIGINT, cost_usd NUMERIC(38, 12), cost_source TEXT, cost_estimated BOOLEAN,
-        reported_cost_usd NUMERIC(38, 12), price_entry_id BIGINT, experiment_id TEXT, trace_id TEXT,
-        session_id TEXT, user_id TEXT, tags TEXT[], key_id UUID, client_id TEXT, idempotency_key TEXT,
-        prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at TIMESTAMP WITH TIME ZONE, version
-        INTEGER)
+        cache_savings_usd NUMERIC(38, 12), reported_cost_usd NUMERIC(38, 12), price_entry_id BIGINT,
+        experiment_id TEXT, trace_id TEXT, session_id TEXT, user_id TEXT, tags TEXT[], key_id UUID, client_id
+        TEXT, idempotency_key TEXT, prompt_hash TEXT, prompt_preview TEXT, metadata JSONB, created_at
+        TIMESTAMP WITH TIME ZONE, version INTEGER)
 ),
 new_projects AS (
      INSERT INTO projects (id, name, created_at)
@@ -31,18 +31,20 @@ stored AS (
 INSERT INTO runs (project_id, id, occurred_at, provider, model, status, error_code, finish_reason,
         input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
         audio_input_tokens, audio_output_tokens, latency_ms, time_to_first_token_ms, cost_usd, cost_source,
-        cost_estimated, reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id, tags,
-        key_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version)
+        cost_estimated, cache_savings_usd, reported_cost_usd, price_entry_id, experiment_id, trace_id,
+        session_id, user_id, tags, key_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata,
+        created_at, version)
      SELECT project_id, id, occurred_at, provider, model, status, error_code, finish_reason, input_tokens,
              output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, audio_input_tokens,
              audio_output_tokens, latency_ms, time_to_first_token_ms, cost_usd, cost_source, cost_estimated,
-             reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id, user_id, tags, key_id,
-             client_id, idempotency_key, prompt_hash, prompt_preview, metadata, created_at, version FROM sent
+             cache_savings_usd, reported_cost_usd, price_entry_id, experiment_id, trace_id, session_id,
+             user_id, tags, key_id, client_id, idempotency_key, prompt_hash, prompt_preview, metadata,
+             created_at, version FROM sent
 ON CONFLICT (project_id, id) DO NOTHING
   RETURNING project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_usd,
           input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-          audio_input_tokens, audio_output_tokens, user_id, session_id, tags, metadata, id, version,
-          created_at
+          audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id, session_id, tags, metadata, id,
+          version, created_at
 ),
 queued AS (
      INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids)
@@ -76,7 +78,7 @@ dimensions_queued AS (
              models,
                                    latencies, runs, errors, timeouts, unpriced, cost_usd, input_tokens,
                                            output_tokens, cached_input_tokens, cache_write_tokens,
-                                           reasoning_tokens)
+                                           reasoning_tokens, cache_savings_usd)
           SELECT project_id,
                  $3::timestamptz,
                  count(*),
@@ -97,7 +99,8 @@ dimensions_queued AS (
                  array_agg(output_tokens)::numeric[],
                  array_agg(cached_input_tokens)::numeric[],
                  array_agg(cache_write_tokens)::numeric[],
-                 array_agg(reasoning_tokens)::numeric[]
+                 array_agg(reasoning_tokens)::numeric[],
+                 array_agg(cache_savings_usd)::numeric[]
             FROM (SELECT each.*, ARRAY[CASE WHEN user_key IS NOT NULL THEN user_id END, CASE WHEN session_key
                     IS NOT NULL THEN session_id END, CASE WHEN tags_key IS NOT NULL THEN to_jsonb(tags)::text
                     END, coalesce(metadata ->> names[1], metadata ->> other_names[1]), coalesce(metadata ->>
@@ -144,7 +147,8 @@ rolled_runs AS (
          coalesce(sum(audio_input_tokens), 0) AS audio_input_tokens,
          coalesce(sum(audio_output_tokens), 0) AS audio_output_tokens,
          coalesce(sum(cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd,
+         coalesce(sum(cache_savings_usd), 0) AS cache_savings_usd
     FROM stored
 GROUP BY 1, 2, 3, 4
 ),
@@ -180,7 +184,7 @@ rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
              cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
-             timeout_cost_usd)
+             timeout_cost_usd, cache_savings_usd)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -188,7 +192,8 @@ rolled AS (
                  provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
                          sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
+                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
+                         sum(cache_savings_usd)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
@@ -210,7 +215,8 @@ rolled AS (
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
                      held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
                      held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
-                     excluded.timeout_cost_usd
+                     excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
+                     excluded.cache_savings_usd
        RETURNING 1
 )
 SELECT project_id, id FROM sent

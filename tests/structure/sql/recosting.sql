@@ -20,6 +20,7 @@ ORDER BY project_id, provider, model
          cost_source,
          cost_estimated,
          price_entry_id,
+         cache_savings_usd,
          input_tokens,
          output_tokens,
          cached_input_tokens,
@@ -48,6 +49,7 @@ ORDER BY id
          cost_source,
          cost_estimated,
          price_entry_id,
+         cache_savings_usd,
          input_tokens,
          output_tokens,
          cached_input_tokens,
@@ -72,25 +74,26 @@ WITH changed AS (
             cost_source = priced.cost_source,
             cost_estimated = priced.cost_estimated,
             price_entry_id = priced.price_entry_id,
+            cache_savings_usd = priced.cache_savings_usd,
             version = runs.version + 1
-       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[],
-                   $7::numeric[], $8::boolean[], $9::integer[])
-            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id,
-                       before_usd, before_estimated, version)
+       FROM unnest($2::text[], $3::numeric[], $4::text[], $5::boolean[], $6::bigint[], $7::numeric[],
+                   $8::numeric[], $9::boolean[], $10::numeric[], $11::integer[])
+            AS priced (id, cost_usd, cost_source, cost_estimated, price_entry_id, cache_savings_usd,
+                       before_usd, before_estimated, before_savings_usd, version)
       WHERE runs.project_id = $1
         AND runs.id = priced.id
         AND runs.version = priced.version
-  RETURNING runs.id, runs.version, before_usd, before_estimated, runs.project_id, runs.occurred_at,
-          runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_estimated, runs.cost_usd,
-          runs.input_tokens, runs.output_tokens, runs.cached_input_tokens, runs.cache_write_tokens,
-          runs.reasoning_tokens, runs.audio_input_tokens, runs.audio_output_tokens, runs.user_id,
-          runs.session_id, runs.tags, runs.metadata
+  RETURNING runs.id, runs.version, before_usd, before_estimated, before_savings_usd, runs.project_id,
+          runs.occurred_at, runs.provider, runs.model, runs.status, runs.latency_ms, runs.cost_estimated,
+          runs.cost_usd, runs.input_tokens, runs.output_tokens, runs.cached_input_tokens,
+          runs.cache_write_tokens, runs.reasoning_tokens, runs.audio_input_tokens, runs.audio_output_tokens,
+          runs.cache_savings_usd, runs.user_id, runs.session_id, runs.tags, runs.metadata
 ),
 queued AS (
      INSERT INTO outbox (project_id, run_id, version, queued_at, due_at)
-          SELECT project_id, id, version, $10::timestamptz, $10::timestamptz
+          SELECT project_id, id, version, $12::timestamptz, $12::timestamptz
             FROM (SELECT * FROM changed ORDER BY id) AS changed
-           WHERE $11::boolean
+           WHERE $13::boolean
      ON CONFLICT (project_id, run_id) DO UPDATE
              SET version = excluded.version,
                  due_at = excluded.due_at,
@@ -101,12 +104,14 @@ queued AS (
 weighed AS (
      SELECT project_id, occurred_at, provider, model, status, latency_ms, cost_estimated, cost_usd,
              input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, user_id, session_id, tags, metadata, 1 AS weight
+             audio_input_tokens, audio_output_tokens, cache_savings_usd, user_id, session_id, tags, metadata,
+             1 AS weight
        FROM changed
   UNION ALL
      SELECT project_id, occurred_at, provider, model, status, latency_ms, before_estimated, before_usd,
              input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-             audio_input_tokens, audio_output_tokens, user_id, session_id, tags, metadata, -1
+             audio_input_tokens, audio_output_tokens, before_savings_usd, user_id, session_id, tags, metadata,
+             -1
        FROM changed
 ),
 dimension_slots AS MATERIALIZED (
@@ -134,9 +139,9 @@ dimensions_queued AS (
              models,
                                    latencies, runs, errors, timeouts, unpriced, cost_usd, input_tokens,
                                            output_tokens, cached_input_tokens, cache_write_tokens,
-                                           reasoning_tokens)
+                                           reasoning_tokens, cache_savings_usd)
           SELECT project_id,
-                 $10::timestamptz,
+                 $12::timestamptz,
                  count(*),
                  (SELECT ARRAY[user_key, session_key, tags_key] || metadata_keys FROM dimension_slots WHERE
                          dimension_slots.project_id = valued.project_id),
@@ -155,7 +160,8 @@ dimensions_queued AS (
                  array_agg(weight * output_tokens)::numeric[],
                  array_agg(weight * cached_input_tokens)::numeric[],
                  array_agg(weight * cache_write_tokens)::numeric[],
-                 array_agg(weight * reasoning_tokens)::numeric[]
+                 array_agg(weight * reasoning_tokens)::numeric[],
+                 array_agg(weight * cache_savings_usd)::numeric[]
             FROM (SELECT each.*, ARRAY[CASE WHEN user_key IS NOT NULL THEN user_id END, CASE WHEN session_key
                     IS NOT NULL THEN session_id END, CASE WHEN tags_key IS NOT NULL THEN to_jsonb(tags)::text
                     END, coalesce(metadata ->> names[1], metadata ->> other_names[1]), coalesce(metadata ->>
@@ -206,7 +212,8 @@ rolled_runs AS (
          coalesce(sum(weight * audio_input_tokens), 0) AS audio_input_tokens,
          coalesce(sum(weight * audio_output_tokens), 0) AS audio_output_tokens,
          coalesce(sum(weight * cost_usd) FILTER (WHERE status = 'error'), 0) AS error_cost_usd,
-         coalesce(sum(weight * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd
+         coalesce(sum(weight * cost_usd) FILTER (WHERE status = 'timeout'), 0) AS timeout_cost_usd,
+         coalesce(sum(weight * cache_savings_usd), 0) AS cache_savings_usd
     FROM weighed
 GROUP BY 1, 2, 3, 4
 ),
@@ -225,7 +232,7 @@ rolled_totals AS (
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
                          (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $10::timestamptz - kept)
+                   (grains.minutes * 60)) >= $12::timestamptz - kept)
         GROUP BY 1, 2, 3
         ORDER BY scope.project_id = '', 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
@@ -242,7 +249,7 @@ rolled AS (
      INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
              cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
-             timeout_cost_usd)
+             timeout_cost_usd, cache_savings_usd)
           SELECT scope.project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
@@ -250,13 +257,14 @@ rolled AS (
                  provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
                          sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
-                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
+                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
+                         sum(cache_savings_usd)
             FROM rolled_runs AS cells
                  CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
-                   (grains.minutes * 60)) >= $10::timestamptz - kept)
+                   (grains.minutes * 60)) >= $12::timestamptz - kept)
              AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
         ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
@@ -272,7 +280,8 @@ rolled AS (
                      held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
                      held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
                      held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
-                     excluded.timeout_cost_usd
+                     excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
+                     excluded.cache_savings_usd
        RETURNING 1
 )
 SELECT count(*)

@@ -238,3 +238,35 @@ def test_a_price_without_any_amount_is_free(function: Callable[[Usage, Price], o
     assert total_usd(COUNTED, free) == 0
     assert [line.amount_usd for line in lines_of(COUNTED, free)] == [0, 0]
     assert function(Usage(0, 0), free) in {Decimal(0), ()}
+
+
+@pytest.mark.parametrize(
+    ("usage", "saved"),
+    [
+        (Usage(1_000_000, 5, cached_input_tokens=400_000), "1.08"),
+        (Usage(1_000_000, 5, cache_write_tokens=200_000), "-0.15"),
+        (Usage(1_000_000, 5, cached_input_tokens=400_000, cache_write_tokens=200_000), "0.93"),
+    ],
+)
+def test_what_a_cache_saved_is_what_its_tokens_would_have_cost_more_as_plain_input(usage: Usage, saved: str) -> None:
+    cost = resolve_cost(usage, SONNET, direct=False, reported=None, upstream_reported=None)
+
+    assert cost.cache_savings_usd == Decimal(saved)
+
+
+@given(usage=usages, price=prices)
+def test_cost_and_savings_add_up_to_the_cost_without_a_cache(usage: Usage, price: Price) -> None:
+    cost = resolve_cost(usage, price, direct=False, reported=None, upstream_reported=None)
+    plain = replace(usage, cached_input_tokens=None, cache_write_tokens=None)
+
+    with localcontext(prec=60):
+        assert (cost.total_usd or 0) + (cost.cache_savings_usd or 0) == total_usd(plain, price)
+
+
+def test_without_cached_tokens_or_without_a_price_nothing_is_said_of_savings() -> None:
+    plain, cached = Usage(10, 5), Usage(10, 5, cached_input_tokens=5)
+
+    assert resolve_cost(plain, SONNET, direct=False, reported=None, upstream_reported=None).cache_savings_usd is None
+    assert (
+        resolve_cost(cached, None, direct=False, reported=Decimal(1), upstream_reported=None).cache_savings_usd is None
+    )
