@@ -45,7 +45,7 @@ setup: $(VENV)/.synced ## Prepare .venv, with the command line in .venv/bin/runt
 run: $(VENV)/.synced ## Serve on http://127.0.0.1:8000, with a Postgres of its own
 	@SERVICE_DEV_MODE=$(SERVICE_DEV_MODE) exec $(KEEPING_BYTECODE) $(BIN)/runtally serve --provision
 
-demo: $(VENV)/.synced ## Fill the running service with 30 days of demo runs
+demo: $(VENV)/.synced ## Fill the running service with 65 days of demo runs
 	@exec $(KEEPING_BYTECODE) $(BIN)/runtally demo
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS

@@ -19,16 +19,16 @@ _LIVE_LINE: Final = 250
 
 @click.command()
 @server_options
-@click.option("--days", type=click.IntRange(1, 365), default=30, show_default=True, help="How far back it begins.")
+@click.option("--days", type=click.IntRange(1, 365), default=65, show_default=True, help="How far back it begins.")
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Another seed is another history, beside the first."
 )
 @click.option("--live", is_flag=True, help="Go on with a few runs a second until Ctrl-C.")
 def demo(*, server: Server, days: int, seed: int, live: bool) -> None:
-    """Fill a running server with a believable month.
+    """Fill a running server with two believable months.
 
-    Three projects, ten models, an outage, a slow day, a prompt that grew too long, and two experiments, of which one
-    fails. All of it goes through POST /api/ingest, like the runs of any client. Running it again adds only what has
+    Three projects, ten models, users with their sessions, an outage, a slow day, a prompt that grew too long, a release
+    that broke a cache, and two experiments, of which one fails. All of it goes through POST /api/ingest, like the runs of any client. Running it again adds only what has
     happened since.
 
     \b

@@ -52,7 +52,7 @@ class Greeting:
     def _demo(self) -> tuple[str, ...]:
         usual = self.by_make and self.port == DEFAULT_PORT
         command = "make demo" if usual else f"{self.program} demo --url {self.url}"
-        return ("  Or load a month of demo runs, from another terminal:", "", f"    {command}", "")
+        return ("  Or load two months of demo runs, from another terminal:", "", f"    {command}", "")
 
     def _notes(self) -> tuple[str, ...]:
         notes = []

@@ -19,6 +19,9 @@ TIMEOUT_MS: Final = 60_000
 _BAD_ANSWERS: Final = ("content_filter", "invalid_tool_call")
 _USUAL_ERRORS: Final = ("rate_limit_exceeded", "overloaded", *_BAD_ANSWERS)
 _STAGING: Final = 0.06
+_CUT_OFF: Final = 0.01
+# The larger, the more of the traces are started by the busiest users.
+_USER_TAIL: Final = 3
 _PRICE_STEP: Final = Decimal("0.00000001")
 # A provider reads a prompt at some tens of thousands of tokens a second.
 _INPUT_TOKENS_PER_MS: Final = 25
@@ -40,6 +43,7 @@ class _Plan:
     experiment: str | None
     input_tokens: int
     output_tokens: int
+    cache_hit_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class _Outcome:
     status: str
     error_code: str | None
     latency_ms: int
+    first_token_ms: int | None = None
 
 
 def trace_of(project: Project, story: Story, started_at: datetime, rng: Random, run_prefix: str) -> list[Call]:
@@ -55,8 +60,10 @@ def trace_of(project: Project, story: Story, started_at: datetime, rng: Random, 
     trace_id = f"{rng.getrandbits(128):032x}"
     shared = {
         "env": "staging" if rng.random() < _STAGING else "production",
-        "region": rng.choice(project.regions),
+        **{key: rng.choice(values) for key, values in project.labels.items()},
     }
+    user = project.users[int(len(project.users) * rng.random() ** _USER_TAIL)]
+    tags = [rng.choice(project.tags)] if project.tags else None
     calls: list[Call] = []
     at = started_at
     for number in range(length):
@@ -65,6 +72,7 @@ def trace_of(project: Project, story: Story, started_at: datetime, rng: Random, 
         call = _call(project, story, at, chance, project.steps[min(number, len(project.steps) - 1)])
         call.run.run_id = f"{run_prefix}-{number}"
         call.run.trace_id = trace_id
+        call.run.user_id, call.run.session_id, call.run.tags = user, f"{user}-{started_at:%Y%m%d}", tags
         call.run.metadata = {**shared, **(call.run.metadata or {})}
         calls.append(call)
         at = call.ended_at + timedelta(milliseconds=chance.randint(20, 900))
@@ -82,7 +90,9 @@ def _call(project: Project, story: Story, at: datetime, chance: Random, step: St
         timestamp=wire_time(at),
         status=outcome.status,
         error_code=outcome.error_code,
+        finish_reason=_finish_reason(step, outcome, chance),
         latency_ms=outcome.latency_ms,
+        time_to_first_token_ms=outcome.first_token_ms,
         experiment_id=plan.experiment,
         prompt_hash=_prompt_hash(project, step, version),
         metadata={"feature": step.feature, "release": f"{at:%G.%V}.{version}"},
@@ -102,6 +112,7 @@ def _plan(project: Project, story: Story, at: datetime, chance: Random, step: St
         experiment=experiment,
         input_tokens=max(16, round(step.input_tokens * longer * chance.lognormvariate(0, 0.45))),
         output_tokens=max(1, round(step.output_tokens * chance.lognormvariate(0, 0.55))),
+        cache_hit_rate=story.cache_hit_rate(project, at),
     )
 
 
@@ -112,16 +123,28 @@ def _outcome(plan: _Plan, trouble: Trouble, chance: Random) -> _Outcome:
     if luck < trouble.timeout + trouble.error:
         code = trouble.code or chance.choice(_USUAL_ERRORS)
         if code in _BAD_ANSWERS:
-            return _Outcome("error", code, _answer_ms(plan, trouble, chance))
+            return _Outcome("error", code, *_answer_ms(plan, trouble, chance))
         return _Outcome("error", code, round(180 * trouble.slower * chance.lognormvariate(0, 0.6)))
-    return _Outcome("success", None, _answer_ms(plan, trouble, chance))
+    return _Outcome("success", None, *_answer_ms(plan, trouble, chance))
 
 
-def _answer_ms(plan: _Plan, trouble: Trouble, chance: Random) -> int:
+def _finish_reason(step: Step, outcome: _Outcome, chance: Random) -> str | None:
+    if outcome.error_code == "content_filter":
+        return "content_filter"
+    if outcome.status != "success":
+        return None
+    if step.feature == "tool-call":
+        return "tool_calls"
+    return "length" if chance.random() < _CUT_OFF else "stop"
+
+
+def _answer_ms(plan: _Plan, trouble: Trouble, chance: Random) -> tuple[int, int]:
+    """Return the milliseconds until the whole answer was there, and until its first token was."""
     model = plan.model
     first = model.first_token_ms * chance.lognormvariate(0, 0.3) + plan.input_tokens / _INPUT_TOKENS_PER_MS
     rest = plan.output_tokens / model.tokens_per_s * 1000 * chance.lognormvariate(0, 0.2)
-    return min(TIMEOUT_MS - 1, round((first + rest) * trouble.slower))
+    latency_ms = min(TIMEOUT_MS - 1, round((first + rest) * trouble.slower))
+    return latency_ms, min(latency_ms, round(first * trouble.slower))
 
 
 def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
@@ -133,7 +156,7 @@ def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
     run.input_tokens, run.output_tokens = plan.input_tokens, 0 if run.status == "timeout" else plan.output_tokens
     if model.caches and plan.step.cached:
         cacheable = round(plan.input_tokens * plan.step.cached * chance.uniform(0.85, 1))
-        if chance.random() < 0.8:  # noqa: PLR2004  # The usual hit rate; it has no other meaning.
+        if chance.random() < plan.cache_hit_rate:
             run.cached_input_tokens = cacheable
         elif model.provider == "anthropic":
             run.cache_write_tokens = cacheable

@@ -43,7 +43,12 @@ class Project:
     steps: tuple[Step, ...]
     trace_lengths: dict[int, float]
     """How many calls a trace has, by weight."""
-    regions: tuple[str, ...]
+    labels: dict[str, tuple[str, ...]]
+    """Metadata of a trace: for each key the values of which it has one."""
+    users: tuple[str, ...]
+    """Those who start traces, the busiest first; a few of them start most."""
+    tags: tuple[str, ...] = ()
+    """Of which a trace has one, if there are any."""
 
 
 _OFFICE: Final = (1, 1, 1, 1, 1, 2, 4, 9, 17, 22, 23, 20, 16, 20, 23, 22, 19, 14, 9, 7, 5, 4, 2, 1)
@@ -61,7 +66,9 @@ SUPPORT: Final = Project(
         Step("tool-call", {HAIKU: 8, MINI: 2}, 2300, 90, cached=0.6),
     ),
     trace_lengths={1: 1, 2: 2, 3: 4, 4: 3, 5: 2, 6: 1},
-    regions=("eu-west-1", "eu-central-1"),
+    labels={"region": ("eu-west-1", "eu-central-1")},
+    users=tuple(f"customer-{number:03d}" for number in range(1, 181)),
+    tags=("web", "mobile", "email"),
 )
 CODE_REVIEW: Final = Project(
     id="code-review-bot",
@@ -73,7 +80,8 @@ CODE_REVIEW: Final = Project(
         Step("review", {SONNET: 9, TERRA: 1}, 9500, 620, cached=0.3),
     ),
     trace_lengths={2: 3, 3: 3, 4: 2, 5: 1, 6: 1},
-    regions=("us-east-1",),
+    labels={"region": ("us-east-1",), "repo": ("acme/storefront", "acme/payments", "acme/mobile-app", "acme/infra")},
+    users=("ines", "tomas", "priya", "jonas", "mei", "kwame", "lucia", "sam", "noor", "elif", "yuki", "dario"),
 )
 DOC_SEARCH: Final = Project(
     id="doc-search",
@@ -85,7 +93,9 @@ DOC_SEARCH: Final = Project(
         Step("answer", {FLASH: 5, ROUTED: 3, MEDIUM: 2}, 3600, 230, cached=0.25),
     ),
     trace_lengths={1: 2, 2: 5, 3: 1},
-    regions=("eu-west-1", "us-east-1", "ap-southeast-1"),
+    labels={"region": ("eu-west-1", "us-east-1", "ap-southeast-1")},
+    users=("globex", "initech", "umbrella", "hooli", "stark", "wayne", "wonka", "tyrell", "cyberdyne", "soylent"),
+    tags=("search-box", "assistant"),
 )
 
 PROJECTS: Final = (SUPPORT, CODE_REVIEW, DOC_SEARCH)

@@ -1,4 +1,4 @@
-"""What happened in the demo's month: an outage, a slow day, a prompt that grew, two experiments.
+"""What happened in the demo's last month: an outage, a slow day, a prompt that grew, a cache that broke, two experiments.
 
 The story changes how a call went, never whether there was one: so runs of a time that a demo of an earlier day has
 posted already keep their ids, and nothing is counted twice.
@@ -15,11 +15,14 @@ PASSING_EXPERIMENT: Final = "support-short-replies"
 FAILING_EXPERIMENT: Final = "review-checklist-v2"
 
 _OUTAGE_DAYS_AGO: Final = 4
+_CACHE_DAYS_AGO: Final = 7
 _SLOW_DAYS_AGO: Final = 11
 _BLOAT_DAYS_AGO: Final = 19
 _EXPERIMENT_DAYS: Final = 10
 _OWN_MODEL_DAYS: Final = 5
 _SATURDAY: Final = 5
+_CACHE_HIT_RATE: Final = 0.8
+_BROKEN_CACHE_HIT_RATE: Final = 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Story:
     """The month that ends today."""
 
     outage: Span
+    broken_cache: Span
     slow: Span
     bloat: Span
     experiments: Span
@@ -62,11 +66,13 @@ class Story:
     @classmethod
     def ending(cls, today: date) -> Self:
         outage = _workday(today, _OUTAGE_DAYS_AGO)
+        broken_cache = _workday(today, _CACHE_DAYS_AGO)
         slow = _workday(today, _SLOW_DAYS_AGO)
         bloat = _workday(today, _BLOAT_DAYS_AGO)
         tomorrow = _at(today, 0) + timedelta(days=1)
         return cls(
             outage=Span(_at(outage, 13), _at(outage, 15)),
+            broken_cache=Span(_at(broken_cache, 10), _at(broken_cache, 10) + timedelta(hours=46)),
             slow=Span(_at(slow, 6), _at(slow, 21)),
             bloat=Span(_at(bloat, 9), _at(bloat, 9) + timedelta(hours=27)),
             experiments=Span(tomorrow - timedelta(days=_EXPERIMENT_DAYS), tomorrow),
@@ -93,6 +99,10 @@ class Story:
         """How much longer than usual the prompts were."""
         return 5.0 if project is CODE_REVIEW and step.feature == "review" and at in self.bloat else 1.0
 
+    def cache_hit_rate(self, project: Project, at: datetime) -> float:
+        """The share of calls that find the start of their prompt in a cache; a release of the support agent broke that."""
+        return _BROKEN_CACHE_HIT_RATE if project is SUPPORT and at in self.broken_cache else _CACHE_HIT_RATE
+
     def experiment(self, project: Project, step: Step, at: datetime) -> tuple[str, float] | None:
         """The experiment that runs on this step, and the share of calls in it."""
         if at not in self.experiments:
@@ -110,7 +120,7 @@ class Story:
     def prompt_version(self, project: Project, at: datetime) -> int:
         """Counts up with each change of a project's prompts."""
         if project is not CODE_REVIEW:
-            return 1 + (at >= self.experiments.start)
+            return 1 + (at >= self.experiments.start) + (at >= self.broken_cache.start) + (at >= self.broken_cache.end)
         return 1 + (at >= self.bloat.start) + (at >= self.bloat.end)
 
 

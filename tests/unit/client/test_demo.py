@@ -226,12 +226,50 @@ def test_one_experiment_passes_the_default_rule_and_the_other_fails(any_month: l
     assert failed_share(last[FAILING_EXPERIMENT]) > DEFAULT_MAX_ERROR_RATE
 
 
+def test_a_few_users_start_most_traces_and_have_several_in_a_session(month: list[Batch]) -> None:
+    for project in PROJECTS:
+        own = [run for batch in month if batch.project_id == project.id for run in batch.runs]
+        users = Counter(run.user_id for run in own)
+        traces_of_session = defaultdict(set)
+        for run in own:
+            traces_of_session[run.session_id].add(run.trace_id)
+
+        assert set(users) <= set(project.users)
+        assert len(users) > 0.9 * len(project.users)
+        assert sum(runs for _, runs in users.most_common(max(2, len(project.users) // 10))) > len(own) / 3
+        assert max(map(len, traces_of_session.values())) > 3
+
+
+def test_first_tokens_come_before_the_end_of_an_answer(runs: list[OutgoingRun]) -> None:
+    answered = [run for run in runs if run.status == "success"]
+
+    assert all(0 < (run.time_to_first_token_ms or 0) <= (run.latency_ms or 0) for run in answered)
+    assert {run.finish_reason for run in answered} == {"stop", "length", "tool_calls"}
+
+
+def test_a_release_breaks_the_cache_of_one_project_until_the_next_one(month: list[Batch]) -> None:
+    broken = Story.ending(NOW.date()).broken_cache
+
+    def hit_rate(project_id: str, *, inside: bool) -> float:
+        answers = [
+            run
+            for batch in month
+            if batch.project_id == project_id
+            for run in batch.runs
+            if run.metadata and run.metadata["feature"] == "answer" and (occurred_at(run) in broken) is inside
+        ]
+        return sum(run.cached_input_tokens or 0 for run in answers) / sum(run.input_tokens or 0 for run in answers)
+
+    assert hit_rate("support-agent", inside=True) < hit_rate("support-agent", inside=False) / 3
+    assert hit_rate("doc-search", inside=True) > hit_rate("doc-search", inside=False) / 1.5
+
+
 def test_metadata_holds_labels_and_no_content(runs: list[OutgoingRun]) -> None:
     rule = ContentRule.of(PrivacyMode.STRICT, CONTENT_KEYS.split(","))
 
     for run in runs:
         assert run.metadata
-        assert set(run.metadata) == {"env", "feature", "region", "release"}
+        assert set(run.metadata) - {"repo"} == {"env", "feature", "region", "release"}
         assert not rule.scrub(run.metadata).dropped
         assert run.prompt_hash
         assert run.prompt_preview is None
