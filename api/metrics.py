@@ -137,7 +137,7 @@ async def get_metrics() -> ResponseReturnValue:
     """
     range_ = Range.parse(request.args.get("range"))
     interval = parse_interval(request.args.get("interval"))
-    project_id = _project_asked_for()
+    project_id = project_asked_for()
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
     question = Question(
@@ -149,7 +149,7 @@ async def get_metrics() -> ResponseReturnValue:
     return reply(_answer(_times(window.start, window.interval, window.length), summary))
 
 
-def _project_asked_for() -> str | None:
+def project_asked_for() -> str | None:
     """None for all projects. Raises `ProjectNotInferred`, and `InvalidPayload` for what no parameter can be."""
     aggregate = AGGREGATE.get(request.args.get("aggregate", "0").casefold())
     if aggregate is None:

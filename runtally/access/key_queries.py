@@ -1,8 +1,8 @@
 """SQL of whose key it is: asked by every request of the API, so one statement says it all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
 from uuid import UUID
 
 from runtally.db.database import Connection
@@ -15,10 +15,10 @@ SELECT id, prefix, project_id, scopes, last_used_at
    AND (expires_at IS NULL OR expires_at > $2)
 """
 
-SELECT_NAME = """
-SELECT coalesce(name, prefix)
+SELECT_NAMES = """
+SELECT id, coalesce(name, prefix)
   FROM api_keys
- WHERE id = $1
+ WHERE id = ANY ($1::uuid[])
 """
 
 UPDATE_LAST_USE = """
@@ -45,9 +45,9 @@ async def select_holder(connection: Connection, key_hash: bytes, now: datetime) 
     return Holder(**row) if row else None
 
 
-async def select_name(connection: Connection, key_id: UUID) -> str | None:
-    """What people call the key, its prefix where it has no name; None when there is no such key any more."""
-    return cast(str | None, await connection.fetchval(SELECT_NAME, key_id))
+async def select_names(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """What people call these keys, their prefix where they have no name; a key that is gone has none."""
+    return {row[0]: row[1] for row in await connection.fetch(SELECT_NAMES, key_ids)}
 
 
 async def update_last_use(connection: Connection, key_id: UUID, now: datetime) -> None:

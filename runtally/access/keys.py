@@ -170,9 +170,13 @@ def key_id_of(sender: Actor) -> UUID | None:
 
 async def name_of(connection: Connection, key_id: UUID) -> str:
     """What people call the key of a run."""
-    if key_id == SHARED_KEY_ID:
-        return SHARED_KEY_NAME
-    return await key_queries.select_name(connection, key_id) or str(key_id)
+    return (await names_of(connection, [key_id]))[key_id]
+
+
+async def names_of(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """What people call the keys of runs; a key that is gone has its id as its name."""
+    found = await key_queries.select_names(connection, key_ids)
+    return {one: SHARED_KEY_NAME if one == SHARED_KEY_ID else found.get(one, str(one)) for one in key_ids}
 
 
 def _add(  # noqa: PLR0913  # As above.

@@ -36,6 +36,30 @@ ON CONFLICT (project_id, key) DO UPDATE
 SELECT_DEFAULT_NAMES = f"SELECT names FROM tracked_keys WHERE project_id = '{EVERY_PROJECT}' AND key = $1"
 
 
+# Lists and objects are hardly what anybody groups by.
+SELECT_SEEN = """
+  SELECT key, count(DISTINCT value #>> '{}') AS values, count(*) AS runs
+    FROM (SELECT metadata
+            FROM runs
+           WHERE project_id = $1
+        ORDER BY occurred_at DESC
+           LIMIT $2) AS newest
+         CROSS JOIN LATERAL jsonb_each(metadata) AS each (key, value)
+   WHERE jsonb_typeof(metadata) = 'object' AND jsonb_typeof(value) IN ('string', 'number', 'boolean')
+GROUP BY key
+ORDER BY runs DESC, key
+   LIMIT $3
+"""
+
+
+class SeenKey(NamedTuple):
+    """A key of metadata, how many values of it were seen, and in how many runs."""
+
+    key: str
+    values: int
+    runs: int
+
+
 class KeyRow(NamedTuple):
     """A key that a project tracks, or whose sums it still has."""
 
@@ -68,3 +92,9 @@ async def track(session: AsyncSession, project_id: str, key: str, names: list[st
 async def untrack(session: AsyncSession, project_id: str, row: KeyRow, now: datetime) -> None:
     """Count no more runs by a key, and have its sums deleted."""
     await (await session.connection()).exec_driver_sql(UNTRACK, (project_id, row.key, row.id, row.names, now))
+
+
+async def select_seen(session: AsyncSession, project_id: str, runs: int, limit: int) -> list[SeenKey]:
+    """The keys of metadata that the newest runs of a project have, those that most of them have first."""
+    rows = await (await session.connection()).exec_driver_sql(SELECT_SEEN, (project_id, runs, limit))
+    return [SeenKey(*row) for row in rows]

@@ -11,8 +11,11 @@ from runtally.errors import InvalidTrackedKey, NotFound
 from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
 from runtally.models.project import Project
 from runtally.tracking import key_queries
-from runtally.tracking.key_queries import KeyRow
+from runtally.tracking.key_queries import KeyRow, SeenKey
 from runtally.usage.dimensions import MAX_KEY_LENGTH, canonical_key, is_key
+
+RUNS_LOOKED_AT = 2_000
+SUGGESTED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,13 @@ async def list_keys(session: AsyncSession, project_id: str, now: datetime) -> Se
     """The keys that a project tracks, by name; those whose sums are being deleted as well."""
     rows = await key_queries.select_keys(session, project_id)
     return [Tracked(row.key, KeyState(row.state), _filled(row, now)) for row in rows]
+
+
+async def list_seen(session: AsyncSession, project_id: str) -> Sequence[SeenKey]:
+    """The keys of metadata that the newest runs have and the project does not track, the most frequent first."""
+    tracked = {row.key for row in await key_queries.select_keys(session, project_id)}
+    seen = await key_queries.select_seen(session, project_id, RUNS_LOOKED_AT, SUGGESTED + MAX_TRACKED_KEYS)
+    return [one for one in seen if is_key(one.key) and canonical_key(one.key) not in tracked][:SUGGESTED]
 
 
 async def track(session: AsyncSession, by: Actor, project_id: str, key: str, now: datetime) -> None:

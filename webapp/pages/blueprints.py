@@ -22,7 +22,7 @@ from webapp.pages.prices import (
     tester,
     unpriced,
 )
-from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings
+from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings, tracked_keys
 from webapp.pages.runs import run, runs, send_runs
 from webapp.pages.site import appearance, reference
 
@@ -36,7 +36,7 @@ def register(app: Quart) -> None:
     app.url_map.merge_slashes = False
     for module in (
         *(overview, report, breakdown, chart_data, embeds),
-        *(costs, settings, keys, budget, alerts),
+        *(costs, settings, keys, tracked_keys, budget, alerts),
         *(runs, run, send_runs),
         *(experiments, experiment, comparison, badges),
         *(prices, forms, covered, row, unpriced, discounts, tester, catalogue, file, repricing, price),

@@ -24,6 +24,7 @@ from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
+from webapp.pages.project.tracked_keys_part import TrackedKeysPart, tracked_keys_part
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin, project_editor
 from webapp.snippets import Snippet, snippets
@@ -123,6 +124,7 @@ class SettingsPage(Page):
     has_budget: bool
     alerts: AlertsPart
     retention: Retention
+    tracked: TrackedKeysPart
     key_form: Form
     permissions: tuple[tuple[str, str, str], ...]
     """What a new key may be given here: value, name and meaning."""
@@ -232,6 +234,7 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         permissions=permissions,
         takes_project_keys=services().settings.ingest_project_keys,
         retention=Retention.of(project, services().settings.retention_days),
+        tracked=await tracked_keys_part(session, project_id, now),
     )
 
 

@@ -1,0 +1,280 @@
+"""GET /api/usage."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.auth import project_key
+from api.current import actor, services
+from api.metrics import Count, UsDollars, project_asked_for
+from api.operation import Answer, Content, Operation, documents
+from api.reply import Reply, reply
+from api.usage_query import UsageFormat, UsageQuery, UsageRequest, read_request
+from runtally.access.keys import names_of
+from runtally.access.scopes import Scope, demand
+from runtally.errors import DimensionNotTracked, Forbidden, InvalidPayload, InvalidRange, ProjectNotInferred
+from runtally.fields import camel
+from runtally.money import as_json
+from runtally.spreadsheets import guarded
+from runtally.usage.dimensions import KEY, OTHER, OTHER_NAME
+from runtally.usage.group_queries import Group
+from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.totals import NO_RUNS
+from runtally.usage.window import TimeSpan
+
+blueprint = Blueprint("usage", __name__, url_prefix="/api")
+
+PAGE_ROWS = 10_000
+"""Groups in buckets that a page has at most, but at least one bucket."""
+CSV = "text/csv"
+_NO_SUMS = Sums(NO_RUNS, None)
+
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Savings = Annotated[
+    msgspec.Raw,
+    Meta(
+        description="US dollars that caches saved, every digit exact; below zero where writing to them cost more.",
+        extra_json_schema={"type": "number"},
+    ),
+]
+Percentile = Annotated[
+    float,
+    Meta(
+        ge=0,
+        description="Nearest rank, within 1 %; 0 without runs that report a latency, null where no sketch tells and too many "
+        "runs would have to be read.",
+    ),
+]
+
+
+class UsageGroup(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
+    """What the runs of a group come to; those without the dimension are in the group whose value is null."""
+
+    group: Annotated[dict[str, str | None], Meta(description="The value of each dimension of groupBy.")]
+    runs: Count
+    errors: Count
+    timeouts: Count
+    unpriced: Annotated[int, Meta(ge=0, description="Runs whose cost is not known; it is not in costUSD.")]
+    cost_usd: UsDollars
+    input_tokens: Annotated[int, Meta(ge=0, description="Cached ones included.")]
+    output_tokens: Annotated[int, Meta(ge=0, description="Reasoning included.")]
+    cached_input_tokens: Count
+    cache_write_tokens: Count
+    reasoning_tokens: Count
+    cache_savings_usd: Savings
+    p50_latency_ms: Percentile | None
+    p95_latency_ms: Percentile | None
+
+
+class UsageBucket(msgspec.Struct, frozen=True):
+    """The groups that have runs in a bucket; without groupBy its one group in any case."""
+
+    start: Moment
+    end: Annotated[str, Meta(description="Exclusive.", extra_json_schema={"format": "date-time"})]
+    groups: tuple[UsageGroup, ...]
+
+
+class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename=camel):
+    """A page of buckets, oldest first, and the groups over all of the time, the most expensive first."""
+
+    ok: Literal[True] = True
+    start: Moment
+    end: Moment
+    bucket_width: str
+    group_by: tuple[str, ...]
+    buckets: tuple[UsageBucket, ...]
+    totals: Annotated[
+        tuple[UsageGroup, ...],
+        Meta(
+            description="Over all of the time, whatever the page. They add up to the total without groupBy, to the last digit."
+        ),
+    ]
+    overlapping: (
+        Annotated[Literal[True], Meta(description="A run is in the group of each of its tags.")] | UnsetType
+    ) = UNSET
+    key_names: (
+        Annotated[dict[str, str], Meta(description="Name of each key by its id, where groupBy has key.")] | UnsetType
+    ) = UNSET
+    has_more: bool
+    next_page: str | None
+
+
+_SUMS = {
+    "runs": 40, "errors": 1, "timeouts": 0, "unpriced": 0, "costUSD": 0.4117, "inputTokens": 51_200,
+    "outputTokens": 9_310, "cachedInputTokens": 20_480, "cacheWriteTokens": 0, "reasoningTokens": 0,
+    "cacheSavingsUSD": 0.055296, "p50LatencyMs": 812, "p95LatencyMs": 2140,
+}  # fmt: skip
+_SEARCH = {"group": {"metadata.feature": "search"}, **_SUMS}
+USAGE = Operation(
+    tag="Metrics",
+    query=UsageQuery,
+    answers={
+        200: Answer(
+            "What the groups come to.",
+            (
+                Content(
+                    (UsageAnswer,),
+                    {
+                        "Cost by feature, one day of many": {
+                            "ok": True,
+                            "start": "2026-11-01T00:00:00Z",
+                            "end": "2026-12-01T00:00:00Z",
+                            "bucketWidth": "1d",
+                            "groupBy": ["metadata.feature"],
+                            "buckets": [
+                                {"start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z", "groups": [_SEARCH]}
+                            ],
+                            "totals": [_SEARCH],
+                            "hasMore": False,
+                            "nextPage": None,
+                        }
+                    },
+                    also_as=(CSV,),
+                ),
+            ),
+            headers={"Link": "Of CSV: the URL of the next page, rel=next, where there is one."},
+        )
+    },
+    raises=(InvalidRange, ProjectNotInferred, InvalidPayload, Forbidden, DimensionNotTracked),
+)
+
+
+@blueprint.get("/usage")
+@project_key
+@documents(USAGE)
+async def get_usage() -> ResponseReturnValue:
+    """What runs come to by any dimension and in buckets of any width: costs, counts, tokens, cache savings, percentiles.
+
+    Filters have the names of dimensions, such as `model` or `metadata.feature`. Sums are exact: they come from sums that are kept
+    with the runs, or else from the runs, and where these are too many the answer is the error `dimension_not_tracked`.
+    """
+    project_id = project_asked_for()
+    demand(actor(), Scope.METRICS_READ, project_id)
+    asked = read_request(request.args, project_id, services().clock())
+    async with services().reading.snapshot() as connection:
+        answer = await read_groups(connection, asked.question)
+        names = await names_of(connection, _key_ids(answer)) if KEY in asked.question.by else None
+    page = _Page(asked, answer)
+    return _as_csv(page) if asked.format is UsageFormat.CSV else reply(_as_json(page, names))
+
+
+class _Page:
+    """The buckets of an answer that a page has, and the next one."""
+
+    def __init__(self, asked: UsageRequest, answer: GroupAnswer) -> None:
+        self.asked, self.answer = asked, answer
+        buckets = max(1, PAGE_ROWS // max(1, len(answer.groups)))
+        first = (asked.page - 1) * buckets
+        count = len(answer.question.timeline.starts)
+        self.numbers = range(first, min(first + buckets, count))
+        self.next = f"{asked.page + 1}{asked.page_suffix}" if first + buckets < count else None
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups; without dimensions the one there is."""
+        return tuple(self.answer.groups) if self.answer.question.by else ((),)
+
+    def rows(self, number: int) -> Iterator[tuple[Group, Sums]]:
+        """Yield the groups of a bucket that have runs."""
+        for group in self.groups:
+            found = self.answer.cells.get((number, group))
+            if found is not None and found.totals.runs:
+                yield group, found
+            elif not group:
+                yield group, _NO_SUMS
+
+
+def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer:
+    question, answer = page.answer.question, page.answer
+    dimensions = tuple(one.name for one in question.by)
+    return UsageAnswer(
+        start=_moment(question.timeline.span.since),
+        end=_moment(question.timeline.span.until),
+        bucket_width=page.asked.width.value,
+        group_by=dimensions,
+        buckets=tuple(
+            UsageBucket(
+                start=_moment(question.timeline.bucket(number).since),
+                end=_moment(question.timeline.bucket(number).until),
+                groups=tuple(_group(dimensions, group, sums) for group, sums in page.rows(number)),
+            )
+            for number in page.numbers
+        ),
+        totals=tuple(_group(dimensions, group, answer.groups.get(group, _NO_SUMS)) for group in page.groups),
+        overlapping=True if answer.is_overlapping else UNSET,
+        key_names=UNSET if names is None else {str(id_): name for id_, name in names.items()},
+        has_more=page.next is not None,
+        next_page=page.next,
+    )
+
+
+def _key_ids(answer: GroupAnswer) -> list[UUID]:
+    place = answer.question.by.index(KEY)
+    values = dict.fromkeys(group[place] for group in answer.groups)
+    return [UUID(value) for value in values if value is not None and value != OTHER]
+
+
+def _group(dimensions: tuple[str, ...], group: Group, sums: Sums) -> UsageGroup:
+    totals, latency = sums.totals, sums.latency
+    is_known = latency is not None or not totals.runs
+    return UsageGroup(
+        group=dict(zip(dimensions, map(_value, group), strict=True)),
+        runs=totals.runs,
+        errors=totals.errors,
+        timeouts=totals.timeouts,
+        unpriced=totals.unpriced,
+        cost_usd=as_json(totals.cost_usd),
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cached_input_tokens=totals.cached_input_tokens,
+        cache_write_tokens=totals.cache_write_tokens,
+        reasoning_tokens=totals.reasoning_tokens,
+        cache_savings_usd=as_json(totals.cache_savings_usd),
+        p50_latency_ms=(latency.p50_ms if latency else 0.0) if is_known else None,
+        p95_latency_ms=(latency.p95_ms if latency else 0.0) if is_known else None,
+    )
+
+
+def _value(value: str | None) -> str | None:
+    return OTHER_NAME if value == OTHER else value
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+_COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(UsageGroup) if field.name != "group")
+
+
+def _as_csv(page: _Page) -> Reply:
+    """The buckets of a page, a row for each group; a value that is null is blank."""
+    file = StringIO()
+    writer = csv.writer(file, lineterminator="\r\n")
+    dimensions = tuple(one.name for one in page.answer.question.by)
+    writer.writerow(["start", "end", *map(guarded, dimensions), *_COLUMNS])
+    for number in page.numbers:
+        bucket: TimeSpan = page.answer.question.timeline.bucket(number)
+        for group, sums in page.rows(number):
+            row = _group(dimensions, group, sums)
+            values = [_cell(getattr(row, field.name)) for field in msgspec.structs.fields(UsageGroup)[1:]]
+            writer.writerow([*map(_moment, bucket), *(guarded(_value(one) or "") for one in group), *values])
+    headers = {"Content-Type": f"{CSV}; charset=utf-8", "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
+    if page.next is not None:
+        query = [(name, value) for name, value in request.args.items(multi=True) if name != "page"]
+        headers["Link"] = f'<{request.path}?{urlencode([*query, ("page", page.next)])}>; rel="next"'
+    return Reply(file.getvalue().encode(), 200, headers)
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401  # A field of a group.
+    if isinstance(value, msgspec.Raw):
+        return bytes(value).decode()
+    return "" if value is None else str(value)
