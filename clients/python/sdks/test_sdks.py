@@ -160,7 +160,7 @@ async def stored_by_case(database: Database, project_id: str) -> dict[str, list[
     stored: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         # Amounts are as exact as they are printed.
-        stored[row["experiment_id"]].append(json.loads(json.dumps(dict(row), default=str)))
+        stored[row["experiment_id"] or row["user_id"]].append(json.loads(json.dumps(dict(row), default=str)))
     return stored
 
 
