@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions test-clients test-faults fuzz check lighthouse bench package fix docs migration clean
+.PHONY: help setup run demo test test-versions test-clients test-faults fuzz check lighthouse bench package clients fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -93,6 +93,12 @@ bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 S
 
 package: $(BIN)/uv ## Build the wheel and the source package into dist/
 	@$(BIN)/uv build --quiet --clear --out-dir dist
+
+clients: $(BIN)/uv ## Build the clients into dist/: a wheel, and with Node a package of npm
+	@$(BIN)/uv build --quiet --wheel --out-dir dist clients/python
+	@if command -v npm > /dev/null; then cd clients/typescript \
+	  && npm ci --silent --no-audit --no-fund --ignore-scripts && npm pack --silent --pack-destination ../../dist > /dev/null; fi
+	@ls dist
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff check --fix --quiet .
