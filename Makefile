@@ -63,8 +63,8 @@ test-versions: ## Run the domain's tests on the newest Python here, and those of
 	  PG_BIN=$(OLD_POSTGRES) $(MAKE) test ARGS="tests/contract --numprocesses 4 --dist loadfile"; \
 	else echo "No Postgres in $(OLD_POSTGRES): the API was not tested on it."; fi
 
-test-clients: $(VENV)/.synced-dev ## Drive the clients with real SDKs, old and new, 5 min; SHORT=1 for new ones
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
+test-clients: $(VENV)/.synced-dev ## Drive the clients and OpenTelemetry's with real SDKs, old and new, 10 min; SHORT=1 for new ones
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/opentelemetry clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults

@@ -6,7 +6,6 @@ what is locked.
 
 import json
 import os
-import subprocess
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
 from collections import defaultdict
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from clients.environments import make_environment
 from clients.python.tests.pythons import find_python
 from runtally.db.database import Database
 from tests.fake_provider import CANARY, Provider, running_provider
@@ -191,15 +191,7 @@ def shown(run: dict[str, Any], case: str) -> dict[str, Any]:
 
 
 def prepare(name: str, folder: Path) -> Path:
-    """Make the environment, from what uv keeps of earlier ones, in a second."""
+    """Make the environment, with a Python of its time where there is one."""
     version, _modules = ENVIRONMENTS[name]
     python = (version and find_python(version)) or sys.executable
-    suffix = "in" if os.environ.get("NEWEST") else "txt"
-    uv = Path(sys.executable).with_name("uv")
-    made = folder / "environment"
-    for command in (
-        ["venv", "--python", python, str(made)],
-        ["pip", "install", "--python", str(made), "-r", str(HERE / "environments" / f"{name}.{suffix}")],
-    ):
-        subprocess.run([str(uv), *command, "--quiet"], check=True)
-    return made / "bin" / "python"
+    return make_environment(HERE / "environments", name, folder / "environment", python)
