@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions test-clients test-faults fuzz check lighthouse bench package fix docs migration clean
+.PHONY: help setup run demo test test-versions test-clients test-faults fuzz check lighthouse bench package clients fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -63,8 +63,8 @@ test-versions: ## Run the domain's tests on the newest Python here, and those of
 	  PG_BIN=$(OLD_POSTGRES) $(MAKE) test ARGS="tests/contract --numprocesses 4 --dist loadfile"; \
 	else echo "No Postgres in $(OLD_POSTGRES): the API was not tested on it."; fi
 
-test-clients: $(VENV)/.synced-dev ## Drive the clients with real SDKs, old and new, 5 min; SHORT=1 for new ones
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
+test-clients: $(VENV)/.synced-dev ## Drive the clients and OpenTelemetry's with real SDKs, old and new, 10 min; SHORT=1 for new ones
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/opentelemetry clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults
@@ -93,6 +93,12 @@ bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 S
 
 package: $(BIN)/uv ## Build the wheel and the source package into dist/
 	@$(BIN)/uv build --quiet --clear --out-dir dist
+
+clients: $(BIN)/uv ## Build the clients into dist/: a wheel, and with Node a package of npm
+	@$(BIN)/uv build --quiet --wheel --out-dir dist clients/python
+	@if command -v npm > /dev/null; then cd clients/typescript \
+	  && npm ci --silent --no-audit --no-fund --ignore-scripts && npm pack --silent --pack-destination ../../dist > /dev/null; fi
+	@ls dist
 
 fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 	$(BIN)/ruff check --fix --quiet .

@@ -36,15 +36,28 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
     endpoint = f"{server_url}/api/otlp/p/{quote(project_id, safe='')}" if names_project else server_url
     return (
         Way("curl", "curl", "Post one run from a terminal. Any HTTP client works the same way.", (curl,)),
-        Way("python", "Python", "Post one run with the standard library alone.", (python,), _RECORDER),
-        Way("typescript", "TypeScript", "Post one run with fetch, in Node, Deno or Bun.", (typescript,), _RECORDER),
+        Way(
+            "python",
+            "Python",
+            "Record each call of OpenAI's, Anthropic's and Google's SDKs and of LiteLLM. The last line sends a first run.",
+            (Snippet("python-install", "Install", "pip install dist/runtally_client-*.whl"), python),
+            _BUILT,
+        ),
+        Way(
+            "typescript",
+            "TypeScript",
+            "Record each call of OpenAI's and Anthropic's SDKs and of the AI SDK, in Node, Deno, Bun and at the edge. "
+            "The last line sends a first run.",
+            (Snippet("typescript-install", "Install", "npm install dist/runtally-0.1.0.tgz"), typescript),
+            _BUILT,
+        ),
         _litellm(endpoint, key),
         _opentelemetry(endpoint, key),
         _agents(endpoint, key),
     )
 
 
-_RECORDER = "For production, copy the recorder from docs/sending.md: it sends in the background, tries again, and never fails your call."
+_BUILT = "`make clients` builds the package in a checkout of Runtally. It has no dependencies, sends in the background, and never fails your call."
 _NO_CONTENT = "Prompts and completions are dropped on arrival; these settings keep most of them from being sent at all."
 
 
@@ -150,43 +163,71 @@ def _exports(environment: Mapping[str, str]) -> str:
 def snippets(server_url: str, key: str, project_id: str, scopes: Collection[str]) -> tuple[Snippet, ...]:
     """Return requests for what the key is for: sending a run, else reading the metrics. To read runs is for pages alone."""
     if Scope.RUNS_WRITE in scopes:
-        command = first_run_command(server_url, key, project_id)
-        return _all(command, f"{server_url}/api/ingest", key, {"projectId": project_id, **EXAMPLE})
+        return (
+            Snippet("curl", "curl", first_run_command(server_url, key, project_id)),
+            Snippet("python", "Python", _python_client(server_url, key, project_id)),
+            Snippet("typescript", "TypeScript", _typescript_client(server_url, key, project_id)),
+        )
     if Scope.METRICS_READ in scopes:
         url = f"{server_url}/api/metrics?{urlencode({'projectId': project_id, 'range': '7d'})}"
         curl = f"curl {shlex.quote(url)} \\\n  -H {shlex.quote(f'Authorization: Bearer {key}')}"
-        return _all(curl, url, key, None)
+        return (
+            Snippet("curl", "curl", curl),
+            Snippet("python", "Python", _python_request(url, key)),
+            Snippet("typescript", "TypeScript", _typescript_request(url, key)),
+        )
     return ()
 
 
-def _all(curl: str, url: str, key: str, body: dict[str, object] | None) -> tuple[Snippet, ...]:
-    return (
-        Snippet("curl", "curl", curl),
-        Snippet("python", "Python", _python(url, key, body)),
-        Snippet("typescript", "TypeScript", _typescript(url, key, body)),
+def _python_client(url: str, key: str, project_id: str) -> str:
+    run = ", ".join(f"{name}={json.dumps(value)}" for name, value in EXAMPLE.items())
+    settings = f"{json.dumps(url)}, {json.dumps(key)}, project={json.dumps(project_id)}"
+    return "\n".join(
+        (
+            "import runtally_client as runtally",
+            "",
+            f"runtally.init({settings})",
+            "runtally.instrument()",
+            "",
+            f"runtally.record({run})",
+        )
     )
 
 
-def _python(url: str, key: str, body: dict[str, object] | None) -> str:
+def _typescript_client(url: str, key: str, project_id: str) -> str:
+    settings = f"url: {json.dumps(url)}, key: {json.dumps(key)}, project: {json.dumps(project_id)}"
+    return "\n".join(
+        (
+            'import { init, record, wrap } from "runtally";',
+            "",
+            f"init({{ {settings} }});",
+            "// const openai = wrap(new OpenAI());",
+            "",
+            f"record({json.dumps(EXAMPLE)});",
+        )
+    )
+
+
+def _python_request(url: str, key: str) -> str:
     """With the standard library alone, so that it works as pasted."""
-    headers = {"Authorization": f"Bearer {key}"} | ({"Content-Type": "application/json"} if body else {})
-    lines = ["import json", "from urllib.request import Request, urlopen", "", "request = Request("]
-    lines.append(f"    {json.dumps(url)},")
-    if body:
-        lines.append(f"    data=json.dumps({json.dumps(body)}).encode(),")
-    lines += [f"    headers={json.dumps(headers)},", ")", "with urlopen(request) as response:"]
-    return "\n".join([*lines, "    print(json.load(response))"])
+    headers = json.dumps({"Authorization": f"Bearer {key}"})
+    return "\n".join(
+        (
+            "import json",
+            "from urllib.request import Request, urlopen",
+            "",
+            f"request = Request({json.dumps(url)}, headers={headers})",
+            "with urlopen(request) as response:",
+            "    print(json.load(response))",
+        )
+    )
 
 
-def _typescript(url: str, key: str, body: dict[str, object] | None) -> str:
-    lines = [f"const response = await fetch({json.dumps(url)}, {{"]
-    if body:
-        lines.append('  method: "POST",')
-    lines.append("  headers: {")
-    lines.append(f"    Authorization: {json.dumps(f'Bearer {key}')},")
-    if body:
-        lines.append('    "Content-Type": "application/json",')
-    lines.append("  },")
-    if body:
-        lines.append(f"  body: JSON.stringify({json.dumps(body)}),")
-    return "\n".join([*lines, "});", "console.log(await response.json());"])
+def _typescript_request(url: str, key: str) -> str:
+    headers = f"{{ Authorization: {json.dumps(f'Bearer {key}')} }}"
+    return "\n".join(
+        (
+            f"const response = await fetch({json.dumps(url)}, {{ headers: {headers} }});",
+            "console.log(await response.json());",
+        )
+    )

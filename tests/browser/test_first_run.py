@@ -1,12 +1,16 @@
 """From an empty install to the first chart."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import drawn
 from tests.serving import Server
+
+CLIENT = Path(__file__).parents[2] / "clients" / "python" / "src"
 
 
 def test_the_command_works_as_pasted_and_the_page_sees_the_run(page: Page, empty_server: Server) -> None:
@@ -37,7 +41,8 @@ def test_a_key_that_is_made_on_the_way_is_in_the_program_that_was_open(page: Pag
     expect(page.get_by_text("Waiting for the first run.")).to_be_visible()
     program = page.locator("#snippet-python").inner_text()
 
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)  # noqa: S603  # As a reader would.
+    with_client = os.environ | {"PYTHONPATH": str(CLIENT)}
+    subprocess.run([sys.executable, "-c", program], env=with_client, check=True, capture_output=True)  # noqa: S603  # As a reader would.
 
     expect(page.get_by_text("First run received")).to_be_visible()
     assert page.locator("[hx-trigger]").count() == 0

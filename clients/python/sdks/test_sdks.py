@@ -6,7 +6,6 @@ what is locked.
 
 import json
 import os
-import subprocess
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
 from collections import defaultdict
@@ -16,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from clients.environments import make_environment
 from clients.python.tests.pythons import find_python
 from runtally.db.database import Database
 from tests.fake_provider import CANARY, Provider, running_provider
+from tests.guides import code_in
 from tests.serving import Server
 
 HERE = Path(__file__).parent
@@ -154,13 +155,27 @@ async def test_each_call_is_one_run_with_what_it_cost_and_nothing_of_what_it_sai
     assert CANARY not in json.dumps(stored)
 
 
-async def stored_by_case(database: Database, project_id: str) -> dict[str, list[dict[str, Any]]]:
+async def test_the_guide_shows_how_to_instrument(
+    variables: dict[str, str], provider: Provider, database: Database, project_id: str, tmp_path: Path
+) -> None:
+    (program,) = (block for block in code_in("sending.md", "python") if "openai" in block)
+    python = prepare("newest", tmp_path)
+    env = variables | {"OPENAI_BASE_URL": provider.openai()}
+    running = await create_subprocess_exec(python, "-c", program, env=env, stdout=PIPE, stderr=PIPE)
+    out, err = await running.communicate()
+    assert running.returncode == 0, (out + err).decode()
+
+    stored = await stored_by_case(database, project_id)
+    assert matches(stored[None], CHAT)
+
+
+async def stored_by_case(database: Database, project_id: str) -> dict[str | None, list[dict[str, Any]]]:
     async with database.connection() as connection:
         rows = await connection.fetch("SELECT * FROM runs WHERE project_id = $1", project_id)
-    stored: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    stored: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         # Amounts are as exact as they are printed.
-        stored[row["experiment_id"]].append(json.loads(json.dumps(dict(row), default=str)))
+        stored[row["experiment_id"] or row["user_id"]].append(json.loads(json.dumps(dict(row), default=str)))
     return stored
 
 
@@ -176,15 +191,7 @@ def shown(run: dict[str, Any], case: str) -> dict[str, Any]:
 
 
 def prepare(name: str, folder: Path) -> Path:
-    """Make the environment, from what uv keeps of earlier ones, in a second."""
+    """Make the environment, with a Python of its time where there is one."""
     version, _modules = ENVIRONMENTS[name]
     python = (version and find_python(version)) or sys.executable
-    suffix = "in" if os.environ.get("NEWEST") else "txt"
-    uv = Path(sys.executable).with_name("uv")
-    made = folder / "environment"
-    for command in (
-        ["venv", "--python", python, str(made)],
-        ["pip", "install", "--python", str(made), "-r", str(HERE / "environments" / f"{name}.{suffix}")],
-    ):
-        subprocess.run([str(uv), *command, "--quiet"], check=True)
-    return made / "bin" / "python"
+    return make_environment(HERE / "environments", name, folder / "environment", python)

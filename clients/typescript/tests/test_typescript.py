@@ -1,14 +1,17 @@
 """The TypeScript client as npm packs it, with real SDKs and runtimes; the tests themselves are in TypeScript."""
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.fake_provider import CANARY, Provider, running_provider
+from tests.guides import code_in
 from tests.serving import Server
 
 HERE = Path(__file__).parent
@@ -55,6 +58,21 @@ def variables(provider: Provider, dev_server: Server, project_id: str) -> dict[s
 @pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*.test.ts")))
 def test_the_typescript_client(name: str, installed: Path, variables: dict[str, str]) -> None:
     run("node", "--import", "tsx", "--test", f"{name}.ts", cwd=installed, env=variables)
+
+
+@pytest.mark.parametrize("number", range(len(code_in("sending.md", "typescript"))))
+def test_the_guide_shows_how_to_use_it(
+    number: int, installed: Path, provider: Provider, variables: dict[str, str]
+) -> None:
+    program = installed / f"guide-{number}.ts"
+    program.write_text(code_in("sending.md", "typescript")[number])
+    of_openai = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": provider.openai()}
+    run("node", "--import", "tsx", program.name, cwd=installed, env=variables | of_openai)
+
+    query = {"project": variables["RUNTALLY_PROJECT"]}
+    lines = httpx.get(f"{variables['RUNTALLY_URL']}/runs/export.jsonl", params=query).text.splitlines()
+    (stored,) = (json.loads(line) for line in lines)
+    assert (stored["input_tokens"], stored["output_tokens"]) == (1200, 350)
 
 
 def test_its_types_fit_those_of_the_sdks(installed: Path) -> None:

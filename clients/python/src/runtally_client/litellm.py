@@ -85,7 +85,7 @@ class Callback(CustomLogger):  # type: ignore[misc]  # LiteLLM is not there when
             timestamp=began.astimezone().isoformat(),
             latencyMs=round((ended - began).total_seconds() * 1000),
             costUSD=kwargs.get("response_cost") or None,
-            userId=about.get("end_user") or None,
+            userId=about.get("end_user") or kwargs.get("user") or None,
             tags=about.get("request_tags"),
             metadata={
                 name: value for name, value in (("group", about.get("model_group")), ("cacheHit", is_hit)) if value
