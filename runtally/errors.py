@@ -228,6 +228,8 @@ class NotConfigured(RuntallyError):
 class StoreUnavailable(RuntallyError):
     code = "store_unavailable"
     message = "The database is out of reach. What was sent may or may not have been stored; send it again with the same runId."
+    reason = "check its URL, and that the server runs and lets this machine in"
+    """What its operator should do, as the rest of a sentence; no client is told."""
 
 
 class StoreBusy(StoreUnavailable):
