@@ -267,6 +267,16 @@ class UnknownExperiment(NotFound):
     )
 
 
+class InvalidArchive(RuntallyError):
+    code = "invalid_archive"
+    message = "This file is no backup that can be restored."
+
+
+class DatabaseNotEmpty(RuntallyError):
+    code = "database_not_empty"
+    message = "The database is not empty; restore into a new one."
+
+
 class SettingsError(RuntallyError):
     code = "invalid_settings"
     message = "A setting is wrong."

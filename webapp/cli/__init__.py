@@ -25,6 +25,8 @@ COMMANDS = {
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",
     "retention": "webapp.cli.retention:retention",
+    "backup": "webapp.cli.backup:backup",
+    "restore": "webapp.cli.backup:restore",
     "doctor": "webapp.cli.doctor:doctor",
 }
 
