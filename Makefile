@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions test-clients test-faults fuzz check lighthouse bench package clients fix docs migration clean
+.PHONY: help setup run demo test test-versions test-clients test-faults fuzz mutants check lighthouse bench package clients fix docs migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -73,6 +73,9 @@ fuzz: $(VENV)/.synced-fuzz ## Feed ingest, timestamps and OTLP with made-up byte
 	@exec $(BIN)/python -m tests.fuzz ingest $(SECONDS)
 	@exec $(BIN)/python -m tests.fuzz timestamps $(SECONDS)
 	@exec $(BIN)/python -m tests.fuzz otlp $(SECONDS)
+
+mutants: $(VENV)/.synced-dev ## Change the core in 500 places, one at a time, and see that tests notice, 10 min; SEED=2 for others
+	@exec $(BIN)/python scripts/mutants.py --seed $(or $(SEED),1)
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet

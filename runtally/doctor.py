@@ -1,16 +1,18 @@
 """What is well with an installation, what is not, and what to do about it. Nothing is changed."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from runtally.clock import Clock
 from runtally.db.database import Connection
 from runtally.db.queries import select_server
-from runtally.db.schema import is_current
+from runtally.db.schema import REPORTING, is_current, newest, version_of
 from runtally.models.otlp import Client
 from runtally.otlp.queries import select_clients
 from runtally.pricing.book import PriceBook, load_book
@@ -25,6 +27,10 @@ LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
 SHOWN = 10
 SHOWN_CLIENTS = 5
+WEAK = "so short or simple that it can be guessed"
+# 64 bits, if each character is a random hexadecimal digit.
+LEAST_SECRET = 16
+LEAST_CHARACTERS = 6
 LITTLE_SPACE = 2 * GIB
 NO_SPACE = GIB // 10
 
@@ -45,13 +51,16 @@ class Finding:
 
 
 def examine_settings(settings: Settings) -> Iterator[Finding]:
-    """Settings that are right by themselves, but leave something out or open."""
+    """Settings that are right by themselves, but leave something out or open, or can be guessed."""
     yield Finding("settings", State.OK, "each setting has a value that it may have")
-    yield _secret("INGEST_API_KEY", is_set=bool(settings.ingest_api_key), without="ingest answers 503")
-    yield _secret("SECRET_KEY", is_set=settings.secret_key is not None, without="nobody can sign in")
-    yield _secret(
-        "SERVICE_SYNC_SIGN", is_set=bool(settings.service_sync_sign), without="runs do not reach the reporting table"
-    )
+    signing = (settings.secret_key,) if settings.secret_key else ()
+    yield _secret("INGEST_API_KEY", settings.ingest_api_key, without="ingest answers 503")
+    yield _secret("SECRET_KEY", signing, without="nobody can sign in")
+    yield _secret("SERVICE_SYNC_SIGN", settings.service_sync_sign, without="runs do not reach the reporting table")
+    if settings.metrics_token:
+        yield _secret("METRICS_TOKEN", settings.metrics_token, without="/metrics is closed")
+    if bool(settings.smtp_host) != bool(settings.smtp_from):
+        yield Finding("mail", State.WARN, "SMTP_HOST and SMTP_FROM need each other; until both are set no mail is sent")
     if settings.service_dev_mode:
         yield Finding(
             "dev mode", State.WARN, "everybody who reaches the pages is admin; unset `SERVICE_DEV_MODE` to end it"
@@ -63,6 +72,15 @@ def examine_disk(data_dir: Path) -> Finding:
     state = State.FAIL if free < NO_SPACE else State.WARN if free < LITTLE_SPACE else State.OK
     todo = "" if state is State.OK else "; free some, or move DATA_DIR to a larger disk"
     return Finding("disk", state, f"{free / GIB:.1f} GiB free for {data_dir}{todo}")
+
+
+async def examine_reporting(connection: Connection) -> Finding:
+    """The database of the reporting table, where that is another one. Raises `StoreUnavailable`."""
+    if await version_of(connection, REPORTING) != newest(REPORTING):
+        return Finding(
+            "reporting", State.FAIL, "the reporting table is not that of this version; run `runtally migrate`"
+        )
+    return Finding("reporting", State.OK, "the reporting table is that of this version")
 
 
 async def examine_database(connection: Connection, clock: Clock, book: PriceBook | None = None) -> list[Finding]:
@@ -86,10 +104,17 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
     ]
 
 
-def _secret(name: str, *, is_set: bool, without: str) -> Finding:
-    if is_set:
+def _secret(name: str, values: Sequence[SecretStr], *, without: str) -> Finding:
+    if any(is_weak(value.get_secret_value()) for value in values):
+        return Finding(name, State.WARN, f"{WEAK}; take a random one, as of `openssl rand -base64 32`")
+    if values:
         return Finding(name, State.OK, "set")
     return Finding(name, State.WARN, f"not set, so {without}; set it, or start with `runtally serve --provision`")
+
+
+def is_weak(secret: str) -> bool:
+    """Whether a secret can be guessed: it is short, or made of few different characters."""
+    return len(secret) < LEAST_SECRET or len(set(secret)) < LEAST_CHARACTERS
 
 
 def _version(major: int, version: str) -> Finding:

@@ -228,6 +228,8 @@ class NotConfigured(RuntallyError):
 class StoreUnavailable(RuntallyError):
     code = "store_unavailable"
     message = "The database is out of reach. What was sent may or may not have been stored; send it again with the same runId."
+    reason = "check its URL, and that the server runs and lets this machine in"
+    """What its operator should do, as the rest of a sentence; no client is told."""
 
 
 class StoreBusy(StoreUnavailable):
@@ -263,6 +265,16 @@ class UnknownExperiment(NotFound):
         "There is no verdict: check the experiment's id, add project=<project> where several projects have it and "
         "token=<token> where it is private, and see that it has runs enough."
     )
+
+
+class InvalidArchive(RuntallyError):
+    code = "invalid_archive"
+    message = "This file is no backup that can be restored."
+
+
+class DatabaseNotEmpty(RuntallyError):
+    code = "database_not_empty"
+    message = "The database is not empty; restore into a new one."
 
 
 class SettingsError(RuntallyError):

@@ -21,6 +21,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.db.hang_detector import HangDetector
+from runtally.db.reasons import reason_of
 from runtally.errors import StoreUnavailable
 from runtally.telemetry import CONNECTIONS_IN_USE, CONNECTIONS_LIMIT
 
@@ -51,6 +52,8 @@ _OUT_OF_REACH = (
     asyncpg.InsufficientResourcesError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+    # The role's rights are the operator's to give, as its name and password are.
+    asyncpg.InsufficientPrivilegeError,
     # A replica cancels a query that blocks its replay; none of our other queries can end with this error.
     asyncpg.SerializationError,
     # Our statements lock in one order, but a migration or a person at a console may not. The same request will work in
@@ -69,7 +72,8 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def _wrapped() -> Iterator[None]:
+def as_unavailable() -> Iterator[None]:
+    """Raise `StoreUnavailable` for an error of a driver that means that the database is out of reach."""
     try:
         yield
     except Exception as error:
@@ -77,10 +81,10 @@ def _wrapped() -> Iterator[None]:
         if not _is_out_of_reach(cause):
             raise
         # Log only the class: a driver's message may quote a value.
-        log.warning("store_unavailable", cause=type(cause).__qualname__)
-        if isinstance(cause, asyncpg.ProtocolViolationError):
-            log.error("database_refused_settings", todo="if this is PgBouncer, write ?pgbouncer=true after its URL")  # noqa: TRY400  # As above.
-        raise StoreUnavailable from error
+        unavailable = StoreUnavailable()
+        unavailable.reason = reason_of(cause)
+        log.warning("store_unavailable", cause=type(cause).__qualname__, reason=unavailable.reason)
+        raise unavailable from error
 
 
 def _is_out_of_reach(error: BaseException | None) -> bool:
@@ -167,7 +171,7 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Open a connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
-        with _wrapped():
+        with as_unavailable():
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 with CONNECTIONS_IN_USE.track_inprogress(), self._hang_detector.watching(connection.terminate):
@@ -220,7 +224,7 @@ class Database:
         """Open a SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
         if self._engine is None:
             raise RuntimeError("This database was opened without connections for sessions.")
-        with _wrapped():
+        with as_unavailable():
             try:
                 async with (
                     asyncio.timeout(None) as waiting,

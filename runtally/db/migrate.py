@@ -7,6 +7,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
+from runtally.db.database import as_unavailable
 from runtally.db.schema import MAIN, REPORTING, SCRIPTS, History
 from runtally.errors import RuntallyError
 
@@ -27,11 +28,12 @@ def upgrade(database_url: str, *histories: History) -> None:
     """Bring the schema to the newest version, by default of both histories.
 
     Blocking, with an event loop of its own: do not call it in a running loop. Raises a plain `RuntallyError` when the
-    tables are those of a newer version.
+    tables are those of a newer version, and `StoreUnavailable`, also where the role may not make tables.
     """
     for history in histories or (MAIN, REPORTING):
         try:
-            command.upgrade(config(database_url, history), "head")
+            with as_unavailable():
+                command.upgrade(config(database_url, history), "head")
         except CommandError as error:
             raise RuntallyError(
                 f"The database was migrated by another version of Runtally; use that one. ({error}.)"

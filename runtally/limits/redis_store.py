@@ -45,6 +45,14 @@ return answer
 """
 
 
+def redis_at(url: str) -> "Redis":
+    """Return a client that connects on first use. Raises `SettingsError` for an invalid URL, without repeating it."""
+    try:
+        return Redis.from_url(url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS)
+    except ValueError:
+        raise SettingsError("RATE_LIMIT_REDIS_URL is not a Redis URL; write redis://host:6379/0.") from None
+
+
 class RedisStore:
     """Counts in Redis, which several services may share."""
 
@@ -56,10 +64,7 @@ class RedisStore:
     @asynccontextmanager
     async def opened(cls, url: str) -> AsyncIterator[Self]:
         """Open a store that connects on first use. Raises `SettingsError` for an invalid URL, without repeating it."""
-        try:
-            redis = Redis.from_url(url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS)
-        except ValueError:
-            raise SettingsError("RATE_LIMIT_REDIS_URL is not a Redis URL; write redis://host:6379/0.") from None
+        redis = redis_at(url)
         try:
             yield cls(redis)
         finally:

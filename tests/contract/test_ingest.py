@@ -192,12 +192,17 @@ async def test_the_same_runs_at_once_from_many_clients_are_stored_once(
     assert len(await stored_runs(database, project_id)) == 40
 
 
-async def test_the_same_run_id_in_two_projects_is_two_runs(client: httpx.AsyncClient, project_id: str) -> None:
+async def test_the_same_run_id_in_two_projects_is_two_runs(
+    client: httpx.AsyncClient, database: Database, project_id: str
+) -> None:
     first = await client.post("/api/ingest", json=make_run(projectId=project_id, runId="shared"))
     second = await client.post("/api/ingest", json=make_run(projectId=f"{project_id}-b", runId="shared"))
 
-    assert "duplicates" not in first.json()
-    assert "duplicates" not in second.json()
+    for response in (first, second):
+        assert response.status_code == 200
+        assert "duplicates" not in response.json()
+    assert len(await stored_runs(database, project_id)) == 1
+    assert len(await stored_runs(database, f"{project_id}-b")) == 1
 
 
 async def test_an_idempotency_key_is_accepted_and_not_enforced(

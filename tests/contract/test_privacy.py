@@ -72,6 +72,7 @@ async def test_content_of_any_type_is_dropped(
 async def test_a_null_prompt_is_no_prompt(client: httpx.AsyncClient, project_id: str) -> None:
     response = await client.post("/api/ingest", json=make_run(projectId=project_id) | {"prompt": None})
 
+    assert response.status_code == 200
     assert "warnings" not in response.json()
 
 

@@ -245,8 +245,10 @@ async def test_runs_are_taken_and_wait_while_the_reporting_database_is_away(
 async def test_without_a_secret_nothing_is_queued(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
-    await client.post("/api/ingest", json=make_run(projectId=project_id))
+    taken = await client.post("/api/ingest", json=make_run(projectId=project_id))
 
+    assert taken.status_code == 200
     async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id) == 1
         for table in ("outbox", "outbox_arrivals"):
             assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", project_id) == 0

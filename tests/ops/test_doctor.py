@@ -1,19 +1,28 @@
 """`runtally migrate` and `runtally doctor` on databases in every state."""
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from sqlalchemy.engine import make_url
 
+from runtally import extras
 from runtally.clock import system_clock
+from runtally.db import reasons
 from runtally.db.database import Database
 from runtally.doctor import State, examine_database, examine_disk
 from runtally.models.price import Match
 from tests.factories import make_price
+from tests.ops.processes import answer_of
 from tests.serving import Postgres, free_port
 from webapp.cli import main
+
+WEAK = ("abc", "a" * 40)
+KEY = "n0t-so-easily-guessed-5f2c91"
 
 
 @pytest.fixture
@@ -23,7 +32,7 @@ def blank_database_url(postgres: Postgres) -> str:
 
 
 def runtally(command: str, database_url: str, **more: str) -> Result:
-    environment = {"DATABASE_URL": database_url, "INGEST_API_KEY": "k", "SECRET_KEY": "k", **more}
+    environment = {"DATABASE_URL": database_url, "INGEST_API_KEY": KEY, "SECRET_KEY": KEY, **more}
     return CliRunner().invoke(main, [command], env=environment)
 
 
@@ -111,3 +120,118 @@ async def test_a_clock_that_is_off_is_a_warning(empty_database_url: str, off_by:
 
 def test_the_disk_of_the_data_folder_is_measured(tmp_path: Path) -> None:
     assert str(tmp_path) in examine_disk(tmp_path).message
+
+
+def message_of(result: Result, check: str) -> str:
+    return next(line.split(check, 1)[1] for line in result.output.splitlines() if line.split()[1] == check)
+
+
+@pytest.fixture
+def guarded_role(postgres: Postgres) -> Iterator[str]:
+    """A role without any rights, which the server asks for its password."""
+    name = f"guarded_{uuid.uuid4().hex}"
+    postgres.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'a right one'")
+    rules = Path(str(answer_of(postgres.url, "SHOW hba_file")))
+    before = rules.read_text()
+    rules.write_text(f"local all {name} scram-sha-256\n{before}")
+    postgres.execute("SELECT pg_reload_conf()")
+    yield name
+    rules.write_text(before)
+    postgres.execute("SELECT pg_reload_conf()", f"DROP ROLE {name}")
+
+
+def as_role(url: str, name: str, password: str) -> str:
+    return make_url(url).set(username=name, password=password).render_as_string(hide_password=False)
+
+
+def test_each_reason_for_a_database_that_is_out_of_reach_is_a_sentence_of_its_own(
+    empty_database_url: str, postgres: Postgres, guarded_role: str
+) -> None:
+    ways = {
+        reasons.NO_PASSWORD: as_role(empty_database_url, guarded_role, "a wrong one"),
+        reasons.NO_ROLE: as_role(empty_database_url, "nobody_of_this_name", "any"),
+        reasons.NO_DATABASE: postgres.named("no_such_database"),
+        reasons.NO_HOST: "postgresql://somebody@no-such-host.invalid/any",
+        reasons.REFUSED: f"postgresql://somebody@localhost:{free_port()}/any",
+        reasons.NO_RIGHTS: as_role(empty_database_url, guarded_role, "a right one"),
+    }
+    assert len(ways) == 6
+
+    for reason, url in ways.items():
+        result = runtally("doctor", url)
+        assert result.exit_code == 1, reason
+        assert message_of(result, "database").strip() == f"The database of DATABASE_URL is out of reach: {reason}."
+        assert "one" not in result.output.replace("none", "").split()
+
+
+def test_a_role_that_may_not_make_tables_is_told_so_by_migrate(
+    blank_database_url: str, guarded_role: str, postgres: Postgres
+) -> None:
+    refused = runtally("migrate", as_role(blank_database_url, guarded_role, "a right one"))
+
+    assert refused.exit_code == 1
+    assert refused.output.endswith(f"Error: The database of DATABASE_URL is out of reach: {reasons.NO_RIGHTS}.\n")
+
+
+def test_a_reporting_database_that_is_down_or_not_migrated_is_a_failure(
+    empty_database_url: str, blank_database_url: str
+) -> None:
+    away = f"postgresql://somebody@127.0.0.1:{free_port()}/any"
+    down = runtally("doctor", empty_database_url, REPORTING_DATABASE_URL=away, READ_DATABASE_URL=away)
+    blank = runtally("doctor", empty_database_url, REPORTING_DATABASE_URL=blank_database_url)
+    right = runtally("doctor", empty_database_url, REPORTING_DATABASE_URL=empty_database_url)
+
+    assert (down.exit_code, blank.exit_code, right.exit_code) == (1, 1, 0)
+    assert "REPORTING_DATABASE_URL is out of reach: no server takes connections" in message_of(down, "reporting")
+    assert states_of(down)["replica"] == "warn"
+    assert "run `runtally migrate`" in message_of(blank, "reporting")
+    assert states_of(right)["reporting"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("name", "weak"),
+    [
+        *(
+            (name, weak)
+            for name in ("INGEST_API_KEY", "SERVICE_SYNC_SIGN", "METRICS_TOKEN")
+            for weak in (*WEAK, f"{KEY},abc")
+        ),
+        *(("SECRET_KEY", weak) for weak in WEAK),
+    ],
+)
+def test_a_key_that_can_be_guessed_is_a_warning_and_not_repeated(empty_database_url: str, name: str, weak: str) -> None:
+    result = runtally("doctor", empty_database_url, **{"METRICS_TOKEN": KEY, name: weak})
+
+    assert states_of(result)[name] == "warn"
+    assert "openssl rand" in message_of(result, name)
+    assert weak not in result.output.replace("openssl", "")
+
+
+def test_settings_that_need_each_other_are_named_together(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "redis" else find_spec(name))
+    half = {"OIDC_ISSUER": "https://id.example.com", "RATE_LIMIT_REDIS_URL": "redis://127.0.0.1:1/0"}
+
+    result = runtally("doctor", empty_database_url, SERVICE_SYNC_URL="http://x:port", **half)
+
+    assert result.exit_code == 1
+    assert states_of(result) == {"settings": "fail"}
+    for part in (
+        "Set OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET",
+        "RATE_LIMIT_REDIS_URL needs",
+        "SERVICE_SYNC",
+    ):
+        assert part in result.output
+
+
+def test_a_redis_that_is_away_is_a_failure(empty_database_url: str) -> None:
+    pytest.importorskip("redis")
+    result = runtally("doctor", empty_database_url, RATE_LIMIT_REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+
+    assert result.exit_code == 1
+    assert "RATE_LIMIT_REDIS_URL" in message_of(result, "redis")
+
+
+def test_mail_that_has_no_sender_is_a_warning(empty_database_url: str) -> None:
+    assert states_of(runtally("doctor", empty_database_url, SMTP_HOST="mail.example.com"))["mail"] == "warn"

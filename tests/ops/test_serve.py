@@ -163,6 +163,34 @@ def test_dev_mode_is_refused_where_others_can_reach_it(data_dir: Path) -> None:
     assert "SERVICE_DEV_MODE_ALLOW_REMOTE=1" in refused.err
 
 
+def test_settings_that_would_end_it_are_refused_before_anything_is_started(data_dir: Path) -> None:
+    half = environment(
+        data_dir, OIDC_ISSUER="https://id.example.com", RATE_LIMIT_REDIS_URL="http://nowhere", SERVICE_DEV_MODE="1"
+    )
+
+    refused = commands.run("serve", "--provision", "--host", "0.0.0.0", "--workers", "2", environment=half)  # noqa: S104  # Refused.
+
+    assert (refused.code, refused.out) == (1, "")
+    for name in ("OIDC_CLIENT_SECRET", "RATE_LIMIT_REDIS_URL", "SERVICE_DEV_MODE_ALLOW_REMOTE"):
+        assert name in refused.err
+    assert list(data_dir.iterdir()) == []
+
+
+def test_a_replacement_that_never_starts_keeps_nobody_from_ending_the_service(settings: Settings) -> None:
+    with serving(settings.data_dir, "--workers", "2") as (process, _url):
+        before = set(workers_of(process.pid))
+        os.kill(process.pid, signal.SIGHUP)
+        new = until(lambda: set(workers_of(process.pid)) - before)
+        for pid in new:
+            os.kill(pid, signal.SIGSTOP)
+        process.terminate()
+        # Of the five minutes that it has to start.
+        process.communicate(timeout=END_SECONDS)
+
+    assert process.returncode == 0
+    until(lambda: not any(is_running(pid) for pid in before | new))
+
+
 def test_without_a_database_it_serves_503_and_says_so(data_dir: Path) -> None:
     nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
     with serving(data_dir, DATABASE_URL=nowhere) as (process, url):

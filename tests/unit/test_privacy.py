@@ -56,7 +56,7 @@ gen_ai.response.model gen_ai.response.finish_reasons gen_ai.usage.input_tokens g
 gen_ai.usage.cache_read.input_tokens gen_ai.token.type gen_ai.output.type gen_ai.conversation.id gen_ai.tool.name
 gen_ai.prompt.0.role gen_ai.completion.0.finish_reason http.response.status_code http.request.body.size db.system
 
-llm.system llm.provider llm.model_name llm.token_count.total
+llm.system llm_system ai.chat_system llm.provider llm.model_name llm.token_count.total
 llm.token_count.prompt_details.cache_read session.id user.id input.mime_type output.mime_type
 llm.prompt_template.version
 

@@ -25,9 +25,10 @@ COMMANDS = {
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",
     "retention": "webapp.cli.retention:retention",
+    "backup": "webapp.cli.backup:backup",
+    "restore": "webapp.cli.backup:restore",
     "doctor": "webapp.cli.doctor:doctor",
 }
-OUT_OF_REACH = "The database is out of reach: check DATABASE_URL, and that the server runs and lets this machine in."
 
 
 class Commands(click.Group):
@@ -65,12 +66,19 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except RuntallyError as error:
             # What a client of the API should do about a database that is away is of no use to who runs it.
-            message = OUT_OF_REACH if error.message == StoreUnavailable.message else error.message
+            message = error.message
+            if isinstance(error, StoreUnavailable) and message == StoreUnavailable.message:
+                message = out_of_reach(error)
             # What is wrong with one field alone may be the message itself.
             said = message.rstrip(".")
             details = [detail for detail in error.details if detail.message.rstrip(".") != said]
             lines = [message, *(f"  {detail.path}: {detail.message}" for detail in details)]
             raise click.ClickException("\n".join(lines)) from error
+
+
+def out_of_reach(error: StoreUnavailable, setting: str = "DATABASE_URL") -> str:
+    """What to say of the database of this setting."""
+    return f"The database of {setting} is out of reach: {error.reason}."
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,12 +8,13 @@ import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.doctor import Finding, State, examine_database, examine_disk, examine_settings
+from runtally.doctor import Finding, State, examine_database, examine_disk, examine_reporting, examine_settings
 from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
+from runtally.limits.rate import per_minute
 from runtally.settings import load_settings
-from webapp.cli import OUT_OF_REACH
-from webapp.cli.serve import check_dev_mode
+from webapp.cli import out_of_reach
+from webapp.cli.checks import check_settings
 
 COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 
@@ -22,7 +23,7 @@ COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 def doctor() -> None:
     """Check an installation, and say what to do.
 
-    One line each for settings, secrets, database, clock, migrations, prices and disk. Exits with 1 when something keeps the service from working.
+    One line each for settings, secrets, databases, clock, migrations, prices and disk. Exits with 1 when something keeps the service from working.
     """
     failed = False
     for finding in _findings():
@@ -37,7 +38,7 @@ def doctor() -> None:
 def _findings() -> Iterator[Finding]:
     try:
         settings = load_settings()
-        check_dev_mode(settings)
+        check_settings(settings)
     except SettingsError as error:
         yield Finding("settings", State.FAIL, error.message)
         return
@@ -49,10 +50,44 @@ def _findings() -> Iterator[Finding]:
                 yield examine_disk(settings.data_dir)
     except SettingsError as error:
         yield Finding("database", State.FAIL, error.message)
-    except StoreUnavailable:
-        yield Finding("database", State.FAIL, OUT_OF_REACH)
+    except StoreUnavailable as error:
+        yield Finding("database", State.FAIL, out_of_reach(error))
+    if settings.reporting_database_url:
+        yield asyncio.run(_examine_reporting(settings.reporting_database_url))
+    if settings.read_database_url:
+        yield asyncio.run(_examine_replica(settings.read_database_url))
+    if settings.rate_limit_redis_url:
+        yield asyncio.run(_examine_redis(settings.rate_limit_redis_url.get_secret_value()))
 
 
 async def _examine_database(url: str) -> list[Finding]:
     async with Database(url) as database, database.connection() as connection:
         return await examine_database(connection, system_clock)
+
+
+async def _examine_reporting(url: str) -> Finding:
+    try:
+        async with Database(url) as database, database.connection() as connection:
+            return await examine_reporting(connection)
+    except StoreUnavailable as error:
+        return Finding("reporting", State.FAIL, out_of_reach(error, "REPORTING_DATABASE_URL"))
+
+
+async def _examine_replica(url: str) -> Finding:
+    try:
+        async with Database(url) as database, database.connection():
+            return Finding("replica", State.OK, "it answers")
+    except StoreUnavailable as error:
+        return Finding("replica", State.WARN, out_of_reach(error, "READ_DATABASE_URL"))
+
+
+async def _examine_redis(url: str) -> Finding:
+    # Redis is an extra: whoever does not use it need not install its client.
+    from runtally.limits.redis_store import RedisStore  # noqa: PLC0415
+
+    try:
+        async with RedisStore.opened(url) as store:
+            await store.take(per_minute(1), {})
+    except StoreUnavailable:
+        return Finding("redis", State.FAIL, "it does not answer; check RATE_LIMIT_REDIS_URL, and that the server runs")
+    return Finding("redis", State.OK, "it answers")

@@ -17,23 +17,27 @@ T = TypeVar("T")
 WAIT_SECONDS = 1.0
 
 
-def with_database(work: Callable[[Settings, Database], Awaitable[T]], *, waits: bool = False) -> T:
+def with_database(work: Callable[[Settings, Database], Awaitable[T]], *, waits: bool = False, checks: bool = True) -> T:
     """What `work` answers, given the settings and an open database whose schema is current.
 
     `settings.database_url` is always set inside `work`. Blocking, with an event loop of its own. Raises `SettingsError`,
     and `StoreUnavailable` when the database is out of reach or wants `runtally migrate`, unless it `waits` for both: for what
-    is started together with the service, which migrates.
+    is started together with the service, which migrates. Without `checks` it looks at the schema itself.
     """
     settings = load_settings()
     with database_url(settings) as url:
-        return asyncio.run(_run(work, settings.model_copy(update={"database_url": url}), url, waits=waits))
+        return asyncio.run(
+            _run(work, settings.model_copy(update={"database_url": url}), url, waits=waits, checks=checks)
+        )
 
 
-async def _run(work: Callable[[Settings, Database], Awaitable[T]], settings: Settings, url: str, *, waits: bool) -> T:
+async def _run(
+    work: Callable[[Settings, Database], Awaitable[T]], settings: Settings, url: str, *, waits: bool, checks: bool
+) -> T:
     async with Database(url) as database:
         if waits:
             await _until_current(database)
-        else:
+        elif checks:
             await _check(database)
         return await work(settings, database)
 

@@ -6,7 +6,6 @@ Postgres starts.
 
 import errno
 import gc
-import ipaddress
 import os
 import resource
 import signal
@@ -18,11 +17,11 @@ from types import FrameType
 
 import click
 
-from runtally import extras
 from runtally.embedded.lifecycle import database_url, restarted_when_it_dies
 from runtally.errors import SettingsError
 from runtally.provision import provision as make_secrets
 from runtally.settings import Settings, load_settings
+from webapp.cli.checks import check_settings
 from webapp.cli.logs import set_up_logs
 
 BACKLOG = 2048
@@ -49,8 +48,7 @@ def serve(host: str | None, port: int | None, workers: int, *, provision: bool) 
     settings = load_settings(**{name: value for name, value in given.items() if value is not None})
     set_up_logs(settings)
     _allow_connections()
-    check_dev_mode(settings)
-    extras.check(settings)
+    check_settings(settings)
     if provision:
         settings = make_secrets(settings)
     try:
@@ -77,15 +75,6 @@ def _import_meanwhile(workers: int) -> None:
     threading.Thread(target=import_module, args=(module,), name="import", daemon=True).start()
 
 
-def check_dev_mode(settings: Settings) -> None:
-    """Raises `SettingsError` when everybody would be admin on an address that others can reach."""
-    if settings.service_dev_mode and not settings.service_dev_mode_allow_remote and not _is_loopback(settings.host):
-        raise SettingsError(
-            f"With SERVICE_DEV_MODE=1 everybody is admin, and others can reach {settings.host}: unset it, or listen on "
-            "127.0.0.1. SERVICE_DEV_MODE_ALLOW_REMOTE=1 allows it all the same."
-        )
-
-
 def listening(settings: Settings) -> socket.socket:
     """A socket that already takes connections, so that a taken port is found before anything is started.
 
@@ -104,13 +93,6 @@ def listening(settings: Settings) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MS)
     return listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _hand_over(settings: Settings, url: str, *, port: int) -> None:

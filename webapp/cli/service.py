@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from types import FrameType
 from urllib.parse import urlsplit
 
 import click
@@ -21,11 +22,13 @@ from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
+from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
 from runtally.settings import Settings
 from runtally.telemetry import sharing
+from webapp.cli import out_of_reach
 from webapp.cli.greeting import Greeting
 from webapp.cli.migrate import bring_up_to_date
 from webapp.cli.serve import BACKLOG
@@ -36,8 +39,10 @@ SHUTDOWN_SECONDS = 10
 # Longer than a proxy keeps an idle connection, so that it is never closed under a request.
 KEEP_ALIVE_SECONDS = 75
 GREETING_SECONDS = 0.1
-# Until a worker is up, on a machine that does other things too: a restart that waits no longer gives up.
+# For a worker to say that it lives, on a machine that does other things too.
 WORKER_SECONDS = 30
+# For a worker to start and take the place of another: on a machine whose processors are all busy, 30 were not enough.
+REPLACEMENT_SECONDS = 300
 
 
 class Workers(Multiprocess):
@@ -50,6 +55,23 @@ class Workers(Multiprocess):
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         super().init_processes()
         signal.signal(signal.SIGINT, handler)
+
+    def restart_all(self) -> None:
+        """Give each new worker time to start beside a full load, and leave at once when the service is to end.
+
+        Those before it serve meanwhile. Signals are handled between restarts otherwise.
+        """
+        handlers = {number: signal.signal(number, self._leave) for number in (signal.SIGINT, signal.SIGTERM)}
+        self.config.timeout_worker_healthcheck = REPLACEMENT_SECONDS
+        try:
+            super().restart_all()
+        finally:
+            self.config.timeout_worker_healthcheck = WORKER_SECONDS
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _leave(self, _number: int, _frame: FrameType | None) -> None:
+        self.should_exit.set()
 
     def keep_subprocess_alive(self) -> None:
         """One that dies while it is asked whether it lives is missed at once, and not when its time to answer is over.
@@ -76,8 +98,9 @@ class GreetingServer(uvicorn.Server):
 
 def prepare(settings: Settings, url: str) -> None:
     """Bring the tables up to date and fill an empty price registry, where the database is in reach."""
+    _warn_of_weak_keys(settings)
     _prepare(url, embedded=not settings.database_url)
-    _prepare_reporting(settings.reporting_database_url or url)
+    _prepare_reporting(settings, url)
 
 
 def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, by_make: bool) -> None:
@@ -91,26 +114,33 @@ def _prepare(url: str, *, embedded: bool) -> None:
     try:
         bring_up_to_date(url)
         seed_if_empty(url)
-    except StoreUnavailable:
+    except StoreUnavailable as error:
         if embedded:
             raise
         # A service that starts before its database answers 503 and recovers; one that refuses to start does not.
         click.echo(
-            "Warning: the database of DATABASE_URL is out of reach, and requests are answered with 503 until it is not. "
-            "If it has no tables yet, run `runtally migrate` then.",
+            f"Warning: {out_of_reach(error)} Requests are answered with 503 meanwhile. If it has no tables yet, run "
+            "`runtally migrate` then.",
             err=True,
         )
 
 
-def _prepare_reporting(url: str) -> None:
+def _prepare_reporting(settings: Settings, url: str) -> None:
+    setting = "REPORTING_DATABASE_URL" if settings.reporting_database_url else "DATABASE_URL"
     try:
-        bring_up_to_date(url, REPORTING)
-    except StoreUnavailable:
+        bring_up_to_date(settings.reporting_database_url or url, REPORTING)
+    except StoreUnavailable as error:
         click.echo(
-            "Warning: the database of the reporting table is out of reach, and runs wait for it in the queue. "
-            "If it has no tables yet, run `runtally migrate` then.",
+            f"Warning: {out_of_reach(error, setting)} Runs wait in the queue for the reporting table. If it is not there yet, "
+            "run `runtally migrate` then.",
             err=True,
         )
+
+
+def _warn_of_weak_keys(settings: Settings) -> None:
+    for finding in examine_settings(settings):
+        if finding.state is State.WARN and finding.message.startswith(WEAK):
+            click.echo(f"Warning: {finding.check} is {finding.message}.", err=True)
 
 
 async def _set_up_token(settings: Settings, url: str) -> str | None:

@@ -96,6 +96,17 @@ async def test_too_many_waiting_runs_are_refused_at_once(
     assert await stored(database, project_id) == 3
 
 
+async def test_a_request_of_more_runs_than_may_wait_is_taken_when_nothing_waits(
+    database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (module.MAX_WAITING, module.MAX_WAITING_OF_PROJECT) == (50_000, 25_000)
+    monkeypatch.setattr(module, "MAX_WAITING_OF_PROJECT", 3)
+    monkeypatch.setattr(module, "MAX_WAITING", 5)
+
+    async with Writer.opened(database, queued=False) as writer:
+        assert await writer.store([made(project_id) for _ in range(6)]) == 6
+
+
 async def test_projects_take_turns(database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has sent much does not keep the others waiting."""
     monkeypatch.setattr(module, "FLUSHED_AT_ONCE", 2)

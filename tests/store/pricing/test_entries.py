@@ -237,4 +237,8 @@ async def test_a_discount_changes_the_book_and_explains_the_cost(own: Database, 
     assert [str(line.rate_usd) for line in explained.explanation.lines] == ["1.500000", "7.500000"]
     async with own.session() as session:
         await discounts.end(session, OPERATOR, discount.id or 0, NOW)
-    assert (await load_book(own_connection)).price_for("globex", "large", NOW, 1, "acme") is not None
+    book = await load_book(own_connection)
+    before_end, at_end = (book.price_for("globex", "large", at, 1, "acme") for at in (NOW - timedelta(seconds=1), NOW))
+    assert before_end
+    assert at_end
+    assert (before_end.percent_off, at_end.percent_off) == (Decimal(50), None)

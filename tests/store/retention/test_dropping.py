@@ -175,7 +175,7 @@ async def test_a_run_that_is_repriced_while_it_is_dropped_is_reported_first(own:
     async with own.transaction() as connection:
         await update_costs(connection, "one", recosts, NOW, queued=True)
         # Its runs are locked: the pass goes by them and does not wait.
-        assert await asyncio.wait_for(drop(own), 5) == {"one": GONE - len(recosts)}
+        assert await asyncio.wait_for(drop(own), 60) == {"one": GONE - len(recosts)}
 
     assert await drop(own) == {}
     assert await differences(own) == {}

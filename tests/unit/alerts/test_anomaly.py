@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,3 +63,8 @@ def test_a_few_wild_hours_of_the_past_do_not_change_what_is_usual(steady: Decima
 
 def test_little_history_tells_nothing() -> None:
     assert judge(HOUR, Decimal(1000), [Decimal(1)] * (LEAST_HOURS - 1)) is None
+
+
+@pytest.mark.parametrize(("hours", "is_known"), [(5, False), (6, True)])
+def test_from_six_hours_on_the_usual_is_known(hours: int, is_known: bool) -> None:
+    assert (judge(HOUR, Decimal(1000), [Decimal(1)] * hours) is not None) is is_known

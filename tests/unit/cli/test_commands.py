@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from runtally import __version__
+from runtally.db.reasons import REFUSED
 from tests.serving import free_port
-from webapp.cli import COMMANDS, OUT_OF_REACH, main
+from webapp.cli import COMMANDS, main
 
 
 def test_help_lists_every_command_with_a_sentence() -> None:
@@ -59,7 +60,7 @@ def test_a_database_that_is_away_is_told_to_its_operator() -> None:
     refused = CliRunner().invoke(main, ["migrate"], env=nowhere)
 
     assert refused.exit_code == 1
-    assert refused.output.endswith(f"Error: {OUT_OF_REACH}\n")
+    assert refused.output.endswith(f"Error: The database of DATABASE_URL is out of reach: {REFUSED}.\n")
     assert "very-secret" not in refused.output
 
 

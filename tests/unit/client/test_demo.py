@@ -103,6 +103,7 @@ def test_nothing_has_happened_in_the_future_or_before_the_first_day(runs: list[O
 def test_batches_are_oldest_first(month: list[Batch]) -> None:
     for project in PROJECTS:
         starts = [occurred_at(batch.runs[0]) for batch in month if batch.project_id == project.id]
+        assert starts
         assert starts == sorted(starts)
 
 

@@ -181,6 +181,9 @@ def test_content_is_never_sent(row: dict[str, Any]) -> None:
     run = maker.run_of(a_row(**row))
 
     assert SECRET not in as_text(run)
+    # All else of the row is there.
+    plain = maker.run_of(a_row())
+    assert (run.provider, run.model, run.input_tokens) == (plain.provider, plain.model, plain.input_tokens)
 
 
 def test_content_columns_are_named_once_apart_from_the_ignored_ones() -> None:

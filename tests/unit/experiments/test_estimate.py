@@ -112,3 +112,49 @@ def test_what_has_no_mean_has_no_interval() -> None:
     assert estimate.mean(0, 0, 100) is None
     assert estimate.mean(1, 0, 1) is None
     assert estimate.rate(0, 0) is None
+
+
+def test_the_numbers_that_the_literature_and_the_documentation_name() -> None:
+    assert MIN_RUNS == 30
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_real"), [(-2, -1, True), (-2, 0, False), (-1, 1, False), (0, 2, False), (1, 2, True)]
+)
+def test_a_difference_that_may_be_none_is_not_real(low: float, high: float, is_real: bool) -> None:
+    assert estimate.Difference((low + high) / 2, low, high).is_real is is_real
+
+
+def test_two_runs_have_a_mean_with_an_interval_and_one_has_none() -> None:
+    found = estimate.mean(1, 0.1, 2)
+
+    assert found is not None
+    assert found.low < 1 < found.high
+    assert estimate.mean(1, 0.1, 1) is None
+    assert estimate.mean(0, 0.1, 9) is None
+
+
+@pytest.mark.parametrize(("runs", "is_said"), [(29, False), (30, True), (31, True)])
+def test_from_30_runs_on_a_difference_is_said(runs: int, is_said: bool) -> None:
+    few, many = Estimate(0.2, 0.1, 0.3, runs), Estimate(0.4, 0.3, 0.5, 1000)
+
+    for first, second in ((few, many), (many, few)):
+        assert (estimate.rates_apart(first, second) is not None) is is_said
+        assert (estimate.amounts_apart(first, second) is not None) is is_said
+
+
+def test_twice_the_amount_is_100_percent_more_also_of_cents() -> None:
+    for unit in (1, 0.01):
+        first, second = Estimate(unit, 0.9 * unit, 1.1 * unit, 100), Estimate(2 * unit, 1.8 * unit, 2.2 * unit, 100)
+        found = estimate.amounts_apart(first, second)
+        assert found is not None
+        assert isclose(found.value, 1.0)
+        assert 0.7 < found.low < 1.0 < found.high < 1.4
+
+
+@pytest.mark.parametrize("open_ended", [Estimate(5, 0, 9, 100), Estimate(5, 1, inf, 100)])
+def test_of_an_interval_without_an_end_no_ratio_is_said(open_ended: Estimate) -> None:
+    known = Estimate(5, 4, 6, 100)
+
+    assert estimate.amounts_apart(open_ended, known) is None
+    assert estimate.amounts_apart(known, open_ended) is None

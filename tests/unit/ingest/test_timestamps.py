@@ -138,3 +138,13 @@ def test_the_hour_that_comes_twice_in_autumn_is_told_by_its_offset(monkeypatch: 
     assert second == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
     # Without one it is UTC, wherever the server is.
     assert without == datetime(2026, 10, 25, 2, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-21T09:00:00Z", "2026-W47-6T09:00Z", "20261121T090000Z", "2026-325T09Z", "2026-11-21T09:00:00.5Z"]
+)
+def test_letters_may_be_small(text: str) -> None:
+    moment = parse_timestamp(text.lower(), NOW)
+
+    assert moment is not None
+    assert moment == parse_timestamp(text, NOW)

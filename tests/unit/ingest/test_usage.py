@@ -51,3 +51,11 @@ json = st.recursive(
 @given(st.dictionaries(st.sampled_from([*CHAT, *REALTIME]), json))
 def test_nothing_that_may_stand_there_breaks_it(usage: dict[str, object]) -> None:
     assert all(0 <= part <= MAX_COUNT for part in token_parts(usage).values())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2**53 - 1])
+def test_counts_from_nothing_to_the_largest_are_counts(count: int) -> None:
+    found = token_parts({"prompt_tokens_details": {"cached_tokens": count}})
+
+    assert found == {"cached_input_tokens": count}
+    assert token_parts({"prompt_tokens_details": {"cached_tokens": 2**53}}) == {}

@@ -270,3 +270,13 @@ def test_without_cached_tokens_or_without_a_price_nothing_is_said_of_savings() -
     assert (
         resolve_cost(cached, None, direct=False, reported=Decimal(1), upstream_reported=None).cache_savings_usd is None
     )
+
+
+def test_a_part_that_is_free_is_a_line_of_nothing_and_the_lines_still_add_up() -> None:
+    price = replace(SONNET, rates=Rates.of(input=3_000_000, output=15_000_000, cache_read=0))
+    usage = Usage(1000, 0, 400)
+
+    lines = {line.kind.name: line for line in lines_of(usage, price) if line.kind}
+
+    assert total_usd(usage, price) == Decimal("0.0018") == sum(line.amount_usd for line in lines.values())
+    assert sorted(str(line.amount_usd.normalize()) for line in lines.values()) == ["0", "0.0018"]

@@ -225,3 +225,47 @@ def test_the_price_found_is_the_one_that_a_plain_search_finds(
 
     expected = (max(holding)[2], False) if holding else None
     assert found(offers, "acme", "large", at=start + day * DAY, input_tokens=input_tokens) == expected
+
+
+@pytest.mark.parametrize(("length", "expected"), [(256, (1, False)), (257, None)])
+def test_a_name_of_256_characters_is_found_and_no_longer_one(length: int, expected: tuple[int, bool] | None) -> None:
+    name = "m" * length
+
+    assert found([make_offer("acme", name)], "acme", name) == expected
+
+
+@pytest.mark.parametrize("match", [Match.PREFIX, Match.REGEX])
+@pytest.mark.parametrize(("length", "expected"), [(128, (1, False)), (129, None)])
+def test_a_pattern_meets_names_of_128_characters_and_no_longer_ones(
+    length: int, expected: tuple[int, bool] | None, match: Match
+) -> None:
+    pattern = "m" if match is Match.PREFIX else "m+"
+
+    assert found([make_offer("acme", "any", match=match, pattern=pattern)], "acme", "m" * length) == expected
+
+
+def test_a_prefix_that_would_be_no_regular_expression_is_a_prefix_all_the_same() -> None:
+    offers = [
+        make_offer("acme", "any", number=1, match=Match.PREFIX, pattern="gpt-("),
+        make_offer("acme", "other", number=2, match=Match.REGEX, pattern="gpt-("),
+    ]
+
+    assert found(offers, "acme", "gpt-(4)") == (1, False)
+    assert PriceIndex(offers).invalid == (2,)
+
+
+def test_blanks_around_a_name_or_an_alias_are_none_of_it() -> None:
+    assert found([make_offer("acme", " Large ", aliases=[" GPT-4o "])], "acme", "gpt-4o") == (1, False)
+    assert found([make_offer("acme", " Large ", aliases=[" GPT-4o "])], "acme", "large") == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("offer", "pattern"),
+    [
+        (make_offer("acme", "any", match=Match.PREFIX, pattern="Gpt-4"), "Gpt-4"),
+        (make_offer("acme", "any", match=Match.REGEX, pattern="gpt-.*"), "gpt-.*"),
+        (make_offer("acme", "gpt-4o"), None),
+    ],
+)
+def test_it_is_told_which_pattern_covers_a_name(offer: Offer, pattern: str | None) -> None:
+    assert [step.pattern for step in PriceIndex([offer]).look_up("acme", "gpt-4o")][:1] == [pattern]

@@ -2,10 +2,12 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.usage.sketch import Sketch, merged, percentiles, percentiles_of_all, without
+from runtally.models.rollup import LATENCY_BASE, LONGEST_EXACT_MS
+from runtally.usage.sketch import Sketch, merged, milliseconds_of, percentiles, percentiles_of_all, without
 
 exact = st.lists(st.integers(0, 400), min_size=1, max_size=80)
 
@@ -42,3 +44,30 @@ def test_of_what_is_in_bins_the_nearest_goes() -> None:
     # More than the bin holds go from those beside it.
     assert without(binned, ([2040], [4])) == ([2081], [2])
     assert without(binned, merged([])) == binned
+
+
+def test_of_latencies_that_are_gone_the_next_one_that_is_there_gives_way() -> None:
+    # Above all that is left.
+    assert without(([10, 20, 30], [1, 1, 1]), ([30, 40], [1, 1])) == ([10], [1])
+    # One that is used up lies between.
+    assert without(([0, 20, 22, 30], [1, 1, 1, 1]), ([20], [2])) == ([0, 30], [1, 1])
+    assert without(([0, 18, 20, 40], [1, 1, 1, 1]), ([20], [2])) == ([0, 40], [1, 1])
+    # Below all that is left.
+    assert without(([10, 20, 30], [1, 1, 1]), ([10, 10], [1, 1])) == ([30], [1])
+
+
+@pytest.mark.parametrize(
+    ("latency", "milliseconds"),
+    [(0, 0), (1, 0.5), (2, 1), (3, 1.5), (2 * LONGEST_EXACT_MS - 2, LONGEST_EXACT_MS - 1)],
+)
+def test_an_exact_latency_is_half_of_what_is_stored(latency: int, milliseconds: float) -> None:
+    assert milliseconds_of(latency) == milliseconds
+
+
+def test_a_latency_beyond_the_exact_ones_is_the_middle_of_its_bin() -> None:
+    first = 2 * LONGEST_EXACT_MS
+
+    assert milliseconds_of(first) == round((1 + LATENCY_BASE) / 2)
+    for number in (0, 1, 500, 900):
+        low, high = LATENCY_BASE**number, LATENCY_BASE ** (number + 1)
+        assert milliseconds_of(first + number) == round((low + high) / 2)

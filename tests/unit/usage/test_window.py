@@ -243,3 +243,50 @@ def test_a_time_that_grows_when_it_is_rounded_stays_as_it_is_then(since: datetim
     assert reach is not None
     assert (reach.since - EPOCH) % min(reach.chart_interval, GRAINS[-1].length) == timedelta(0)
     assert CustomRange.of(reach.since, reach.until) == reach
+
+
+@pytest.mark.parametrize(
+    ("range_", "length", "interval", "bar"),
+    [
+        (Range.DAY, timedelta(days=1), timedelta(minutes=15), timedelta(hours=1)),
+        (Range.WEEK, timedelta(days=7), timedelta(hours=1), timedelta(hours=6)),
+        (Range.MONTH, timedelta(days=30), timedelta(hours=6), timedelta(days=1)),
+    ],
+)
+def test_each_range_has_its_length_its_buckets_and_its_bars(
+    range_: Range, length: timedelta, interval: timedelta, bar: timedelta
+) -> None:
+    assert (range_.length, range_.interval, range_.chart_interval) == (length, interval, bar)
+
+
+@pytest.mark.parametrize(
+    ("length", "bar", "interval"),
+    [
+        (timedelta(days=31), timedelta(days=1), timedelta(hours=6)),
+        (timedelta(days=32), timedelta(days=7), timedelta(days=1)),
+        (timedelta(days=7), timedelta(hours=6), timedelta(hours=1)),
+        (timedelta(hours=31), timedelta(hours=1), timedelta(minutes=15)),
+        (timedelta(hours=32), timedelta(hours=6), timedelta(hours=1)),
+        (timedelta(minutes=45), timedelta(minutes=15), timedelta(minutes=15)),
+    ],
+)
+def test_a_time_of_ones_own_has_at_most_31_bars_and_lines_one_step_finer(
+    length: timedelta, bar: timedelta, interval: timedelta
+) -> None:
+    since = datetime(2026, 10, 1, tzinfo=UTC)
+    found = CustomRange(since, since + length)
+
+    assert (found.chart_interval, found.interval) == (bar, interval)
+
+
+def test_no_stored_bucket_reaches_before_the_start_of_a_window() -> None:
+    start, day = datetime(2026, 10, 1, 3, tzinfo=UTC), timedelta(days=1)
+    window = Window.of(CustomRange(start, start + 2 * day), start + 3 * day, day)
+
+    parts, since = window.aligned_cover()
+
+    assert parts[0].since == start
+    assert since == start + 2 * day
+    for part in parts:
+        assert not (part.since - EPOCH) % part.grain.length
+        assert not (part.until - EPOCH) % part.grain.length

@@ -1,0 +1,171 @@
+"""The file of a backup: a ZIP with one member for each table, as COPY writes text, and a manifest that says what must be there.
+
+Text of COPY means the same to every version of Postgres. Nobody sees a half-written file: it gets its name when it is whole.
+"""
+
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Self
+
+import msgspec
+
+from runtally.errors import InvalidArchive
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+CHUNK = 1024 * 1024
+
+
+class Sequence(msgspec.Struct, frozen=True, rename="camel"):
+    """Where the numbers of a column go on."""
+
+    column: str
+    last_value: int
+    is_called: bool
+
+
+class Table(msgspec.Struct, frozen=True, rename="camel"):
+    """What the member of a table holds."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: int
+    sha256: str
+    sequences: tuple[Sequence, ...]
+
+    @property
+    def member(self) -> str:
+        return f"tables/{self.name}.copy"
+
+
+class Manifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What an archive is of. `revisions` are those of the schema, by the table that remembers them."""
+
+    format: int = FORMAT
+    runtally: str
+    postgres: str
+    made_at: str
+    revisions: dict[str, str]
+    tables: tuple[Table, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables)
+
+
+class Member:
+    """A part of the file that is being written, and the hash of what was."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    async def write(self, data: bytes) -> None:
+        """As the driver wants it; nothing else is done meanwhile."""
+        self._hash.update(data)
+        self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+class ArchiveWriter:
+    """An archive that is being made."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> Iterator[Self]:
+        """A new file at this path, which is there when the block has ended well. Nobody else may read it: it holds hashes.
+
+        Raises `InvalidArchive` when it is there already or cannot be written.
+        """
+        part = path.with_name(f"{path.name}.part")
+        try:
+            _refuse_existing(path)
+            with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as raw:
+                with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
+                    yield cls(file)
+                raw.flush()
+                os.fsync(raw.fileno())
+            part.rename(path)
+        except FileExistsError:
+            raise InvalidArchive(f"{part} is there: another backup writes it. If none does, remove it.") from None
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise InvalidArchive(f"{path} cannot be written: {error.strerror}.") from error
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+    @contextmanager
+    def member(self, name: str) -> Iterator[Member]:
+        with self._file.open(name, "w", force_zip64=True) as file:
+            yield Member(file)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        self._file.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+
+
+class Archive:
+    """An archive that is whole: its manifest was read, and each member is what that says."""
+
+    def __init__(self, file: zipfile.ZipFile, manifest: Manifest) -> None:
+        self._file = file
+        self.manifest = manifest
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> Iterator[Self]:
+        """Raises `InvalidArchive` for a file that is no archive of ours, is damaged, or was cut off."""
+        damaged = InvalidArchive(f"{path} is no backup that Runtally made, or is damaged; take another one.")
+        try:
+            with zipfile.ZipFile(path) as file:
+                archive = cls(file, _manifest(file))
+                archive._check()
+                yield archive
+        except FileNotFoundError:
+            raise InvalidArchive(f"There is no file {path}.") from None
+        except (zipfile.BadZipFile, zlib.error, msgspec.DecodeError, KeyError, EOFError, NotImplementedError) as error:
+            raise damaged from error
+        except OSError as error:
+            raise InvalidArchive(f"{path} cannot be read: {error.strerror}.") from error
+
+    async def read(self, table: Table) -> AsyncIterator[bytes]:
+        """What the member of a table holds, in parts."""
+        for chunk in self._chunks(table):
+            yield chunk
+
+    def _chunks(self, table: Table) -> Iterator[bytes]:
+        with self._file.open(table.member) as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+    def _check(self) -> None:
+        for table in self.manifest.tables:
+            digest = hashlib.sha256()
+            for chunk in self._chunks(table):
+                digest.update(chunk)
+            if digest.hexdigest() != table.sha256:
+                raise zipfile.BadZipFile(table.name)
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise InvalidArchive(f"{path} is there already; choose another name, or move it away.")
+
+
+def _manifest(file: zipfile.ZipFile) -> Manifest:
+    raw = file.read(MANIFEST)
+    found = msgspec.json.decode(raw)
+    if isinstance(found, dict) and found.get("format", FORMAT) != FORMAT:
+        raise InvalidArchive("This backup was made by a newer version of Runtally; restore it with that one.")
+    return msgspec.json.decode(raw, type=Manifest)

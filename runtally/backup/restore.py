@@ -1,0 +1,68 @@
+"""Bring a backup into an empty database: all of it, or nothing."""
+
+from runtally.backup.archive import Archive, Table
+from runtally.backup.queries import analyze, clear_table, copy_in, has_rows, lock_tables, select_tables, set_sequence
+from runtally.backup.schema import HISTORIES, histories_of, known_tables
+from runtally.db.database import Connection, Database
+from runtally.db.schema import History, newest
+from runtally.errors import DatabaseNotEmpty, InvalidArchive
+
+# What migrations put there themselves.
+FILLED_BY_MIGRATIONS = frozenset({"tracked_keys"})
+
+
+def needed_histories(archive: Archive) -> list[History]:
+    """The parts of the schema that it needs. Raises `InvalidArchive` for an archive of another version of them."""
+    manifest = archive.manifest
+    found = histories_of(manifest.revisions)
+    if len(found) != len(manifest.revisions) or any(
+        manifest.revisions[one.version_table] != newest(one) for one in found
+    ):
+        versions = ", ".join(manifest.revisions.values())
+        raise InvalidArchive(
+            f"This backup has the schema {versions} of Runtally {manifest.runtally}; restore it with that version, and "
+            "update then."
+        )
+    if unknown := {table.name for table in manifest.tables} - set(known_tables()):
+        raise InvalidArchive(f"This backup has tables that Runtally does not have: {', '.join(sorted(unknown))}.")
+    return found
+
+
+async def refuse_unless_empty(connection: Connection) -> None:
+    """Raises `DatabaseNotEmpty` for a database with tables of others, or with rows in ours."""
+    present = await select_tables(connection)
+    ours = set(known_tables()) | {one.version_table for one in HISTORIES}
+    if others := present - ours:
+        raise DatabaseNotEmpty(f"The database has tables of other programs ({min(others)}); restore into a new one.")
+    for table in sorted(present & set(known_tables()) - FILLED_BY_MIGRATIONS):
+        if await has_rows(connection, table):
+            raise DatabaseNotEmpty(
+                f"The database is not empty (there are rows in {table}): restore into a new one, in which no service has "
+                "started yet."
+            )
+
+
+async def restore(database: Database, archive: Archive) -> None:
+    """Fill tables that were just made, in one transaction.
+
+    Raises `DatabaseNotEmpty` when somebody was quicker, `InvalidArchive` when a table does not take what the archive has, and
+    `StoreUnavailable`.
+    """
+    tables = archive.manifest.tables
+    async with database.patient() as patient, patient.transaction() as connection:
+        await lock_tables(connection, [table.name for table in tables])
+        await refuse_unless_empty(connection)
+        for table in tables:
+            if table.name in FILLED_BY_MIGRATIONS:
+                await clear_table(connection, table.name)
+            await _fill(connection, archive, table)
+    async with database.patient() as patient, patient.connection() as connection:
+        await analyze(connection)
+
+
+async def _fill(connection: Connection, archive: Archive, table: Table) -> None:
+    rows = await copy_in(connection, table, archive.read(table))
+    if rows != table.rows:
+        raise InvalidArchive(f"The backup has {table.rows:,} rows of {table.name}, and {rows:,} of them came.")
+    for one in table.sequences:
+        await set_sequence(connection, table.name, one.column, one.last_value, is_called=one.is_called)

@@ -1,0 +1,33 @@
+"""Which tables a backup is of, and which version of the schema they must have."""
+
+from sqlmodel import SQLModel
+
+import runtally.models  # noqa: F401  # So that all tables are known.
+from runtally.db.database import Connection
+from runtally.db.schema import MAIN, REPORTING, History, newest, version_of
+from runtally.errors import StoreUnavailable
+
+HISTORIES = (MAIN, REPORTING)
+
+
+def known_tables() -> list[str]:
+    """Ours, those first that others refer to."""
+    return [str(table.name) for table in SQLModel.metadata.sorted_tables]
+
+
+async def revisions(connection: Connection) -> dict[str, str]:
+    """The versions of the schema, by the table that remembers them; the reporting table may be alone in its database.
+
+    Raises `StoreUnavailable` for versions that are not those of this code.
+    """
+    found = {one.version_table: await version_of(connection, one) for one in HISTORIES}
+    made_of = {table: version for table, version in found.items() if version is not None}
+    if any(made_of[one.version_table] != newest(one) for one in HISTORIES if one.version_table in made_of):
+        raise StoreUnavailable(
+            "The tables of the database are not those of this version; run `runtally migrate` first."
+        )
+    return made_of
+
+
+def histories_of(made_of: dict[str, str]) -> list[History]:
+    return [one for one in HISTORIES if one.version_table in made_of]

@@ -1,0 +1,73 @@
+"""`runtally backup` and `runtally restore`."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from runtally.backup.archive import Archive, Manifest
+from runtally.backup.dump import back_up
+from runtally.backup.restore import needed_histories, refuse_unless_empty
+from runtally.backup.restore import restore as restore_archive
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.db.schema import History
+from runtally.embedded.lifecycle import database_url
+from runtally.settings import Settings, load_settings
+from webapp.cli.opening import with_database
+
+FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+
+
+@click.command(epilog="Example: runtally backup /backups/runtally.zip")
+@FILE
+def backup(file: Path) -> None:
+    """Write all that the database holds to FILE, as one moment saw it, while the service runs.
+
+    Any version of Postgres from 13 on restores it. A reporting table in another database has a backup of its own:
+    set DATABASE_URL to that one. Keys of the environment and DATA_DIR/secrets.json are not in it.
+    """
+
+    async def work(_settings: Settings, database: Database) -> Manifest:
+        return await back_up(database, file, system_clock)
+
+    manifest = with_database(work, checks=False)
+    click.echo(f"{file}: {_told(manifest)}, {file.stat().st_size / 1024**2:,.1f} MiB.")
+
+
+@click.command(epilog="Example: DATABASE_URL=postgresql://runtally@new/runtally runtally restore /backups/runtally.zip")
+@FILE
+def restore(file: Path) -> None:
+    """Bring a backup into an empty database, and make its tables first.
+
+    The file is checked whole before anything is changed. All of it comes, or nothing. Start the service afterwards.
+    """
+    settings = load_settings()
+    with Archive.opened(file) as archive:
+        histories = needed_histories(archive)
+        with database_url(settings) as url:
+            asyncio.run(_check(url))
+            _migrate(url, histories)
+            asyncio.run(_restore(url, archive))
+        click.echo(f"Restored {_told(archive.manifest)}.")
+
+
+async def _check(url: str) -> None:
+    async with Database(url) as database, database.connection() as connection:
+        await refuse_unless_empty(connection)
+
+
+def _migrate(url: str, histories: list[History]) -> None:
+    from runtally.db.migrate import upgrade  # noqa: PLC0415  # The command line is spared Alembic until here.
+
+    upgrade(url, *histories)
+
+
+async def _restore(url: str, archive: Archive) -> None:
+    async with Database(url) as database:
+        await restore_archive(database, archive)
+
+
+def _told(manifest: Manifest) -> str:
+    filled = sum(1 for table in manifest.tables if table.rows)
+    return f"{manifest.rows:,} rows of {filled} tables, schema {', '.join(manifest.revisions.values())}"
