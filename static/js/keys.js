@@ -41,14 +41,20 @@ document.addEventListener("keydown", (event) => {
 
 // What lies over the page goes away by Escape, back to what it came from, and by a click beside it.
 document.addEventListener("keydown", (event) => {
-  const open = event.key === "Escape" && event.target.closest(".custom-range[open]");
+  const open = event.key === "Escape" && event.target.closest(".menu[open]");
   if (!open) return;
   open.open = false;
   open.querySelector("summary").focus();
 });
 
+document.addEventListener("submit", ({ target }) => {
+  if (target.closest(".menu[data-closes]")) target.closest(".menu").open = false;
+});
+
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-show-keys]")) showKeys();
-  const open = document.querySelector(".custom-range[open]");
-  if (open && !open.contains(event.target)) open.open = false;
+  for (const open of document.querySelectorAll(".menu[open]")) {
+    // A morph leaves it open, so that a link closes the menu that it is in.
+    if (!open.contains(event.target) || event.target.closest(".menu-list a")) open.open = false;
+  }
 });

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from quart import url_for
 
-from webapp.pages.panel.panel import Choice
+from webapp.pages.panel.ranges import Choice
 
 SECTIONS = (
     ("Prices", "prices.prices"),

@@ -11,7 +11,7 @@ from runtally.models.price import PriceEntry, PriceSource
 from runtally.tokens import TOKEN_KINDS
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.panel.panel import Choice
+from webapp.pages.panel.ranges import Choice
 
 SECTIONS = (
     ("All prices", "prices.prices"),
