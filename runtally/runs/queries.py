@@ -51,10 +51,10 @@ ORDER BY occurred_at {way}, id {way}, project_id {way}
 """
 
 # The slowest and the costliest among the newest runs: no index is sorted by either (it would be 50 bytes a run). Only what
-# decides is kept of thousands, and the few that are found are looked up again.
+# decides is kept of thousands, and the few that are found are looked up again. Runs that timed out all took as long.
 _SELECT_EXTREMES = """
 WITH walked AS MATERIALIZED (
-    SELECT project_id, id, occurred_at, latency_ms, cost_usd, {keep} AS is_match
+    SELECT project_id, id, occurred_at, status, latency_ms, cost_usd, {keep} AS is_match
       FROM runs
      WHERE {walk}
   ORDER BY occurred_at DESC
@@ -63,7 +63,7 @@ WITH walked AS MATERIALIZED (
 found AS (
 (  SELECT 'slowest' AS list, project_id, id
      FROM walked
-    WHERE is_match AND latency_ms IS NOT NULL
+    WHERE is_match AND latency_ms IS NOT NULL AND status <> 'timeout'
  ORDER BY latency_ms DESC, occurred_at DESC, id
     LIMIT {limit})
 UNION ALL

@@ -10,7 +10,6 @@ SECTIONS = (
     ("Prices", "prices.prices"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),
-    ("Relay", "admin_relay.relay"),
     ("Health", "admin_health.health"),
 )
 

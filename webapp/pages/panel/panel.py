@@ -22,7 +22,7 @@ from webapp.charts.drawing import Mark
 from webapp.charts.series import STATUS_SLOTS, Split
 from webapp.links import Metric, View
 from webapp.pages.panel.drivers import Drivers, drivers_of
-from webapp.pages.panel.kpis import Kpi, coverage_of, kpis_of
+from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
 from webapp.pages.panel.price_marks import price_marks
 from webapp.pages.panel.ranges import Choice
@@ -91,8 +91,8 @@ class Panel:
     has_runs: bool
     has_cost: bool
     """Whether any of the runs has a price."""
-    coverage: str
-    """How much of the runs the cost is of."""
+    estimates: str
+    """How much of the cost is an estimate, in words."""
     unpriced_runs: int
     unpriced_models: tuple[UnpricedModel, ...]
     unpriced_url: str | None
@@ -128,10 +128,10 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         kpis=kpis,
         has_runs=total.runs > 0,
         has_cost=total.runs > total.unpriced,
-        coverage=coverage_of(total),
+        estimates=estimates_of(total),
         unpriced_runs=total.unpriced,
         unpriced_models=report.unpriced_models,
-        unpriced_url=path_to("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
+        unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(map(figure, _beside(view))),
         lists=_lists(report, view),
@@ -169,7 +169,8 @@ def _chart(report: Report, metric: Metric, by: Split, marks: tuple[Mark, ...]) -
 
 def _compared_with(reach: TimeRange) -> str:
     if isinstance(reach, CustomRange):
-        return f"the {formats.length(reach.until - reach.since)} before"
+        length = reach.until - reach.since
+        return f"the {formats.length(length)} before" if reach.back == length else "the same time a week earlier"
     return COMPARED_WITH[reach]
 
 

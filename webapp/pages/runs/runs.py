@@ -25,6 +25,7 @@ from webapp import formats
 from webapp.links import project_chosen
 from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice, RangeMenu
+from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
 from webapp.pages.runs.filters import FilterForm, chips_of, form_of, query_of, range_menu_of
 from webapp.pages.runs.rows import Row, row_of
@@ -112,13 +113,13 @@ class RunsPage(Page):
     all_time_url: str | None
     headings: tuple[Heading | SortHeading, ...]
     time_heading: SortHeading
-    project: str | None
+    project: ProjectHeading | None
     listing: Listing | None
 
     @property
     def document_title(self) -> str:
         found = f"{self.listing.summary.runs} · " if self.listing and self.listing.summary else ""
-        return f"{found}{self.period} · Runs{f' · {self.project}' if self.project else ''}"
+        return f"{found}{self.period} · Runs{f' · {self.project.name}' if self.project else ''}"
 
 
 @blueprint.get("/runs")
@@ -280,7 +281,7 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
         all_time_url=None if sought.starts_at(now) is None else view.during(Period.ALL).url(),
         headings=tuple(headings),
         time_heading=time_heading,
-        project=names.projects.get(sought.project_id, sought.project_id) if sought.project_id else None,
+        project=await heading_of(connection, sought.project_id) if sought.project_id else None,
         listing=listing,
     )
 
