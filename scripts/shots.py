@@ -65,7 +65,7 @@ PAGES = {
 LINKED = {
     "run": ("/runs?project=support-agent", ("table tbody th a",)),
     "run-failed": ("/runs?project=support-agent&status=error&range=30d", ("table tbody th a",)),
-    "trace": ("/runs?project=code-review&range=30d", ("table tbody th a", "a[href*='/traces/']")),
+    "trace": ("/runs?project=code-review-bot&range=30d", ("table tbody th a", "a[href*='/traces/']")),
     "experiment": ("/experiments", ("main table tbody th a",)),
 }
 SIZES: dict[int, ViewportSize] = {1440: {"width": 1440, "height": 900}, 390: {"width": 390, "height": 844}}
@@ -143,6 +143,8 @@ def _take(page: Page, options: argparse.Namespace, name: str, suffix: str) -> li
     start, links = LINKED.get(name, (PAGES.get(name, name), ()))
     response: Response | None = page.goto(f"{options.url}{start}")
     for link in links:
+        if not page.locator(link).count():
+            return [f"{page.url} has no {link}"]
         href = page.locator(link).first.get_attribute("href")
         response = page.goto(f"{options.url}{href}")
     _wait_for_charts(page)

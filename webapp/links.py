@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from werkzeug.routing import BaseConverter, IntegerConverter, ValidationError
 
+from api.current import services
 from runtally.errors import NotFound
 from runtally.fields import MAX_NAME, MAX_ROW, is_project_id, parse_whole, trimmed
 from runtally.models.run import Status
@@ -16,7 +17,8 @@ from runtally.paths import id_in, path_of
 from runtally.usage.filter import ALL_RUNS, Outcome, Period, RunFilter
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp.addresses import address_of, path_to
-from webapp.charts.series import Split
+from webapp.charts.series import Split, range_name
+from webapp.ranges import Calendar, calendar_in
 from webapp.zone import in_utc
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -56,13 +58,16 @@ class View:
     """Of the overview: what the names of projects contain."""
     mistaken: tuple[str, str] | None = None
     """Start and end of a time that was asked for and cannot be shown: in UTC, or as they were sent."""
+    calendar: Calendar | None = None
+    """What the range is called, where it goes by the calendar."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
         """The view that a query string asks for. What it mistypes is as if it were not there: a page still shows."""
         plain = cls()
         sent = in_utc(query)
-        between = _between(sent)
+        calendar = calendar_in(query)
+        between = _between(sent) if calendar is None else calendar.span(services().clock())
         return cls(
             project_id,
             between or choice(Range, query.get("range"), Range.WEEK),
@@ -73,10 +78,23 @@ class View:
             (query.get("sort") or None) if project_id is None else None,
             (query.get("q", "").strip() or None) if project_id is None else None,
             _mistaken(sent) if between is None else None,
+            calendar,
         )
 
     def but(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
+        # What is shown of a calendar range may be wider than it is; another range is not of the calendar.
+        if "range" in changes and not (self.calendar and isinstance(changes["range"], CustomRange)):
+            changes = {"calendar": None, **changes}
         return replace(self, **changes)
+
+    def in_calendar(self, calendar: Calendar) -> "View":
+        """Return the same view of a calendar range."""
+        return replace(self, range=calendar.span(services().clock()), calendar=calendar)
+
+    @property
+    def period(self) -> str:
+        """What the range is called, or from when to when it is."""
+        return range_name(self.range) if self.calendar is None else self.calendar.label
 
     def window(self, now: datetime) -> Window:
         """What is looked at, in buckets for bars."""
@@ -145,7 +163,9 @@ class View:
         said = self.filter.query
         found: dict[str, Any] = {name: said[name] for name in _NARROWING if name in said}
         reach = self.range
-        if isinstance(reach, CustomRange):
+        if self.calendar is not None:
+            found["range"] = self.calendar.value
+        elif isinstance(reach, CustomRange):
             found |= {"since": reach.since.strftime(MINUTES), "until": reach.until.strftime(MINUTES)}
         elif reach is not Range.WEEK:
             found["range"] = reach.value

@@ -65,6 +65,18 @@ ORDER BY id
 """
 
 
+# Suggestions: of the providers in use, which are few, and no more than a browser lists well.
+SELECT_NAMES = """
+  SELECT DISTINCT provider,
+         model
+    FROM price_entries
+   WHERE withdrawn_at IS NULL
+     AND lower(provider) = ANY($1)
+ORDER BY provider, model
+   LIMIT $2
+"""
+
+
 async def select_version(connection: Connection) -> str:
     """A text that differs whenever the registry differs."""
     return str(await connection.fetchval(SELECT_VERSION))
@@ -198,3 +210,11 @@ async def select_used_models_of(
     """The same for each of the projects, with its id."""
     rows = await connection.fetch(SELECT_USED_MODELS, since, list(projects))
     return tuple((project_id, UsedModel(*used)) for project_id, *used in rows)
+
+
+async def select_priced_names(
+    connection: Connection, providers: Iterable[str], limit: int
+) -> tuple[tuple[str, str], ...]:
+    """Return provider and model of the prices of these providers."""
+    keys = sorted({provider.lower() for provider in providers})
+    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_NAMES, keys, limit))

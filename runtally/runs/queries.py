@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
 import asyncpg
 import msgspec
@@ -50,10 +51,10 @@ ORDER BY occurred_at {way}, id {way}, project_id {way}
 """
 
 # The slowest and the costliest among the newest runs: no index is sorted by either (it would be 50 bytes a run). Only what
-# decides is kept of thousands, and the few that are found are looked up again.
+# decides is kept of thousands, and the few that are found are looked up again. Runs that timed out all took as long.
 _SELECT_EXTREMES = """
 WITH walked AS MATERIALIZED (
-    SELECT project_id, id, occurred_at, latency_ms, cost_usd, {keep} AS is_match
+    SELECT project_id, id, occurred_at, status, latency_ms, cost_usd, {keep} AS is_match
       FROM runs
      WHERE {walk}
   ORDER BY occurred_at DESC
@@ -62,7 +63,7 @@ WITH walked AS MATERIALIZED (
 found AS (
 (  SELECT 'slowest' AS list, project_id, id
      FROM walked
-    WHERE is_match AND latency_ms IS NOT NULL
+    WHERE is_match AND latency_ms IS NOT NULL AND status <> 'timeout'
  ORDER BY latency_ms DESC, occurred_at DESC, id
     LIMIT {limit})
 UNION ALL
@@ -96,22 +97,47 @@ GROUP BY 1, 2
 """
 
 _SELECT_TOTALS = """
-SELECT count(*) FILTER (WHERE is_match) AS runs,
-       coalesce(sum(cost_usd) FILTER (WHERE is_match), 0) AS cost_usd,
-       count(*) FILTER (WHERE is_match AND cost_usd IS NULL) AS unpriced,
-       CASE WHEN count(*) = {steps} THEN min(occurred_at) END AS reached
-  FROM ({walked}) AS walked
+SELECT count(*) AS runs,
+       coalesce(sum(cost_usd), 0) AS cost_usd,
+       count(*) FILTER (WHERE cost_usd IS NULL) AS unpriced
+  FROM {found}
 """
-_WALKED = """SELECT occurred_at, cost_usd, {keep} AS is_match
-          FROM runs
-         WHERE {walk}
-      ORDER BY occurred_at DESC
-         LIMIT {steps}"""
-_WALKED_OF_ALL = """SELECT found.*
-          FROM projects
-               CROSS JOIN LATERAL (SELECT occurred_at, cost_usd, {keep} AS is_match
-                                     FROM runs
-                                    WHERE project_id = projects.id AND {walk}) AS found"""
+_FOUND = "runs WHERE {walk} AND {keep}"
+_FOUND_OF_ALL = """projects
+       CROSS JOIN LATERAL (SELECT cost_usd
+                             FROM runs
+                            WHERE project_id = projects.id AND {walk} AND {keep}) AS found"""
+
+# The index alone answers it, so that a hundred thousand are counted in some 10 ms.
+_SELECT_NTH_NEWEST = """
+  SELECT occurred_at
+    FROM runs
+   WHERE {walk}
+ORDER BY occurred_at DESC
+  OFFSET {runs}
+   LIMIT 1
+"""
+
+_SELECT_SORTED = """
+  SELECT {listed}
+    FROM runs
+   WHERE {walk} AND {keep}
+ORDER BY {order}
+   LIMIT {limit}
+  OFFSET {offset}
+"""
+_SELECT_SORTED_OF_ALL = """
+  SELECT found.*
+    FROM projects
+         CROSS JOIN LATERAL (SELECT {listed}
+                               FROM runs
+                              WHERE project_id = projects.id AND {walk} AND {keep}
+                           ORDER BY {order}
+                              LIMIT {limit} + {offset}) AS found
+ORDER BY {order}, project_id
+   LIMIT {limit}
+  OFFSET {offset}
+"""
 
 SELECT_PROJECTS = """
   SELECT id,
@@ -171,11 +197,25 @@ def page_sql(conditions: Conditions, direction: Direction, *, steps: int, limit:
     )
 
 
-def totals_sql(conditions: Conditions, *, steps: int) -> str:
-    walked = (_WALKED if conditions.is_of_project else _WALKED_OF_ALL).format(
-        keep=conditions.keep, walk=conditions.walk, steps=steps
+def totals_sql(conditions: Conditions) -> str:
+    found = _FOUND if conditions.is_of_project else _FOUND_OF_ALL
+    return _SELECT_TOTALS.format(found=found.format(keep=conditions.keep, walk=conditions.walk))
+
+
+def sorted_sql(conditions: Conditions, column: str, *, is_ascending: bool, limit: int, offset: int) -> str:
+    way = "ASC" if is_ascending else "DESC"
+    return (_SELECT_SORTED if conditions.is_of_project else _SELECT_SORTED_OF_ALL).format(
+        listed=LISTED,
+        keep=conditions.keep,
+        walk=conditions.walk,
+        order=f"{column} {way} NULLS LAST, occurred_at DESC, id DESC",
+        limit=limit,
+        offset=offset,
     )
-    return _SELECT_TOTALS.format(walked=walked, steps=steps)
+
+
+def nth_newest_sql(conditions: Conditions, runs: int) -> str:
+    return _SELECT_NTH_NEWEST.format(walk=conditions.walk, runs=runs)
 
 
 def extremes_sql(conditions: Conditions, *, steps: int, limit: int) -> str:
@@ -196,10 +236,23 @@ async def select_page(
     return Walk(tuple(_listed(row) for row in rows if row["is_match"]), _listed(last).place if last else None)
 
 
-async def select_totals(connection: Connection, conditions: Conditions, *, steps: int) -> Totals:
-    """Count of the first `steps` runs of a project, the newest first; of all projects, of what was walked."""
-    [row] = await connection.fetch(totals_sql(conditions, steps=steps), *conditions.values)
+async def select_totals(connection: Connection, conditions: Conditions) -> Totals:
+    [row] = await connection.fetch(totals_sql(conditions), *conditions.values)
     return Totals(*row)
+
+
+async def select_sorted(  # noqa: PLR0913  # The parameters of the statement.
+    connection: Connection, conditions: Conditions, column: str, *, is_ascending: bool, limit: int, offset: int
+) -> tuple[ListedRun, ...]:
+    """Return the runs with the highest values of a column, or the lowest; those without a value come last."""
+    sql = sorted_sql(conditions, column, is_ascending=is_ascending, limit=limit, offset=offset)
+    return tuple(_listed(row) for row in await connection.fetch(sql, *conditions.values))
+
+
+async def select_nth_newest(connection: Connection, conditions: Conditions, runs: int) -> datetime | None:
+    """Return when the run of a project was made that so many are newer than; the conditions must be an index's alone."""
+    found: datetime | None = await connection.fetchval(nth_newest_sql(conditions, runs), *conditions.values)
+    return found
 
 
 async def select_extremes(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Extremes:

@@ -5,7 +5,7 @@ run matches, a page says how far it looked, and its reader decides whether to go
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -23,9 +23,10 @@ from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Totals, 
 from runtally.usage.filter import RunFilter
 
 PAGE_RUNS = 50
-# About as many as are read in 10 ms, and counted in as many; out of many projects in twice that.
+# About as many as are read in 10 ms; out of many projects in twice that.
 WALK_STEPS = 5_000
-COUNT_STEPS = 5_000
+# Each is twice as long as the one before, so that a page gives up after 315,000 runs, which takes some 500 ms.
+WALKS = 6
 LATENCY_STEPS = 10_000
 # Where every run matches, a page needs no more; it still has to come out of many projects.
 MATCHING_STEPS = 2_000
@@ -38,8 +39,6 @@ MAX_TRACE_RUNS = 500
 MAX_EXPERIMENTS = 200
 # Read in about 10 ms, on a page that has other things to do.
 EXTREME_STEPS = 5_000
-# What rollups tell apart.
-_ROLLED_UP = {"provider", "model", "status"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +72,40 @@ class ExplainedRun:
 
 
 async def read_page(connection: Connection, sought: RunFilter, now: datetime, position: Position) -> RunPage:
-    """The runs from this position on; the newest page is a full one, also when one comes to it from an older."""
-    reach = WALK_STEPS if sought.narrowed else MATCHING_STEPS
-    stretch = await find_stretch(connection, sought, now, position, steps=reach)
-    walk = Walk((), None)
-    if not stretch.is_empty:
-        conditions = conditions_of(sought, now, position, stretch)
-        walk = await queries.select_page(
-            connection, conditions, position.direction, steps=WALK_STEPS, limit=PAGE_RUNS + 1
-        )
-        if walk.stopped_at is None and stretch.end is not None and _lies_within(sought, now, stretch.end):
-            walk = Walk(walk.runs, Place(stretch.end, "", ""))
+    """Read the runs from a position on; the newest page is a full one, also when one comes to it from an older."""
+    walk = await _walk(connection, sought, now, position)
     if position.direction is Direction.OLDER:
         return _towards_older(walk, position.place)
     page = _towards_newer(walk, position.place)
     if page.newer is None and len(page.runs) < PAGE_RUNS:
         return await read_page(connection, sought, now, Position())
     return page
+
+
+async def _walk(connection: Connection, sought: RunFilter, now: datetime, position: Position) -> Walk:
+    """Go on until a page is full, each time twice as far, and stop after `WALKS`."""
+    found: tuple[ListedRun, ...] = ()
+    for walks in range(WALKS):
+        steps = (WALK_STEPS if sought.narrowed else MATCHING_STEPS) << walks
+        walk = await _walk_once(connection, sought, now, position, steps=steps, limit=PAGE_RUNS + 1 - len(found))
+        found += walk.runs
+        if walk.stopped_at is None or len(found) > PAGE_RUNS:
+            return Walk(found, walk.stopped_at)
+        position = Position(position.direction, walk.stopped_at)
+    return Walk(found, position.place)
+
+
+async def _walk_once(  # noqa: PLR0913  # Where from, and how far.
+    connection: Connection, sought: RunFilter, now: datetime, position: Position, *, steps: int, limit: int
+) -> Walk:
+    stretch = await find_stretch(connection, sought, now, position, steps=steps)
+    if stretch.is_empty:
+        return Walk((), None)
+    conditions = conditions_of(sought, now, position, stretch)
+    walk = await queries.select_page(connection, conditions, position.direction, steps=steps, limit=limit)
+    if walk.stopped_at is None and len(walk.runs) < limit and stretch.end and _lies_within(sought, now, stretch.end):
+        return Walk(walk.runs, Place(stretch.end, "", ""))
+    return walk
 
 
 async def read_newest(connection: Connection, sought: RunFilter, now: datetime, limit: int) -> tuple[ListedRun, ...]:
@@ -136,31 +152,6 @@ async def read_latencies(connection: Connection, sought: RunFilter, now: datetim
     if stretch.is_empty:
         return Latencies()
     return await queries.select_latencies(connection, conditions_of(sought, now, stretch=stretch), steps=LATENCY_STEPS)
-
-
-async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals:
-    """Exact where rollups know it or there is little to count; else of the newest runs, and it says since when."""
-    since = sought.starts_at(now)
-    if sought.project_id is not None:
-        # Rollups know of runs that the list cannot show.
-        since = await read_dropped_before(connection, sought, now) or since
-    if set(sought.narrowed) <= _ROLLED_UP and sought.since is None and sought.until is None:
-        return await rollup_queries.select_rolled_up_totals(connection, sought, since)
-    stretch = await find_stretch(connection, sought, now, Position(), steps=COUNT_STEPS)
-    if stretch.is_empty:
-        return Totals(0, Decimal(0), 0)
-    totals = await queries.select_totals(connection, conditions_of(sought, now, stretch=stretch), steps=COUNT_STEPS)
-    if sought.project_id is None:
-        reached = stretch.end if stretch.end and _lies_within(sought, now, stretch.end) else None
-        return replace(totals, reached=reached)
-    return totals
-
-
-async def read_dropped_before(connection: Connection, sought: RunFilter, now: datetime) -> datetime | None:
-    """Since when runs are kept, where they are looked for further back."""
-    since = sought.starts_at(now)
-    dropped_before = await rollup_queries.select_dropped_before(connection, sought.project_id)
-    return dropped_before if dropped_before and (since is None or since < dropped_before) else None
 
 
 def totals_of(page: RunPage) -> Totals | None:

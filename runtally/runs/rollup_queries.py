@@ -6,26 +6,31 @@ from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
 from runtally.runs.position import Direction
 from runtally.runs.values import Presence, Totals
-from runtally.usage.filter import Period, RunFilter
-from runtally.usage.window import Range
+from runtally.usage.filter import RunFilter
 
 MAX_BUCKETS = 1_000
 
-# Of the whole time of a range, which begins where a bucket does.
+# What runs of a status cost is kept; how many of them have no price is not, so with any there is no cost to tell.
 SELECT_ROLLED_UP_TOTALS = """
-SELECT coalesce(sum(CASE $6::text WHEN 'success' THEN runs - errors - timeouts
+SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
                                    WHEN 'failed' THEN errors + timeouts
                                    WHEN 'error' THEN errors
                                    WHEN 'timeout' THEN timeouts
                                    ELSE runs END), 0)::bigint AS runs,
-       CASE WHEN $6 IS NULL THEN coalesce(sum(cost_usd), 0) END AS cost_usd,
-       CASE WHEN $6 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
+       CASE WHEN $7 IS NULL OR coalesce(sum(unpriced), 0) = 0
+            THEN coalesce(sum(CASE $7 WHEN 'success' THEN cost_usd - error_cost_usd - timeout_cost_usd
+                                      WHEN 'failed' THEN error_cost_usd + timeout_cost_usd
+                                      WHEN 'error' THEN error_cost_usd
+                                      WHEN 'timeout' THEN timeout_cost_usd
+                                      ELSE cost_usd END), 0) END AS cost_usd,
+       CASE WHEN $7 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
   FROM rollups
  WHERE project_id = $1
    AND grain = $2
    AND bucket >= coalesce($3::timestamptz, '-infinity')
-   AND ($4::text IS NULL OR provider = $4)
-   AND ($5::text IS NULL OR model = $5)
+   AND bucket < coalesce($4::timestamptz, 'infinity')
+   AND ($5::text IS NULL OR provider = $5)
+   AND ($6::text IS NULL OR model = $6)
 """
 
 SELECT_DROPPED_BEFORE = """
@@ -89,14 +94,16 @@ SELECT_FAILED_BEFORE = SELECT_BUCKETS_BEFORE.replace("runs AS", "errors + timeou
 SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("runs AS", "errors + timeouts AS")
 
 
-async def select_rolled_up_totals(connection: Connection, sought: RunFilter, since: datetime | None) -> Totals:
-    """Of a filter that names no more than project, provider, model, status and range; with a status, without cost."""
-    grain = _GRAINS[sought.range]
+async def select_rolled_up_totals(
+    connection: Connection, sought: RunFilter, minutes: int, since: datetime | None, until: datetime | None
+) -> Totals:
+    """Add up whole buckets for a filter that names no more than project, provider, model and status."""
     [row] = await connection.fetch(
         SELECT_ROLLED_UP_TOTALS,
         RollupScope(sought.project_id).key,
-        grain,
+        minutes,
         since,
+        until,
         sought.provider,
         sought.model,
         sought.status,
@@ -141,12 +148,3 @@ async def select_buckets(  # noqa: PLR0913  # The parameters of the statement, a
         sql = SELECT_FAILED_AFTER if only_failed else SELECT_BUCKETS_AFTER
     rows = await connection.fetch(sql, ALL_PROJECTS.key, minutes, at, limit)
     return [(row["bucket"], row["runs"]) for row in rows]
-
-
-# The shortest buckets that reach back as far and begin where the range does.
-_GRAINS = {
-    Period.DAY: Range.DAY.interval.seconds // 60,
-    Period.WEEK: Range.WEEK.interval.seconds // 60,
-    Period.MONTH: Range.MONTH.interval.seconds // 60,
-    Period.ALL: Range.MONTH.interval.seconds // 60,
-}

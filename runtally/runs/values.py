@@ -53,12 +53,15 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The runs that match, and what they cost where that is known; with `reached`, only those since then were counted."""
+    """The runs that match, and what they cost where that is known."""
 
     runs: int
     cost_usd: Decimal | None
     unpriced: int
-    reached: datetime | None = None
+
+    def __add__(self, other: "Totals") -> "Totals":
+        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
+        return Totals(self.runs + other.runs, cost, self.unpriced + other.unpriced)
 
 
 @dataclass(frozen=True, slots=True)

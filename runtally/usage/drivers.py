@@ -34,6 +34,11 @@ class Change:
     total_usd: Decimal
     drivers: tuple[Driver, ...]
 
+    @property
+    def rest_usd(self) -> Decimal:
+        """What all other models changed together."""
+        return self.total_usd - sum((driver.change_usd for driver in self.drivers), ZERO)
+
 
 def change_of(now: Summary, before: Summary) -> Change | None:
     """The models by the size of their difference, until the biggest make up most of all there is; None without any."""

@@ -67,6 +67,7 @@ def parse_interval(text: str | None) -> timedelta | None:
 _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 * 1_440, 28 * 1_440))
 # So many bars can be told apart.
 _MAX_BARS = 31
+_DAY, _WEEK = timedelta(days=1), timedelta(days=7)
 # Two years, in whole buckets.
 _LONGEST = timedelta(days=731) + 2 * GRAINS[-1].length
 # No run is older, nor will there be one then; and the time before it can still be told.
@@ -101,7 +102,13 @@ class CustomRange:
     @property
     def compared_since(self) -> datetime:
         """When the time before begins, which it is compared with."""
-        return self.since - (self.until - self.since)
+        return self.since - self.back
+
+    @property
+    def back(self) -> timedelta:
+        """How much earlier the time before is: whole days of less than a week are compared with the same weekdays."""
+        length = self.until - self.since
+        return _WEEK if _DAY <= length < _WEEK else length
 
     def in_stored_buckets(self, grain: Grain) -> "CustomRange":
         """Those of this length that hold it."""
@@ -226,7 +233,7 @@ class Window:
     def previous(self, now: datetime) -> "Window":
         """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""
         if isinstance(self.range, CustomRange):
-            back = self.range.until - self.range.since
+            back = self.range.back
             return Window(self.range, self.interval, self.end - back, min(self.until, now) - back, now)
         back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
         return Window(self.range, self.interval, self.end - back, now - back, now)

@@ -1,4 +1,4 @@
-// Keys: [ and ] change the range, g then o goes to the overview, g then r to the runs, ? lists them.
+// Keys: [ and ] change the range, g and a letter goes to a page, j and k go through the runs, ? lists them.
 
 const SECONDS_BETWEEN = 1;
 
@@ -17,12 +17,21 @@ function showKeys() {
   if (!dialog.open) dialog.showModal();
 }
 
-const PLACES = { o: "go-overview", r: "go-runs" };
+function moveRow(step) {
+  const rows = [...document.querySelectorAll(".runs tbody th a")];
+  if (!rows.length) return;
+  const now = rows.indexOf(document.activeElement);
+  rows[Math.min(Math.max(now + step, 0), rows.length - 1)].focus();
+}
+
+const PLACES = { o: "go-overview", r: "go-runs", e: "go-experiments", p: "go-prices" };
 
 const ACTIONS = {
   "[": () => moveRange(-1),
   "]": () => moveRange(1),
   "?": showKeys,
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
 };
 
 document.addEventListener("keydown", (event) => {
@@ -41,14 +50,20 @@ document.addEventListener("keydown", (event) => {
 
 // What lies over the page goes away by Escape, back to what it came from, and by a click beside it.
 document.addEventListener("keydown", (event) => {
-  const open = event.key === "Escape" && event.target.closest(".custom-range[open]");
+  const open = event.key === "Escape" && event.target.closest(".menu[open]");
   if (!open) return;
   open.open = false;
   open.querySelector("summary").focus();
 });
 
+document.addEventListener("submit", ({ target }) => {
+  if (target.closest(".menu[data-closes]")) target.closest(".menu").open = false;
+});
+
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-show-keys]")) showKeys();
-  const open = document.querySelector(".custom-range[open]");
-  if (open && !open.contains(event.target)) open.open = false;
+  for (const open of document.querySelectorAll(".menu[open]")) {
+    // A morph leaves it open, so that a link closes the menu that it is in.
+    if (!open.contains(event.target) || event.target.closest(".menu-list a")) open.open = false;
+  }
 });

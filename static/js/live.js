@@ -5,7 +5,7 @@ const SECONDS = 10;
 function refresh() {
   const live = document.querySelector("[data-live]");
   // Who is about to choose a time must not have it changed underneath.
-  if (live && !document.hidden && !document.querySelector("#custom-range[open]")) live.dispatchEvent(new Event("refresh"));
+  if (live && !document.hidden && !document.querySelector(".menu[open]")) live.dispatchEvent(new Event("refresh"));
 }
 
 setInterval(refresh, SECONDS * 1000);

@@ -42,7 +42,6 @@ PAGES = {
     "prices": "/admin/prices?past=1&q=gpt-4o-mini",
     "price": "/admin/prices/1",
     "price form": "/admin/prices/1/follow",
-    "unpriced models": "/admin/prices/unpriced",
     "discounts": "/admin/prices/discounts",
     "price tester": "/admin/prices/tester?provider=acme&model=acme-large",
     "price catalogue": "/admin/prices/catalogue",
@@ -51,9 +50,9 @@ PAGES = {
     "repricings": "/admin/prices/repricing",
     "users": "/admin/users",
     "audit log": "/admin/audit",
-    "relay": "/admin/relay",
     "health": "/admin/health",
     "reference": "/docs",
+    "search": "/find?q=a",
     "not found": "/none-such",
 }
 NARROWEST: ViewportSize = {"width": 320, "height": 800}

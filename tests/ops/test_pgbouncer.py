@@ -21,7 +21,7 @@ from tests.factories import make_run
 from tests.poolers import running_pgbouncer
 from tests.serving import Postgres, Server, client_of, running_server
 
-PAGES = ("/", "/projects/p0", "/runs", "/experiments", "/admin/audit", "/admin/relay", "/admin/prices", "/admin/health")
+PAGES = ("/", "/projects/p0", "/runs", "/experiments", "/admin/audit", "/admin/prices", "/admin/health")
 # Fewer than workers and requests want at once: each of them gets connections that the others have used.
 CONNECTIONS = 3
 

@@ -151,7 +151,7 @@ async def test_runs_that_fail_to_be_pushed_are_told_before_any_is_parked(
         )
     admin, _ = await invite(Role.ADMIN)
 
-    text = text_of(await html_of(admin, "/admin/relay"))
+    text = text_of(await html_of(admin, "/admin/health"))
 
     assert re.search(r"\d of the waiting runs failed before and (is|are) tried again", text)
     assert "after errors such as HTTP 422 of a receiver." in text
@@ -174,13 +174,13 @@ async def test_of_a_long_queue_the_relay_page_says_that_it_is_long(
         )
     admin, _ = await invite(Role.ADMIN)
 
-    text, health = [text_of(await html_of(admin, f"/admin/{page}")) for page in ("relay", "health")]
+    text = text_of(await html_of(admin, "/admin/health"))
 
     async with database.connection() as connection:
         await connection.execute("DELETE FROM outbox WHERE project_id = $1", project_id)
     assert "Waiting more than 10,000 Longest wait at least 2 h" in text
     assert "At least 10,000 of the waiting runs failed before" in text
-    assert re.search(r"more than 10,000 runs wait, the first since [-\d]+ [:\d]+ or longer;", health)
+    assert re.search(r"more than 10,000 runs wait, the first since [-\d]+ [:\d]+ or longer;", text)
 
 
 async def test_a_parked_run_is_shown_with_its_error_and_queued_again(
@@ -194,11 +194,11 @@ async def test_a_parked_run_is_shown_with_its_error_and_queued_again(
             system_clock(),
         )
     admin, _ = await invite(Role.ADMIN)
-    assert "&lt;b&gt;422: no" in await html_of(admin, "/admin/relay")
+    assert "&lt;b&gt;422: no" in await html_of(admin, "/admin/health")
 
     await admin.post("/admin/relay/retry", form={"project": project_id, "run": "run-1"})
 
-    assert "1 run is queued again." in await html_of(admin, "/admin/relay")
+    assert "1 run is queued again." in await html_of(admin, "/admin/health")
     async with database.connection() as connection:
         row = await connection.fetchrow("DELETE FROM outbox WHERE project_id = $1 RETURNING *", project_id)
     assert row
@@ -219,6 +219,6 @@ async def test_a_command_on_the_relay_page_is_set_as_one(database_url: str) -> N
     settings = settings_for(database_url, service_dev_mode=True, relay="off", service_sync_sign="a" * 32)
 
     async with create_app(settings).test_app() as running:
-        html = await html_of(running.test_client(), "/admin/relay")
+        html = await html_of(running.test_client(), "/admin/health")
 
     assert "(RELAY=off); <code>runtally relay</code> does." in html

@@ -75,7 +75,7 @@ async def test_it_shows_what_the_report_is_narrowed_to(reader: Browser, table: s
     [chip] = [link for link in Outline(html).all("a") if link.get("class") == "chip"]
     assert chip["href"] == f"/breakdown?project={project_id}&range=30d"
     empty = text_of(await html_of(reader, f"{table}&status=timeout"))
-    assert "No such runs in this range. Pick a longer range: 30d." in empty
+    assert "No matching runs. Pick a longer range: 30d." in empty
 
 
 async def test_all_projects_are_for_admins_and_without_percentiles(

@@ -27,9 +27,9 @@ async def test_a_budget_is_set_by_an_editor_and_seen_by_everybody(invite: Invite
     assert "% of $0.01" in html
     assert "on pace for $" in html
     assert "over budget" in html
-    costs = await html_of(viewer, f"{url}/costs")
-    assert "Budget burn-down" in costs
-    plot = Outline(costs).by_id("budget-chart-plot")
+    report = await html_of(viewer, url)
+    assert "Budget burn-down" in report
+    plot = Outline(report).by_id("budget-chart-plot")
     chart = await (await viewer.get(str(plot["data-chart-src"]))).get_json()
     assert len(chart["tips"]) in {28, 29, 30, 31}
     assert set(chart["spec"]["datasets"]) >= {"left", "forecast", "even"}

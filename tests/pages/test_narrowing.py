@@ -76,7 +76,7 @@ async def test_ranges_figures_and_charts_keep_the_filters(reader: Browser, page:
 async def test_a_filter_that_nothing_passes_says_so(reader: Browser, page: str) -> None:
     text = text_of(await html_of(reader, f"{page}?model=none-such"))
 
-    assert "No such runs in this range." in text
+    assert "No matching runs." in text
     assert "Remove Model none-such" in text
 
 
@@ -123,7 +123,7 @@ async def test_a_time_that_cannot_be_shown_is_said_and_can_be_mended(
 
     outline = Outline(html)
     assert "Choose a start before the end, at most two years apart. Shown instead: Last 7 days." in text_of(html)
-    assert "open" in outline.by_id("custom-range")
+    assert "open" in outline.by_id("range-menu")
     assert (outline.by_id("range-since")["value"], outline.by_id("range-until")["value"]) == (since, until)
     assert "Runs 7" in text_of(html)
 

@@ -87,7 +87,7 @@ async def test_a_model_without_a_price_is_one_click_from_a_form_for_it(
     run = make_run(provider=provider, model="brand/new", inputTokens=12_000, outputTokens=500)
     await post(run, run | {"costUSD": 0.5})
 
-    html = await html_of(reader, "/admin/prices/unpriced")
+    html = await html_of(reader, "/admin/prices")
 
     [link] = re.findall(rf'"(/admin/prices/new\?provider={provider}[^"]*)"', html.replace("&amp;", "&"))
     assert parse_qs(urlsplit(link).query) == {"provider": [provider], "model": ["brand/new"]}

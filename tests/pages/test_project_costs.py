@@ -5,34 +5,55 @@ import re
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.clock import system_clock
 from runtally.usage.totals import Totals
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn
 from tests.pages.looking import Outline, html_of, text_of
-from webapp.pages.panel.kpis import coverage_of
+from webapp.pages.panel.kpis import estimates_of
 
 
 @pytest.mark.parametrize(
     ("totals", "words"),
     [
-        (Totals(runs=4), "Cost covers all runs; none of it is an estimate."),
-        (Totals(runs=4, unpriced=1), "Cost covers 75.0% of the runs; none of it is an estimate."),
-        (Totals(runs=4, estimated=1), "Cost covers all runs; 25.0% are estimates."),
-        (Totals(runs=4, unpriced=2, estimated=2), "Cost covers 50.0% of the runs; all of it is an estimate."),
-        (Totals(runs=10**6, unpriced=1), "Cost covers >99.9% of the runs; none of it is an estimate."),
-        (Totals(runs=1, unpriced=1), "No run has a price."),
+        (Totals(runs=4), ""),
+        (Totals(runs=4, unpriced=1), ""),
+        (Totals(runs=4, estimated=1), "The cost of 25.0% of the runs is estimated."),
+        (Totals(runs=4, unpriced=2, estimated=2), "All of the cost is estimated."),
+        (Totals(runs=1, unpriced=1), ""),
     ],
 )
-def test_a_total_says_what_it_covers(totals: Totals, words: str) -> None:
-    assert coverage_of(totals) == words
+def test_a_total_says_how_much_of_it_is_estimated(totals: Totals, words: str) -> None:
+    assert estimates_of(totals) == words
 
 
-async def test_the_project_page_says_what_its_cost_covers(reader: Browser, post: Post, project_id: str) -> None:
+async def test_the_project_page_says_that_its_cost_is_a_minimum_and_partly_estimated(
+    reader: Browser, post: Post, project_id: str
+) -> None:
     await post(make_run(), make_run(model="acme-guess"), make_run(model="nobody-knows"), make_run())
 
     html = text_of(await html_of(reader, f"/projects/{project_id}"))
 
-    assert "Cost covers 75.0% of the runs; 33.3% are estimates." in html
+    assert "The cost of 33.3% of the runs is estimated." in html
+    assert "or more" in html
+
+
+async def test_what_if_begins_with_what_each_model_in_use_would_have_cost_for_all_runs(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(
+        make_run(inputTokens=1_000_000, outputTokens=0),
+        make_run(provider="openrouter", model="acme/routed", inputTokens=500_000, outputTokens=100_000),
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}/costs")
+
+    text = text_of(html)
+    # A million and a half at $2 and 100,000 at $15; or at $3 and $15.
+    assert "last 30 days, $5.50 as they were" in text
+    assert "acme/routed openrouter $4.50 \u2212$1.00 (↓18.2%) acme-large acme $6.00 +$0.500 (↑9.1%)" in text
+    links = [link["href"] for link in Outline(html).all("a")]
+    assert f"/projects/{project_id}/costs?provider=acme&model=acme-large" in links
 
 
 async def test_what_if_computes_each_models_tokens_at_another_models_price(
@@ -46,13 +67,13 @@ async def test_what_if_computes_each_models_tokens_at_another_models_price(
     )
     url = f"/projects/{project_id}/costs"
 
-    same = text_of(await html_of(reader, url))
+    same = text_of(await html_of(reader, f"{url}?at={system_clock():%Y-%m-%d}"))
     moved = text_of(await html_of(reader, f"{url}?provider=acme&model=acme-large"))
     plot = Outline(await html_of(reader, f"{url}?provider=acme&model=acme-large")).by_id("what-if-chart-plot")
     chart = await (await reader.get(str(plot["data-chart-src"]))).get_json()
 
     assert "acme-large acme 1 $3.00 $3.00 $0.00" in same
-    assert "1 model has no price there" in same
+    assert "1 unpriced model left out" in same
     # Half a million tokens at $3 and 100,000 at $15, instead of at $2 and $15.
     assert "acme/routed openrouter 1 $2.50 $3.00 +$0.500 (↑20.0%)" in moved
     assert "nobody-knows acme 1 no price $3.00" in moved

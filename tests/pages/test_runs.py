@@ -100,9 +100,65 @@ async def test_columns_are_chosen_and_stay_chosen(reader: Browser, post: Post, p
 
     html = await html_of(reader, f"/runs?project={project_id}&column=trace&column=cost")
 
-    assert "Run Trace Cost" in text_of(html)
+    assert "Time↓ Trace Cost" in text_of(html)
     ranges = [link["href"] or "" for link in Outline(html).all("a") if "range=30d" in (link["href"] or "")]
     assert all("column=trace&column=cost" in href for href in ranges)
+
+
+async def test_numbers_sort_the_runs_and_the_heading_says_how(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(runId="cheap", inputTokens=10, latencyMs=900),
+        make_run(runId="dear", inputTokens=90_000, latencyMs=100),
+        make_run(runId="unpriced", model="unheard-of", latencyMs=300),
+    )
+
+    def order(html: str) -> list[str]:
+        links = [link["href"] or "" for link in Outline(html).all("a")]
+        return [href.rpartition("/")[2] for href in links if f"/projects/{project_id}/runs/" in href]
+
+    costliest = await html_of(reader, f"/runs?project={project_id}&sort=cost")
+    cheapest = await html_of(reader, f"/runs?project={project_id}&sort=-cost")
+    slowest = await html_of(reader, f"/runs?project={project_id}&sort=latency")
+
+    assert order(costliest) == ["dear", "cheap", "unpriced"]
+    assert order(cheapest) == ["cheap", "dear", "unpriced"]
+    assert order(slowest) == ["cheap", "unpriced", "dear"]
+    assert "Costliest first" in text_of(costliest)
+    assert Outline(costliest).by_id("sort-cost")["href"] == f"/runs?project={project_id}&sort=-cost"
+    assert Outline(costliest).by_id("sort-time")["href"] == f"/runs?project={project_id}"
+    assert "3 runs" in text_of(costliest)
+
+
+async def test_sorted_runs_have_pages_with_numbers(reader: Browser, post: Post, project_id: str) -> None:
+    await post(*(make_run(runId=f"run-{number:02}", inputTokens=1_000 + number) for number in range(70)))
+
+    first = Outline(await html_of(reader, f"/runs?project={project_id}&sort=tokensIn"))
+    second = Outline(await html_of(reader, first.by_id("runs-older")["href"] or ""))
+
+    rows = [link["href"] or "" for link in second.all("a") if "/runs/run-" in (link["href"] or "")]
+    assert [row[-6:] for row in rows] == [f"run-{number:02}" for number in range(19, -1, -1)]
+    assert "runs-older" not in second.ids()
+    assert second.by_id("runs-newer")["href"] == f"/runs?project={project_id}&sort=tokensIn"
+
+
+async def test_a_calendar_range_stays_in_the_address_and_is_exact(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(timestamp=ago(days=70)))
+
+    html = await html_of(reader, f"/runs?project={project_id}&range=90d")
+
+    assert "2 runs, $0.0210 Last 90 days" in text_of(html)
+    assert f"/runs?project={project_id}&range=90d&sort=cost" in [link["href"] for link in Outline(html).all("a")]
+    assert ("range", "90d") in {(field["name"], field["value"]) for field in Outline(html).all("input")}
+
+
+async def test_a_key_of_metadata_and_its_value_are_one_field(reader: Browser, project_id: str) -> None:
+    response = await reader.get(f"/runs?project={project_id}&metadata=feature%3Dsearch%3Dnew")
+
+    address = f"/runs?project={project_id}&metadataKey=feature&metadataValue=search%3Dnew"
+    assert (response.status_code, response.headers["Location"]) == (303, address)
+    html = await html_of(reader, address)
+    assert Outline(html).by_id("filter-metadata")["value"] == "feature=search=new"
+    assert "feature search=new" in text_of(html)
 
 
 async def test_a_cost_is_explained_line_by_line(reader: Browser, post: Post, project_id: str) -> None:

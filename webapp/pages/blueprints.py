@@ -20,11 +20,10 @@ from webapp.pages.prices import (
     repricing,
     row,
     tester,
-    unpriced,
 )
 from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings, tracked_keys
 from webapp.pages.runs import run, runs, send_runs
-from webapp.pages.site import appearance, reference
+from webapp.pages.site import appearance, find, reference
 
 
 def register(app: Quart) -> None:
@@ -39,9 +38,9 @@ def register(app: Quart) -> None:
         *(costs, settings, keys, tracked_keys, budget, alerts),
         *(runs, run, send_runs),
         *(experiments, experiment, comparison, badges),
-        *(prices, forms, covered, row, unpriced, discounts, tester, catalogue, file, repricing, price),
+        *(prices, forms, covered, row, discounts, tester, catalogue, file, repricing, price),
         *(users, audit, relay, health),
         *(account, sign_in, sign_in_openid, join),
-        *(appearance, reference),
+        *(appearance, find, reference),
     ):
         app.register_blueprint(module.blueprint)

@@ -24,7 +24,7 @@ from runtally.reporting.verify import Verifier
 from runtally.retention import dropping
 from runtally.retention.dropping import Dropper
 from runtally.retention.rules import LiveRetention
-from runtally.runs.read import read_totals
+from runtally.runs.totals import read_totals
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.read import readable
 from runtally.usage.upkeep.rebuild import rebuild_sums
@@ -250,6 +250,7 @@ async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Datab
         assert again.report.previous
         assert again.report.previous.total == fair.total
         listed = await read_totals(connection, RunFilter(project_id="one", range=Period.ALL), NOW)
+        assert listed is not None
         assert listed.runs == 90 - GONE
         assert await select_number(connection, Scope("one")) == 90 - GONE
         assert await select_number(connection, Scope()) == 180 - GONE

@@ -9,7 +9,8 @@ import pytest
 from runtally.db.database import Connection
 from runtally.runs.conditions import conditions_of
 from runtally.runs.position import Direction, Place, Position, Stretch
-from runtally.runs.queries import COLUMNS, extremes_sql, latencies_sql, page_sql, totals_sql
+from runtally.runs.queries import COLUMNS, extremes_sql, latencies_sql, nth_newest_sql, page_sql, sorted_sql, totals_sql
+from runtally.runs.sorting import SortKey
 from runtally.usage.filter import Outcome, Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -48,8 +49,11 @@ def explorer() -> Iterator[tuple[str, str]]:
     }
     for name, (conditions, direction) in cases.items():
         yield f"page: {name}", page_sql(conditions, direction, steps=20_000, limit=51)
-        yield f"totals: {name}", totals_sql(conditions, steps=10_000)
+        yield f"totals: {name}", totals_sql(conditions)
+        for key in SortKey:
+            yield f"sorted by {key}: {name}", sorted_sql(conditions, key, is_ascending=False, limit=51, offset=50)
     yield "extremes: every filter", extremes_sql(narrow, steps=5_000, limit=5)
+    yield "how far to look back: a project", nth_newest_sql(plain, 100_000)
     yield "latencies: a project", latencies_sql(plain, steps=10_000)
     for name, conditions in {"every filter": narrow, "all projects, within a stretch": of_all}.items():
         sql = page_sql(conditions, Direction.OLDER, steps=20_000, limit=2_000, columns=COLUMNS)

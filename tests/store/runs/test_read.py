@@ -1,8 +1,7 @@
 """Looking runs up: every filter against a plain recount, every page of a walk, and what it says when it stops."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -13,10 +12,12 @@ import pytest
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
-from runtally.runs import read
+from runtally.runs import read, sorting, totals
 from runtally.runs.position import Direction, Position
 from runtally.runs.read import RunPage
-from runtally.runs.values import ListedRun
+from runtally.runs.sorting import SortKey, read_sorted
+from runtally.runs.totals import read_totals
+from runtally.runs.values import ListedRun, Totals
 from runtally.usage.filter import Period, RunFilter
 from tests.factories import make_run
 
@@ -145,10 +146,10 @@ async def test_totals_are_those_of_the_runs(reading: Connection, project: str, n
     sought = FILTERS[name][0].replace(project_id=project, range=Period.ALL)
     runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
 
-    totals = await read.read_totals(reading, sought, NOW)
+    totals = await read_totals(reading, sought, NOW)
 
+    assert totals is not None
     assert totals.runs == len(runs)
-    assert totals.reached is None
     if totals.cost_usd is not None:
         assert totals.cost_usd == sum((run.cost_usd or Decimal(0) for run in runs), Decimal(0))
         assert totals.unpriced == sum(run.cost_usd is None for run in runs)
@@ -200,6 +201,7 @@ async def test_a_walk_that_finds_little_stops_and_goes_on_where_it_stopped(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "WALK_STEPS", 20)
+    monkeypatch.setattr(read, "WALKS", 1)
     sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
 
     pages = await _pages(reading, sought, Direction.OLDER)
@@ -212,22 +214,107 @@ async def test_a_walk_that_finds_little_stops_and_goes_on_where_it_stopped(
     )
 
 
-async def test_counting_stops_too_and_says_since_when(
+async def test_a_page_is_filled_by_several_walks(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "COUNT_STEPS", 40)
+    sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
+    whole = await read.read_page(reading, sought, NOW, Position())
+    monkeypatch.setattr(read, "WALK_STEPS", 4)
 
-    totals = await read.read_totals(reading, RunFilter(project_id=project, range=Period.ALL, min_latency_ms=0), NOW)
+    page = await read.read_page(reading, sought, NOW, Position())
 
-    assert totals.reached == NOW.astimezone(UTC) - timedelta(hours=72)
-    assert totals.runs < 40
+    assert page == whole
+    assert len(page.runs) > 4
+
+
+@pytest.mark.parametrize("of_project", [True, False])
+async def test_too_many_runs_are_not_counted_in_part(
+    reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, *, of_project: bool
+) -> None:
+    sought = RunFilter(project_id=project if of_project else None, range=Period.ALL, min_latency_ms=0)
+    assert await read_totals(reading, sought, NOW) is not None
+    monkeypatch.setattr(totals, "COUNTED_RUNS", 40)
+
+    assert await read_totals(reading, sought, NOW) is None
+
+
+async def test_the_runs_of_a_hardly_used_model_are_counted_among_many(
+    reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "COUNTED_RUNS", 60)
+    sought = RunFilter(project_id=project, range=Period.ALL, min_latency_ms=0)
+
+    assert await read_totals(reading, sought, NOW) is None
+    assert await read_totals(reading, sought.replace(model="other"), NOW) is not None
+
+
+@pytest.mark.parametrize("of_project", [True, False])
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        (timedelta(days=5, minutes=7), timedelta(days=2, minutes=3)),
+        (timedelta(hours=17), timedelta(hours=-1)),
+        (timedelta(days=30), timedelta(days=3, seconds=1)),
+        (timedelta(minutes=50), timedelta(minutes=40)),
+        (timedelta(hours=8), timedelta(hours=8, microseconds=-1)),
+    ],
+    ids=str,
+)
+async def test_any_time_is_added_up_exactly_from_whole_buckets_and_single_runs(
+    reading: Connection, project: str, since: timedelta, until: timedelta, *, of_project: bool
+) -> None:
+    sought = RunFilter(project_id=project if of_project else None, since=NOW - since, until=NOW - until)
+    runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+
+    assert await read_totals(reading, sought, NOW) == Totals(
+        len(runs),
+        sum((run.cost_usd for run in runs if run.cost_usd is not None), Decimal(0)),
+        sum(run.cost_usd is None for run in runs),
+    )
+
+
+@pytest.mark.parametrize("of_project", [True, False])
+@pytest.mark.parametrize("is_ascending", [True, False])
+@pytest.mark.parametrize("key", SortKey)
+async def test_sorted_pages_hold_each_run_once_in_order_with_unknown_values_last(
+    reading: Connection, project: str, key: SortKey, *, is_ascending: bool, of_project: bool
+) -> None:
+    """Of all projects the first pages, because other tests have runs too."""
+    sought = RunFilter(project_id=project if of_project else None, range=Period.ALL, provider="zeta")
+    every = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+
+    pages = [
+        await read_sorted(reading, sought, NOW, key, is_ascending=is_ascending, page=number) for number in range(1, 4)
+    ]
+
+    found = [run for page in pages for run in page.runs]
+    known = sorted((value for run in every if (value := getattr(run, key)) is not None), reverse=not is_ascending)
+    expected = [*known, *[None] * (len(every) - len(known))]
+    assert [getattr(run, key) for run in found] == expected[: 3 * sorting.PAGE_RUNS]
+    assert len({(run.project_id, run.id) for run in found}) == len(found)
+    assert [page.has_more for page in pages] == [len(every) > number * sorting.PAGE_RUNS for number in range(1, 4)]
+    assert all(page.since is None for page in pages)
+
+
+@pytest.mark.parametrize("of_project", [True, False])
+async def test_of_too_many_runs_the_newest_are_sorted_and_the_page_says_since_when(
+    reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, *, of_project: bool
+) -> None:
+    monkeypatch.setattr(sorting, "SORTED_RUNS", 40)
+    sought = RunFilter(project_id=project if of_project else None, range=Period.ALL)
+
+    page = await read_sorted(reading, sought, NOW, SortKey.LATENCY, is_ascending=False, page=1)
+
+    assert page.since is not None
+    assert page.runs
+    assert all(run.occurred_at >= page.since for run in page.runs)
 
 
 async def test_a_page_that_has_all_needs_no_count(reading: Connection, project: str) -> None:
     sought = RunFilter(project_id=project, range=Period.ALL, experiment_id="experiment", model="other")
     page = await read.read_page(reading, sought, NOW, Position())
 
-    assert read.totals_of(page) == replace(await read.read_totals(reading, sought, NOW))
+    assert read.totals_of(page) == await read_totals(reading, sought, NOW)
     assert read.totals_of(await read.read_page(reading, RunFilter(project_id=project), NOW, Position())) is None
 
 

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 from quart import url_for
 
-from webapp.pages.panel.panel import Choice
+from webapp.pages.panel.ranges import Choice
 
 SECTIONS = (
     ("Prices", "prices.prices"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),
-    ("Relay", "admin_relay.relay"),
     ("Health", "admin_health.health"),
 )
 

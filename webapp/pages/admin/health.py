@@ -15,6 +15,7 @@ from runtally.db.schema import newest
 from runtally.doctor import Finding, State, examine_database, examine_disk, examine_settings
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
+from webapp.pages.admin.relay import RelayPart, relay_part
 from webapp.rendering import Page, render
 from webapp.security import admin
 
@@ -34,6 +35,7 @@ class HealthPage(Page):
     frame: Frame
     findings: tuple[tuple[Finding, str], ...]
     facts: tuple[tuple[str, str], ...]
+    relay: RelayPart
 
     @property
     def document_title(self) -> str:
@@ -47,12 +49,14 @@ async def health() -> ResponseReturnValue:
     settings = services().settings
     async with services().database.connection() as connection:
         found = await examine_database(connection, services().clock, services().prices.book)
+    async with services().database.snapshot() as connection:
+        relay = await relay_part(connection, services().clock())
     findings = [*examine_settings(settings), *found]
     if settings.data_dir.is_dir():
         findings.append(examine_disk(settings.data_dir))
     by_state = sorted(findings, key=lambda finding: ORDER.index(finding.state))
     words = tuple((finding, WORDS[finding.state]) for finding in by_state)
-    return await render(HealthPage(frame("admin_health.health"), words, tuple(_facts())))
+    return await render(HealthPage(frame("admin_health.health"), words, tuple(_facts()), relay))
 
 
 def _facts() -> Iterator[tuple[str, str]]:

@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from quart import Blueprint, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.audit import Change, record
+from runtally.db.database import Connection
 from runtally.fields import trimmed
 from runtally.reporting.outbox_queries import retry_parked, select_parked
 from runtally.reporting.read import RelayStatus, relay_status
 from runtally.settings import RelayMode, Settings
 from webapp import formats
 from webapp.form import sent_form
-from webapp.pages.admin.frame import Frame, frame
-from webapp.rendering import Page, render, see_other
+from webapp.rendering import see_other
 from webapp.security import admin
 
 SHOWN = 100
@@ -36,13 +35,9 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
-class RelayPage(Page):
+class RelayPart:
     """How the relay is doing."""
 
-    template: ClassVar[str] = "admin/relay.html"
-    fragment: ClassVar[str] = "admin/_relay.html"
-
-    frame: Frame
     waiting: str
     parked: str
     lag: str
@@ -55,21 +50,12 @@ class RelayPage(Page):
     runs: tuple[Parked, ...]
     hidden: int
 
-    @property
-    def document_title(self) -> str:
-        return "Relay"
 
-
-@blueprint.get("/admin/relay")
-@admin
-async def relay() -> ResponseReturnValue:
-    """Queue, lag and parked runs."""
-    now = services().clock()
-    async with services().database.snapshot() as connection:
-        status = await relay_status(connection)
-        parked = await select_parked(connection, SHOWN) if status.parked else []
-    page = RelayPage(
-        frame=frame("admin_relay.relay"),
+async def relay_part(connection: Connection, now: datetime) -> RelayPart:
+    """Return queue, lag and parked runs."""
+    status = await relay_status(connection)
+    parked = await select_parked(connection, SHOWN) if status.parked else []
+    return RelayPart(
         waiting=status.waiting_words,
         parked=formats.count(status.parked),
         lag=_lag(status, now),
@@ -82,7 +68,13 @@ async def relay() -> ResponseReturnValue:
         ),
         hidden=status.parked - len(parked),
     )
-    return await render(page)
+
+
+@blueprint.get("/admin/relay")
+@admin
+async def relay() -> ResponseReturnValue:
+    """Where the relay is shown."""
+    return see_other(url_for("admin_health.health"))
 
 
 @blueprint.post("/admin/relay/retry")
@@ -96,7 +88,8 @@ async def retry() -> ResponseReturnValue:
     async with services().database.session() as session:
         record(session, actor(), Change("relay.retried", run_id or "all parked runs", project_id, after={"runs": runs}))
     return see_other(
-        url_for(".relay"), said="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again."
+        url_for("admin_health.health"),
+        said="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again.",
     )
 
 

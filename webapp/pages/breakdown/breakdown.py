@@ -20,14 +20,15 @@ from runtally.usage.ranking import read_rankings
 from runtally.usage.read import readable, report_question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject
-from runtally.usage.window import Range
 from webapp import formats
+from webapp.addresses import path_to
 from webapp.charts import series
-from webapp.charts.series import Split, range_name
+from webapp.charts.series import Split
 from webapp.links import View, project_chosen
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Row, groups_of, rows_of
-from webapp.pages.panel.narrowing import Chip, chips_of
-from webapp.pages.panel.panel import SPLIT_NAMES, Choice, overview_name
+from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
+from webapp.pages.panel.panel import SPLIT_NAMES, overview_name
+from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.sorting import SortHeading, Sorting, headings_of
@@ -59,6 +60,16 @@ class BreakdownView:
         names = GROUPED if self.is_grouped else None
         return self.view.breakdown_url(names=names, sort=self.sorting.text(Column.COST))
 
+    @property
+    def more(self) -> dict[str, str]:
+        """What a form sends along besides the view."""
+        said = {
+            "project": self.view.project_id,
+            "names": GROUPED if self.is_grouped else None,
+            "sort": self.sorting.text(Column.COST),
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
     def but(self, **changes: Any) -> "BreakdownView":  # noqa: ANN401  # Any field of the view.
         return replace(self, view=self.view.but(**changes))
 
@@ -76,7 +87,7 @@ class BreakdownPage(Page):
     report_url: str
     period: str
     now: datetime
-    ranges: tuple[Choice, ...]
+    ranges: RangeMenu
     splits: tuple[Choice, ...]
     names: tuple[Choice, ...]
     chips: tuple[Chip, ...]
@@ -125,9 +136,15 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         project=projects[0] if projects else None,
         overview_name=overview_name(actor().project_id),
         report_url=view.url,
-        period=range_name(view.range),
+        period=view.period,
         now=now,
-        ranges=tuple(Choice(one.value, shown.but(range=one).url, one is view.range) for one in Range),
+        ranges=range_menu_of(
+            view,
+            window,
+            path_to("breakdown.breakdown"),
+            lambda one: replace(shown, view=one).url,
+            **shown.more,
+        ),
         splits=tuple(Choice(SPLIT_NAMES[one], shown.but(by=one).url, one is view.by) for one in BY),
         names=_names(shown),
         chips=chips_of(view, lambda one: replace(shown, view=one).url),

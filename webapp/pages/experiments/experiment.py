@@ -24,6 +24,7 @@ from webapp.pages.experiments.badges import BadgePanel, badge_panel
 from webapp.pages.experiments.experiments import Cell, cells_of, key_of
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.picture import picture_of
+from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.rendering import Page, render, see_other
 from webapp.security import project_editor, signed_in
 
@@ -58,7 +59,7 @@ class ExperimentPage(Page):
     fragment: ClassVar[str] = "experiments/_experiment.html"
 
     id: str
-    project_id: str
+    project: ProjectHeading
     outcome: Outcome
     verdict: str
     runs: str
@@ -86,7 +87,7 @@ async def experiment(project_id: str, experiment_id: str) -> ResponseReturnValue
     """The experiment as its runs have it now."""
     demand(actor(), Scope.METRICS_READ, project_id)
     judged, past = await _read(project_id, experiment_id)
-    return await render(_page(judged, past, thresholds.filled(judged.experiment.rule)))
+    return await render(await _page(judged, past, thresholds.filled(judged.experiment.rule)))
 
 
 @blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/thresholds")
@@ -98,7 +99,7 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
         rule = thresholds.parsed(form)
     except InvalidThresholds as error:
         judged, past = await _read(project_id, experiment_id)
-        return await render(_page(judged, past, form.refused(error)), 422)
+        return await render(await _page(judged, past, form.refused(error)), 422)
     async with services().database.session() as session:
         edit.set_rule(session, actor(), await edit.get(session, project_id, experiment_id), rule)
     url = url_for(".experiment", project_id=project_id, experiment_id=experiment_id)
@@ -128,11 +129,13 @@ async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past
         return judged, await history(connection, now, judged, memo)
 
 
-def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:
+async def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:
     experiment, verdict = judged.experiment, judged.verdict
+    async with services().database.connection() as connection:
+        project = await heading_of(connection, experiment.project_id)
     return ExperimentPage(
         id=experiment.id,
-        project_id=experiment.project_id,
+        project=project,
         outcome=verdict.outcome,
         verdict=measures.outcome_text(verdict),
         runs=formats.count(verdict.runs),

@@ -17,6 +17,7 @@ from runtally.experiments.verdict import Check, Measure, Outcome
 from webapp import formats, measures
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.links import escaped, project_chosen
+from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
@@ -65,18 +66,18 @@ class ExperimentsPage(Page):
     template: ClassVar[str] = "experiments/experiments.html"
     fragment: ClassVar[str] = "experiments/_experiments.html"
 
-    project_id: str | None
+    project: ProjectHeading | None
     rows: tuple[Row, ...]
     failing: int
 
     @property
     def example_project(self) -> str:
         """Of the first run of an experiment."""
-        return self.project_id or EXAMPLE_PROJECT
+        return self.project.id if self.project else EXAMPLE_PROJECT
 
     @property
     def document_title(self) -> str:
-        return f"Experiments · {self.project_id}" if self.project_id else "Experiments"
+        return f"Experiments · {self.project.name}" if self.project else "Experiments"
 
 
 @blueprint.get("/experiments")
@@ -89,9 +90,10 @@ async def experiments() -> ResponseReturnValue:
     async with services().database.snapshot() as connection:
         ids = readable(actor(), project_id)
         found = await verdicts(connection, services().clock(), ids, services().memo)
+        project = await heading_of(connection, project_id) if project_id is not None else None
     rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
-    return await render(ExperimentsPage(project_id, rows, failing))
+    return await render(ExperimentsPage(project, rows, failing))
 
 
 def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | None:

@@ -15,7 +15,7 @@ _MAINLY = Decimal("0.75")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A model that made the cost change."""
+    """A model that made the cost change; without a URL, all others together."""
 
     model: str
     url: str | None
@@ -42,12 +42,14 @@ def drivers_of(report: Report, view: View) -> Drivers | None:
     change = report.change
     if change is None:
         return None
-    lowest = min(Decimal(0), *(driver.change_usd for driver in change.drivers))
-    width = max(Decimal(0), *(driver.change_usd for driver in change.drivers)) - lowest
-    zero = _percent(-lowest, width)
-    return Drivers(
-        _sentence(change.total_usd), tuple(_line(driver, view, width, zero) for driver in change.drivers), zero
-    )
+    rest = change.rest_usd
+    sizes = [Decimal(0), rest, *(driver.change_usd for driver in change.drivers)]
+    width = max(sizes) - min(sizes)
+    zero = _percent(-min(sizes), width)
+    lines = [_line(driver, view, width, zero) for driver in change.drivers]
+    if rest and formats.money_apart(rest) != formats.NEARLY_NOTHING:
+        lines.append(_bar("All others", None, "", rest, width=width, zero=zero))
+    return Drivers(_sentence(change.total_usd), tuple(lines), zero)
 
 
 def _sentence(change_usd: Decimal) -> str:
@@ -58,15 +60,22 @@ def _sentence(change_usd: Decimal) -> str:
 
 
 def _line(driver: Driver, view: View, width: Decimal, zero: float) -> Line:
-    length = _percent(abs(driver.change_usd), width)
+    url = toggled(view, "model", driver.model)
+    return _bar(driver.model, url, reason_of(driver), driver.change_usd, width=width, zero=zero)
+
+
+def _bar(  # noqa: PLR0913  # The fields of the line.
+    name: str, url: str | None, reason: str, change_usd: Decimal, *, width: Decimal, zero: float
+) -> Line:
+    length = _percent(abs(change_usd), width)
     return Line(
-        driver.model,
-        toggled(view, "model", driver.model),
-        reason_of(driver),
-        formats.money_apart(driver.change_usd),
-        start=zero if driver.change_usd > 0 else round(zero - length, 2),
+        name,
+        url,
+        reason,
+        formats.money_apart(change_usd),
+        start=zero if change_usd > 0 else round(zero - length, 2),
         length=length,
-        rises=driver.change_usd > 0,
+        rises=change_usd > 0,
     )
 
 

@@ -1,7 +1,7 @@
 """The figures over a whole range, beside those of the period before."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from runtally.usage.report import Report
@@ -11,6 +11,7 @@ from webapp import changes, formats
 from webapp.changes import Change
 from webapp.links import Metric, View
 
+LEAST_FOR_PACE = timedelta(days=1)
 LABELS = {
     Metric.COST: "Cost",
     Metric.RUNS: "Runs",
@@ -43,9 +44,9 @@ class Kpi:
 
 def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
     readings = {
-        Metric.COST: _cost(report, now),
+        Metric.COST: _cost(report, view, now),
         Metric.RUNS: _runs(report),
-        Metric.ERRORS: _errors(report),
+        Metric.ERRORS: _errors(report, view),
         Metric.LATENCY: _latency(report, view),
         Metric.TOKENS: _tokens(report),
     }
@@ -55,34 +56,35 @@ def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
     )
 
 
-def _cost(report: Report, now: datetime) -> Reading:
+def _cost(report: Report, view: View, now: datetime) -> Reading:
     total = report.bars.total
     if total.runs and total.runs == total.unpriced:
         return Reading(note="no run has a price")
-    pace = formats.rough_money(report.month_pace_usd(now))
     return Reading(
         formats.money(total.cost_usd),
-        f"{'' if pace.startswith('<') else '≈ '}{pace} a month at this pace" if total.cost_usd else "",
+        _pace(report, view, now) if total.cost_usd else "",
         changes.change(total.cost_usd, _before(report).cost_usd),
         is_minimum=total.unpriced > 0,
     )
 
 
-def coverage_of(total: Totals) -> str:
-    """Of how many of the runs the cost is known, and of how many of these as an estimate."""
+def _pace(report: Report, view: View, now: datetime) -> str:
+    """What a month costs as things are now: nothing to tell of a time that is over, of a few hours, or of failed runs."""
+    window = report.bars.window
+    if window.is_over or now - window.start < LEAST_FOR_PACE or view.filter.status is not None:
+        return ""
+    pace = formats.rough_money(report.month_pace_usd(now))
+    return f"{'' if pace.startswith('<') else '≈ '}{pace} a month at this pace"
+
+
+def estimates_of(total: Totals) -> str:
+    """Return how much of the cost is an estimate, in words; nothing where none is."""
     priced = total.runs - total.unpriced
-    if not priced:
-        return "No run has a price."
-    known = (
-        f"Cost covers {formats.percent(priced / total.runs, digits=1)} of the runs"
-        if total.unpriced
-        else "Cost covers all runs"
-    )
     if not total.estimated:
-        return f"{known}; none of it is an estimate."
+        return ""
     if total.estimated == priced:
-        return f"{known}; all of it is an estimate."
-    return f"{known}; {formats.percent(total.estimated / priced, digits=1)} are estimates."
+        return "All of the cost is estimated."
+    return f"The cost of {formats.percent(total.estimated / priced, digits=1)} of the runs is estimated."
 
 
 def _runs(report: Report) -> Reading:
@@ -91,10 +93,13 @@ def _runs(report: Report) -> Reading:
     return Reading(formats.count(total.runs), note, changes.change(Decimal(total.runs), Decimal(_before(report).runs)))
 
 
-def _errors(report: Report) -> Reading:
+def _errors(report: Report, view: View) -> Reading:
     total, before = report.bars.total, _before(report)
     if not total.runs:
         return Reading()
+    if view.filter.status is not None:
+        # Of failed runs all failed.
+        return Reading(note="choose all statuses to see it")
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
     change = changes.change_in_points(total.error_rate, before.error_rate) if before.runs else None
     return Reading(formats.percent(total.error_rate), note, change)

@@ -8,9 +8,8 @@ from typing import Any
 
 from runtally.models.rollup import GRAINS
 from runtally.usage.window import CustomRange, Range, Window
-from webapp import zone
-from webapp.charts.series import range_name
 from webapp.links import MINUTES, View
+from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
 
 MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
 FIELDS = {"model": "Model", "provider": "Provider", "status": "Status", "experiment_id": "Experiment"}
@@ -27,16 +26,9 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Narrower:
-    """The form of a time of one's own choice, and the switch of live mode; None where there is nothing to look on to."""
+    """The control of the range, and the switch of live mode; None where there is nothing to look on to."""
 
-    is_chosen: bool
-    since: str
-    until: str
-    error: str | None
-    """What is wrong with the time that was asked for."""
-    action: str
-    hidden: tuple[tuple[str, str], ...]
-    """What else the address says, and the form must send along."""
+    ranges: RangeMenu
     url: str
     live_url: str | None
     is_live: bool
@@ -64,21 +56,29 @@ def _with(view: View, field: str, value: str | None) -> View:
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
-    rest = view.but(range=Range.WEEK, is_live=False)
-    since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
-    hidden = dict(zone.for_fields({**rest.query, "since": since, "until": until}))
     can_be_live = view.project_id is not None and not window.is_over
     return Narrower(
-        is_chosen=isinstance(view.range, CustomRange),
-        since=hidden.pop("since"),
-        until=hidden.pop("until"),
-        error=None if view.mistaken is None else MISTAKEN.format(shown=range_name(view.range)),
-        action=View(view.project_id).url,
-        hidden=tuple(hidden.items()),
+        ranges=range_menu_of(view, window, View(view.project_id).url),
         url=view.url,
         live_url=view.but(is_live=not view.is_live).url if can_be_live else None,
         is_live=can_be_live and view.is_live,
         runs_url=view.runs_url(),
+    )
+
+
+def range_menu_of(
+    view: View, window: Window, action: str, url_of: Callable[[View], str] = attrgetter("url"), **more: str
+) -> RangeMenu:
+    """Return the control of a report's range; `more` is what its page knows besides the view."""
+    rest = view.but(range=Range.WEEK, is_live=False)
+    since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
+    return range_menu(
+        tuple(Choice(one.value, url_of(view.but(range=one)), one is view.range) for one in Range),
+        calendar_choices(view.calendar, lambda one: url_of(view.in_calendar(one))),
+        is_custom=view.calendar is None and isinstance(view.range, CustomRange),
+        query={**rest.query, **more, "since": since, "until": until},
+        action=action,
+        error=None if view.mistaken is None else MISTAKEN.format(shown=view.period),
     )
 
 

@@ -19,12 +19,13 @@ from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER
 from webapp.charts.drawing import Mark
-from webapp.charts.series import STATUS_SLOTS, Split, range_name
+from webapp.charts.series import STATUS_SLOTS, Split
 from webapp.links import Metric, View
 from webapp.pages.panel.drivers import Drivers, drivers_of
-from webapp.pages.panel.kpis import Kpi, coverage_of, kpis_of
+from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
 from webapp.pages.panel.price_marks import price_marks
+from webapp.pages.panel.ranges import Choice
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",
@@ -35,15 +36,6 @@ SPLIT_NAMES = {Split.MODEL: "Model", Split.PROVIDER: "Provider", Split.STATUS: "
 # The charts below the main one, out of those that are not the main one.
 BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
 MAX_BESIDE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of several views of the same page."""
-
-    name: str
-    url: str
-    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +86,13 @@ class Panel:
     compared_with: str | None
     now: datetime
     stale: str | None
-    ranges: tuple[Choice, ...]
     splits: tuple[Choice, ...]
     kpis: tuple[Kpi, ...]
     has_runs: bool
     has_cost: bool
     """Whether any of the runs has a price."""
-    coverage: str
-    """How much of the runs the cost is of."""
+    estimates: str
+    """How much of the cost is an estimate, in words."""
     unpriced_runs: int
     unpriced_models: tuple[UnpricedModel, ...]
     unpriced_url: str | None
@@ -128,20 +119,19 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
     main = figure(view.metric)
 
     return Panel(
-        title=f"{kpis[0].reading.value} · {range_name(view.range)}",
-        period=range_name(view.range),
+        title=f"{kpis[0].reading.value} · {view.period}",
+        period=view.period,
         compared_with=_compared_with(view.range) if report.previous else None,
         now=now,
         stale=_stale(report.last_run_at, now),
-        ranges=tuple(Choice(one.value, view.but(range=one).url, one is view.range) for one in Range),
         splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
         kpis=kpis,
         has_runs=total.runs > 0,
         has_cost=total.runs > total.unpriced,
-        coverage=coverage_of(total),
+        estimates=estimates_of(total),
         unpriced_runs=total.unpriced,
         unpriced_models=report.unpriced_models,
-        unpriced_url=path_to("prices_unpriced.unpriced") if may(actor(), Scope.ADMIN, None) else None,
+        unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(map(figure, _beside(view))),
         lists=_lists(report, view),
@@ -179,7 +169,8 @@ def _chart(report: Report, metric: Metric, by: Split, marks: tuple[Mark, ...]) -
 
 def _compared_with(reach: TimeRange) -> str:
     if isinstance(reach, CustomRange):
-        return f"the {formats.length(reach.until - reach.since)} before"
+        length = reach.until - reach.since
+        return f"the {formats.length(length)} before" if reach.back == length else "the same time a week earlier"
     return COMPARED_WITH[reach]
 
 

@@ -86,7 +86,7 @@ async def differences() -> ResponseReturnValue:
         found = await (comparison.read if "read" in request.args else comparison.known)(connection)
     groups = tuple(_group(kind, [one for one in found or () if one.kind is kind]) for kind in Kind)
     page = CataloguePage(
-        frame=prices_frame("price_catalogue.differences"),
+        frame=prices_frame("price_file.form"),
         package=f"{catalogue.PACKAGE} {version(catalogue.PACKAGE)}",
         groups=tuple(group for group in groups if group.number),
         reading_url=url_for(".differences", read=1) if found is None else None,

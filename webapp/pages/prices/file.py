@@ -52,7 +52,7 @@ class FilePage(Page):
 
     @property
     def document_title(self) -> str:
-        return "Price file"
+        return "Import and export prices"
 
 
 @blueprint.get(PATH)

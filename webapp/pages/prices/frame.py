@@ -11,16 +11,13 @@ from runtally.models.price import PriceEntry, PriceSource
 from runtally.tokens import TOKEN_KINDS
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
-from webapp.pages.panel.panel import Choice
+from webapp.pages.panel.ranges import Choice
 
 SECTIONS = (
-    ("All prices", "prices.prices"),
-    ("Unpriced models", "prices_unpriced.unpriced"),
+    ("Prices", "prices.prices"),
     ("Discounts", "price_discounts.discounts"),
-    ("Tester", "price_tester.tester"),
-    ("Catalogue", "price_catalogue.differences"),
-    ("File", "price_file.form"),
     ("Repricing", "repricing.repricings"),
+    ("Import and export", "price_file.form"),
 )
 LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
 """Amounts that most prices have: columns of a table, the others are named beside them."""

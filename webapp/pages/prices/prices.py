@@ -10,7 +10,8 @@ from api.current import services
 from runtally.pricing import registry
 from webapp.form import Form
 from webapp.pages.prices.frame import LISTED_NAMES, PriceRow, PricesFrame, prices_frame, rows_of
-from webapp.rendering import Page, render
+from webapp.pages.prices.unpriced import UnpricedRow, unpriced_rows
+from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
 blueprint = Blueprint("prices", __name__)
@@ -27,7 +28,8 @@ class PricesPage(Page):
     search: Form
     rows: tuple[PriceRow, ...]
     number: int
-    unpriced: int
+    unpriced: tuple[UnpricedRow, ...]
+    unpriced_number: int
     days: int = registry.USED_WITHIN.days
     amounts: tuple[str, ...] = LISTED_NAMES
 
@@ -40,6 +42,8 @@ class PricesPage(Page):
 @admin
 async def prices() -> ResponseReturnValue:
     """The entries in force, or all of them, that have the words in a name."""
+    # Whose price was just saved is not without one any more.
+    await services().prices.refresh()
     sought, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
     async with services().database.snapshot() as connection:
         book, direct = services().prices.book, services().settings.direct_cost_providers
@@ -52,9 +56,17 @@ async def prices() -> ResponseReturnValue:
         search=Form(values={"q": (sought,), "past": ("1" if past else "",)}),
         rows=rows_of(found.entries, now, in_use),
         number=found.number,
-        unpriced=len(unpriced),
+        unpriced=unpriced_rows(unpriced, now),
+        unpriced_number=len(unpriced),
     )
     return await render(page)
+
+
+@blueprint.get("/admin/prices/unpriced")
+@admin
+async def unpriced() -> ResponseReturnValue:
+    """Where models without a price are listed."""
+    return see_other(f"{url_for('.prices')}#unpriced")
 
 
 def prices_url(sought: str) -> str:

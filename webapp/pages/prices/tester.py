@@ -76,7 +76,7 @@ async def tester() -> ResponseReturnValue:
     """Which price a run would have, and why; the run is in the address."""
     sent = {**USUAL, **request.args}
     form = Form(values={name: (text,) for name, text in sent.items()})
-    page = TesterPage(prices_frame("price_tester.tester"), form, None)
+    page = TesterPage(prices_frame("prices.prices"), form, None)
     if "provider" not in request.args:
         return await render(page)
     try:

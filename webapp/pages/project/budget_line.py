@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from runtally.budgets.use import LEAST, Use
+from runtally.budgets.use import LEAST, BurnDown, Use
 from webapp import formats
+from webapp.addresses import address_of
+from webapp.charts.budget import burn_down
+from webapp.charts.chart import Chart
 
 
 class Level(StrEnum):
@@ -36,6 +39,17 @@ class BudgetLine:
     is_minimum: bool
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetPart:
+    """The budget's line, and its chart with where the browser gets it."""
+
+    line: BudgetLine
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+
+
 def budget_line(use: Use) -> BudgetLine:
     forecast = use.forecast_usd
     # The bar is the budget, or as much more as is spent or will be.
@@ -56,6 +70,11 @@ def budget_line(use: Use) -> BudgetLine:
         warning=_warning(use),
         is_minimum=use.unpriced > 0,
     )
+
+
+def budget_part(budget: BurnDown) -> BudgetPart:
+    src = address_of("charts.budget_chart", {"project": budget.use.project_id})
+    return BudgetPart(budget_line(budget.use), burn_down(budget), src)
 
 
 def level_of(use: Use) -> Level:

@@ -1,4 +1,4 @@
-"""A project's costs: against its budget, supposed (another model, another day's prices), reported beside computed."""
+"""What a project would have cost: on another model, at another day's prices; and reported costs beside computed ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,30 +12,29 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access import projects
 from runtally.access.scopes import Scope, demand
-from runtally.budgets.read import get_burn_down
-from runtally.budgets.use import BurnDown
 from runtally.errors import Detail, InvalidPrice, NotFound
 from runtally.models.project import Project
 from runtally.pricing.draft import read_time
 from runtally.runs.drift_queries import Drift, select_drifts
-from runtally.runs.model_usage import ModelUsage, read_usage_by_day
+from runtally.runs.model_usage import ModelUsage, UsageByDay, read_usage_by_day
 from runtally.runs.what_if import Supposition, Target, suppose
 from webapp import changes, formats
-from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
 from webapp.links import project_asked_for
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.prices.frame import day
-from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.prices.names import Names, names_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
 SINCE = timedelta(days=30)
 COMPARED_RUNS = 10_000
+MAX_ALTERNATIVES = 12
 
 BLANK = Form()
+NO_NAMES = Names()
 
 blueprint = Blueprint("project_costs", __name__)
 
@@ -67,14 +66,15 @@ class DriftRow:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetPart:
-    """The budget's line, and its chart with where the browser gets it."""
+class Alternative:
+    """A model in use, and what all runs would have cost on it."""
 
-    line: BudgetLine
-    chart: Chart
-    src: str
-    narrower: tuple[str, ...] = ()
-    picture: str | None = None
+    provider: str
+    model: str
+    would_cost: str
+    change: str
+    is_less: bool
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,19 @@ class ChartPart:
 
 @dataclass(frozen=True, slots=True)
 class CostsPage(Page):
-    """Burn-down, what if, and drift."""
+    """What if, and drift."""
 
     template: ClassVar[str] = "project/costs.html"
     fragment: ClassVar[str] = "project/_project_costs.html"
 
     project: Project
-    budget: BudgetPart | None
     form: Form = BLANK
+    names: Names = NO_NAMES
+    cost: str = ""
+    """What the last 30 days cost, as far as prices are known."""
+    alternatives: tuple[Alternative, ...] = ()
+    is_asked: bool = False
+    """Whether a model or a day was chosen."""
     supposed: str = ""
     rows: tuple[SupposedRow, ...] = ()
     total: SupposedRow | None = None
@@ -106,32 +111,29 @@ class CostsPage(Page):
 
     @property
     def document_title(self) -> str:
-        return f"Costs · {self.project.name}"
+        return f"What if · {self.project.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/costs")
 @signed_in
 async def costs(project_id: str) -> ResponseReturnValue:
-    """The budget, what the last 30 days would have cost otherwise, and how reported and computed costs differ."""
+    """What the last 30 days would have cost otherwise, and how reported and computed costs differ."""
     demand(actor(), Scope.METRICS_READ, project_id)
     now = services().clock()
     async with services().database.session() as session:
         project = await projects.found(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
     async with services().database.snapshot() as connection:
-        page = CostsPage(project, _budget(await get_burn_down(connection, project_id, now)), form)
+        page = CostsPage(project, form, await names_of(connection, project_id))
         try:
             target = _target(request.args, now)
         except InvalidPrice as error:
             return await render(replace(page, form=form.refused(error)), 422)
         used = await read_usage_by_day(connection, services().memo, project_id, now - SINCE, now)
         drifts = await select_drifts(connection, project_id, now - SINCE, COMPARED_RUNS)
-    supposed = suppose(used.models, services().prices.book, target, project_id)
-    found = supposed_days(used.days, target, project_id, now)
-    provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
-    src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
-    by_day_part = ChartPart(what_if_by_day(found), src)
-    return await render(replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day_part))
+    if not any(form.value(name) for name in ("provider", "model", "at")):
+        return await render(_at_rest(page, used.models, drifts, now))
+    return await render(_asked(page, used, drifts, target, now))
 
 
 @blueprint.get("/charts/what-if.json")
@@ -167,11 +169,48 @@ def supposed_days(
     return tuple(found)
 
 
-def _budget(budget: BurnDown | None) -> BudgetPart | None:
-    if budget is None:
-        return None
-    src = url_for("charts.budget_chart", project=budget.use.project_id)
-    return BudgetPart(budget_line(budget.use), burn_down(budget), src)
+def _asked(page: CostsPage, used: UsageByDay, drifts: tuple[Drift, ...], target: Target, now: datetime) -> CostsPage:
+    """Return the page with what the days and the models would have cost on the model, or at the day's prices, asked for."""
+    project_id, form = page.project.id, page.form
+    supposed = suppose(used.models, services().prices.book, target, project_id)
+    found = supposed_days(used.days, target, project_id, now)
+    provider, model, at = (form.value(name) or None for name in ("provider", "model", "at"))
+    src = url_for(".supposed_chart", project=project_id, provider=provider, model=model, at=at)
+    by_day = ChartPart(what_if_by_day(found), src)
+    return replace(_filled(page, supposed, drifts), supposed=_words(target, form), by_day=by_day, is_asked=True)
+
+
+def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, ...], now: datetime) -> CostsPage:
+    """Return the page before anything is asked: what each model in use would have cost for all runs."""
+    cost = sum((one.cost_usd for one in used), Decimal(0))
+    return replace(
+        page,
+        cost=formats.money(cost),
+        alternatives=_alternatives(used, cost, page.project.id, now),
+        left_out=sum(one.unpriced == one.runs for one in used),
+        drifts=tuple(_drift(one) for one in drifts),
+    )
+
+
+def _alternatives(used: Sequence[ModelUsage], cost: Decimal, project_id: str, now: datetime) -> tuple[Alternative, ...]:
+    """Return what all runs would have cost on each model in use, the cheapest first."""
+    book, found = services().prices.book, list[tuple[Decimal, ModelUsage]]()
+    for one in used[:MAX_ALTERNATIVES]:
+        supposed = suppose(used, book, Target(now, one.provider, one.model), project_id)
+        amounts = [each.would_cost_usd for each in supposed if each.would_cost_usd is not None]
+        if len(amounts) == len(supposed):
+            found.append((sum(amounts, Decimal(0)), one))
+    return tuple(
+        Alternative(
+            provider=one.provider,
+            model=one.model,
+            would_cost=formats.money(would),
+            change=_change(cost, would),
+            is_less=would < cost,
+            url=url_for(".costs", project_id=project_id, provider=one.provider, model=one.model),
+        )
+        for would, one in sorted(found, key=lambda each: each[0])
+    )
 
 
 def _target(query: Mapping[str, str], now: datetime) -> Target:

@@ -9,7 +9,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
-from runtally.budgets.read import get_use
+from runtally.budgets.read import get_burn_down
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
 from runtally.usage.filter import ALL_RUNS
@@ -20,7 +20,7 @@ from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
 from webapp.links import View
 from webapp.pages.panel.panel import Panel, overview_name, panel_of
-from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.project.budget_line import BudgetPart, budget_part
 from webapp.pages.project.embeds import EmbedPanel, embed_panel
 from webapp.pages.runs.lists import HIGHEST, RunList, highest_of
 from webapp.rendering import Page, render
@@ -41,7 +41,7 @@ class ProjectPage(Page):
     overview_name: str
     overview_url: str
     runs_url: str
-    budget: BudgetLine | None
+    budget: BudgetPart | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
     embed: EmbedPanel
@@ -66,7 +66,7 @@ async def project(project_id: str) -> ResponseReturnValue:
             return known
         view = view.but(range=await readable(connection, view.range, project_id, now))
         found = await project_report(reader, view.window(now), view.filter)
-        use = await get_use(connection, project_id, now)
+        budget = await get_burn_down(connection, project_id, now)
         # Who may not see single runs sees none of them.
         is_open = may(actor(), Scope.RUNS_READ, project_id)
         extremes = await read_extremes(connection, view.run_filter, now, HIGHEST) if is_open else Extremes()
@@ -77,7 +77,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         overview_name=overview_name(actor().project_id),
         overview_url=view.but(project_id=None, filter=ALL_RUNS, is_live=False).url,
         runs_url=view.runs_url(),
-        budget=budget_line(use) if use else None,
+        budget=budget_part(budget) if budget else None,
         dropped_before=_within(found.project.dropped_before, found.report.bars.window),
         embed=embed_panel(view, found.project, changes.embed_token, found.report),
         highest=highest_of(extremes, now),

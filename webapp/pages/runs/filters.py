@@ -1,20 +1,21 @@
 """The filter of the run explorer as its reader sees it: a form to fill in, and chips to take away."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from runtally.runs.read import Names
 from runtally.usage.filter import Outcome, Period, RunFilter
 from webapp import formats
-from webapp.charts.series import RANGE_NAMES
+from webapp.addresses import path_to
+from webapp.links import MINUTES
 from webapp.pages.panel.narrowing import Chip
-from webapp.pages.panel.panel import Choice
-from webapp.pages.runs.views import HEADINGS, Column, RunsView
-from webapp.zone import local
+from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
+from webapp.pages.runs.views import HEADINGS, PERIODS, Column, RunsView
+from webapp.ranges import Calendar, calendar_in
+from webapp.zone import for_fields, in_utc
 
-PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()}, Period.ALL: "All time"}
 OUTCOMES = {
     Outcome.SUCCESS: "Success",
     Outcome.FAILED: "Failed",
@@ -38,6 +39,8 @@ class FilterForm:
 
     values: Mapping[str, str]
     errors: Mapping[str, str]
+    hidden: tuple[tuple[str, str], ...]
+    """What the address says besides: the time, and what the runs are sorted by."""
     projects: tuple[Option, ...]
     providers: tuple[Option, ...]
     models: tuple[Option, ...]
@@ -51,19 +54,51 @@ class FilterForm:
         return self.values.get(name, "")
 
 
-_FURTHER = (
-    "trace", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadataKey", "metadataValue", "since",
-    "until",
-)  # fmt: skip
+_FURTHER = ("provider", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
+_HIDDEN = ("range", "since", "until", "sort", "trace", "zone", "later")
 
 
-def form_of(view: RunsView, values: Mapping[str, str], errors: Mapping[str, str], names: Names) -> FilterForm:
-    sought = view.sought
+def query_of(sent: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Calendar | None]:
+    """Read a query as a form sends it: times in UTC, a key of metadata with its value, and a calendar range as its times."""
+    found = in_utc(sent)
+    key, separator, value = found.pop("metadata", "").partition("=")
+    if key or separator:
+        found["metadataKey"] = key
+        if separator:
+            found["metadataValue"] = value
+    calendar = calendar_in(found)
+    if calendar is not None:
+        span = calendar.span(now)
+        del found["range"]
+        found |= {"since": span.since.strftime(MINUTES), "until": span.until.strftime(MINUTES)}
+    return found, calendar
+
+
+def _values_of(query: Mapping[str, str]) -> Mapping[str, str]:
+    """The other way: a query as the fields show it."""
+    found = dict(for_fields(query))
+    key, value = found.get("metadataKey", ""), found.get("metadataValue")
+    return {**found, "metadata": key if value is None else f"{key}={value}"}
+
+
+def _errors_of(errors: Mapping[str, str]) -> Mapping[str, str]:
+    """Key and value of metadata are one field."""
+    found = dict(errors)
+    for name in ("metadataKey", "metadataValue"):
+        if name in found:
+            found["metadata"] = found.pop(name)
+    return found
+
+
+def form_of(view: RunsView, query: Mapping[str, str], errors: Mapping[str, str], names: Names) -> FilterForm:
+    """Return the form with what a query says in its fields."""
+    sought, values, errors = view.sought, _values_of(query), _errors_of(errors)
     providers = dict.fromkeys(provider for provider, _ in names.models)
     models = dict.fromkeys(model for provider, model in names.models if sought.provider in {None, provider})
     return FilterForm(
         values=values,
         errors=errors,
+        hidden=tuple((name, values[name]) for name in _HIDDEN if values.get(name)),
         projects=_options(names.projects, sought.project_id) if len(names.projects) > 1 else (),
         providers=_options({name: name for name in providers}, sought.provider),
         models=_options({name: name for name in models}, sought.model),
@@ -80,17 +115,32 @@ def _options(names: Mapping[str, str], chosen: str | None) -> tuple[Option, ...]
     return tuple(Option(value, name, value == chosen) for value, name in known.items())
 
 
-def periods_of(view: RunsView) -> tuple[Choice, ...]:
+def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
     sought = view.sought
-    is_custom = sought.since is not None or sought.until is not None
-    return tuple(
-        Choice(
-            "All" if period is Period.ALL else period.value,
-            view.but(range=period, since=None, until=None).url(),
-            not is_custom and period is sought.range,
-        )
-        for period in Period
+    is_custom = view.calendar is None and (sought.since is not None or sought.until is not None)
+    start = sought.since or sought.range.start(now) or now
+    times = {"since": start.strftime(MINUTES), "until": (sought.until or now).strftime(MINUTES)}
+    columns = view.query.get("column", ())
+    rest = {name: value for name, value in view.query.items() if name != "column"}
+    menu = range_menu(
+        tuple(
+            Choice(
+                period.value,
+                view.during(period).url(),
+                view.calendar is None and not is_custom and period is sought.range,
+            )
+            for period in Period
+            if period is not Period.ALL
+        ),
+        (
+            *calendar_choices(view.calendar, lambda one: view.in_calendar(one, now).url()),
+            Choice(PERIODS[Period.ALL], view.during(Period.ALL).url(), not is_custom and sought.range is Period.ALL),
+        ),
+        is_custom=is_custom,
+        query={**rest, **times},
+        action=path_to("runs.explorer"),
     )
+    return replace(menu, hidden=(*menu.hidden, *(("column", column) for column in columns)))
 
 
 def chips_of(view: RunsView, projects: Mapping[str, str]) -> tuple[Chip, ...]:
@@ -116,13 +166,8 @@ def _parts(sought: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield from _between(sought, "Cost", "min_cost_usd", "max_cost_usd", formats.money_exact)
     yield from _between(sought, "Latency", "min_latency_ms", "max_latency_ms", formats.duration)
     if sought.metadata_key:
-        value = "is there" if sought.metadata_value is None else f"= {sought.metadata_value}"
-        yield f"metadata.{sought.metadata_key}", value, ("metadata_key", "metadata_value")
-    yield from _between(sought, "Time", "since", "until", _moment)
-
-
-def _moment(at: datetime) -> str:
-    return formats.minute(local(at))
+        value = "is set" if sought.metadata_value is None else sought.metadata_value
+        yield sought.metadata_key, value, ("metadata_key", "metadata_value")
 
 
 def _between(

@@ -22,7 +22,7 @@ _NEWEST = (
     Column.LATENCY,
     Column.COST,
 )
-_HIGHEST = (Column.MODEL, Column.LATENCY, Column.COST)
+_HIGHEST = (Column.MODEL, Column.STATUS, Column.LATENCY, Column.COST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
     reached = extremes.reached
     since = None if reached is None else f"since {formats.minute(local(reached))}"
     lists = (
-        _list("slowest", "Slowest runs", since, _HIGHEST, extremes.slowest, now),
+        _list("slowest", "Slowest runs", since or "without timeouts", _HIGHEST, extremes.slowest, now),
         _list("costliest", "Costliest runs", since, _HIGHEST, extremes.costliest, now),
     )
     return tuple(one for one in lists if one.rows)

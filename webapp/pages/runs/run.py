@@ -17,6 +17,7 @@ from runtally.runs import read
 from runtally.runs.trace import Step, Trace
 from runtally.usage.filter import Period
 from webapp import formats
+from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of
 from webapp.pages.runs.rows import TONES, count, moment, status_of
 from webapp.pages.runs.views import run_url, runs_url, trace_url
@@ -47,6 +48,7 @@ class RunPage(Page):
     template: ClassVar[str] = "runs/run.html"
     fragment: ClassVar[str] = "runs/_run.html"
 
+    project: ProjectHeading
     run: StoredRun
     at: str
     status: str
@@ -87,8 +89,8 @@ class TracePage(Page):
     template: ClassVar[str] = "runs/trace.html"
     fragment: ClassVar[str] = "runs/_trace.html"
 
+    project: ProjectHeading
     trace_id: str
-    project_id: str
     runs_url: str
     all_runs_url: str
     at: str
@@ -99,7 +101,7 @@ class TracePage(Page):
 
     @property
     def document_title(self) -> str:
-        return f"Trace {self.trace_id} · {self.project_id}"
+        return f"Trace {self.trace_id} · {self.project.name}"
 
 
 @blueprint.get("/projects/<project_id:project_id>/runs/<id:run_id>")
@@ -111,7 +113,9 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         found = await read.read_run(connection, project_id, run_id)
         one = found.run
         key_name = await keys.name_of(connection, one.key_id) if one.key_id else None
+        project = await heading_of(connection, project_id)
     page = RunPage(
+        project=project,
         run=one,
         at=moment(one.occurred_at, services().clock()),
         status=status_of(one.status, one.error_code),
@@ -132,9 +136,10 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     demand(actor(), Scope.RUNS_READ, project_id)
     async with services().reading.snapshot() as connection:
         found = await read.read_trace(connection, project_id, trace_id)
+        project = await heading_of(connection, project_id)
     page = TracePage(
+        project=project,
         trace_id=trace_id,
-        project_id=project_id,
         runs_url=runs_url(project_id=project_id),
         all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
         at=formats.moment(local(found.starts_at)),

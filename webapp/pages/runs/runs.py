@@ -1,9 +1,9 @@
 """The run explorer: runs by any filter, page by page, and as a file."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
@@ -17,22 +17,45 @@ from runtally.runs import read
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
-from runtally.runs.read import RunPage
+from runtally.runs.sorting import read_sorted
+from runtally.runs.totals import read_dropped_before, read_totals
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from webapp import formats
 from webapp.links import project_chosen
 from webapp.pages.panel.narrowing import Chip
-from webapp.pages.panel.panel import Choice
+from webapp.pages.panel.ranges import Choice, RangeMenu
+from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
-from webapp.pages.runs.filters import PERIODS, FilterForm, chips_of, form_of, periods_of
+from webapp.pages.runs.filters import FilterForm, chips_of, form_of, query_of, range_menu_of
 from webapp.pages.runs.rows import Row, row_of
-from webapp.pages.runs.views import HEADINGS, NUMBERS, RunsView, run_url, runs_url
+from webapp.pages.runs.views import (
+    HEADINGS,
+    NEWEST_FIRST,
+    NUMBERS,
+    SORT_KEYS,
+    Column,
+    RunsView,
+    SortColumn,
+    run_url,
+    runs_url,
+)
+from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
-from webapp.sorting import Heading
-from webapp.zone import for_fields, in_utc, local
+from webapp.sorting import Heading, SortHeading, Sorting, headings_of
+from webapp.zone import local
 
+SORT_NAMES = {
+    (SortColumn.COST, False): "Costliest first",
+    (SortColumn.COST, True): "Cheapest first",
+    (SortColumn.LATENCY, False): "Slowest first",
+    (SortColumn.LATENCY, True): "Fastest first",
+    (SortColumn.TOKENS_IN, False): "Most input tokens first",
+    (SortColumn.TOKENS_IN, True): "Fewest input tokens first",
+    (SortColumn.TOKENS_OUT, False): "Most output tokens first",
+    (SortColumn.TOKENS_OUT, True): "Fewest output tokens first",
+}
 _EXPORTS = {Format.CSV: "CSV", Format.JSONL: "JSONL", Format.PARQUET: "Parquet"}
 
 blueprint = Blueprint("runs", __name__)
@@ -52,17 +75,27 @@ class Summary:
 class Listing:
     """The runs that were found, and the ways on from them."""
 
+    heading: str
     rows: tuple[Row, ...]
-    summary: Summary
+    summary: Summary | None
+    """None where too many would have to be read."""
     newer_url: str | None
     older_url: str | None
     stopped: str | None
     """How far the search looked, where it stopped before the page was full."""
+    sorted_since: str | None
+    """Since when runs were sorted, where before there are too many."""
     exports: tuple[Choice, ...]
     runs: int | None
     """How many a file will have; None where they were not all counted."""
     dropped: str | None
     """What is no longer there, where it was looked for."""
+    is_sorted: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are certainly none."""
+        return not self.rows and (not self.stopped or self.runs == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,35 +106,40 @@ class RunsPage(Page):
     fragment: ClassVar[str] = "runs/_runs.html"
 
     form: FilterForm
-    periods: tuple[Choice, ...]
+    ranges: RangeMenu
     period: str
     chips: tuple[Chip, ...]
     clear_url: str
     all_time_url: str | None
-    headings: tuple[Heading, ...]
-    project: str | None
+    headings: tuple[Heading | SortHeading, ...]
+    time_heading: SortHeading
+    project: ProjectHeading | None
     listing: Listing | None
 
     @property
     def document_title(self) -> str:
-        found = f"{self.listing.summary.runs} · " if self.listing else ""
-        return f"{found}{self.period} · Runs{f' · {self.project}' if self.project else ''}"
+        found = f"{self.listing.summary.runs} · " if self.listing and self.listing.summary else ""
+        return f"{found}{self.period} · Runs{f' · {self.project.name}' if self.project else ''}"
 
 
 @blueprint.get("/runs")
 @signed_in
 async def explorer() -> ResponseReturnValue:
-    """Runs that match the filter of the query, the newest first."""
+    """Runs that match the filter of the query: the newest first, or sorted by a number."""
+    now = services().clock()
+    query, calendar = query_of(request.args, now)
     try:
-        view = _view(RunFilter.parse(in_utc(request.args)))
+        view = _view(RunFilter.parse(query), calendar)
         position = Position.parse(request.args.get("before"), request.args.get("after"))
     except InvalidFilter as error:
-        return await _mistaken({detail.path: detail.message for detail in error.details})
-    address = view.url(position.direction, position.place)
-    if not wants_part() and "" in request.args.values():
+        return await _mistaken(query, {detail.path: detail.message for detail in error.details}, now)
+    is_sorted = view.sorting != NEWEST_FIRST
+    number = request.args.get("page", 1, int)
+    address = view.page_url(number) if is_sorted else view.url(position.direction, position.place)
+    if not wants_part() and ("" in request.args.values() or "metadata" in request.args):
         # A form sends its empty fields too; the address to keep is without them.
         return see_other(address)
-    response = await render(await _found(view, position))
+    response = await render(await (_sorted(view, number, now) if is_sorted else _found(view, position, now)))
     response.headers["HX-Push-Url"] = address
     return response
 
@@ -129,7 +167,8 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 @signed_in
 async def export_runs(name: str) -> ResponseReturnValue:
     """All runs that match the filter of the query as a file."""
-    format_, view = Format.parse(name), _view(RunFilter.parse(in_utc(request.args)))
+    query, calendar = query_of(request.args, services().clock())
+    format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
     in_frames = request.headers.get("Accept") == FRAMES
     writing = exported_in_frames if in_frames else exported
     stream = await begun(writing(services(), actor(), view.sought, format_))
@@ -141,13 +180,16 @@ async def export_runs(name: str) -> ResponseReturnValue:
     return response
 
 
-def _view(sought: RunFilter) -> RunsView:
+def _view(sought: RunFilter, calendar: Calendar | None = None) -> RunsView:
     """With a project that the reader may see: the one asked for, else all, else the reader's first. Raises `Forbidden`."""
     reader = actor()
     if sought.project_id is None and not may(reader, Scope.RUNS_READ, None):
         sought = sought.replace(project_id=next(iter(_open_to(reader) or ()), None))
     demand(reader, Scope.RUNS_READ, sought.project_id)
-    return RunsView.of(sought, request.args.getlist("column"))
+    sorting = Sorting.parse(request.args.get("sort"), SortColumn, SortColumn.TIME)
+    if sorting.column is SortColumn.TIME:
+        sorting = NEWEST_FIRST
+    return replace(RunsView.of(sought, request.args.getlist("column")), calendar=calendar, sorting=sorting)
 
 
 def _open_to(reader: Actor) -> list[str] | None:
@@ -158,56 +200,110 @@ def _open_to(reader: Actor) -> list[str] | None:
     return sorted(id_ for id_ in known if may(reader, Scope.RUNS_READ, id_))
 
 
-async def _mistaken(errors: Mapping[str, str]) -> Response:
+async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: datetime) -> Response:
     """The form with what was sent and what is wrong with it, and no runs."""
     view = _view(RunFilter(project_id=project_chosen(request.args)))
     async with services().reading.snapshot() as connection:
-        page = await _page(connection, view, services().clock(), errors, None)
+        page = await _page(connection, view, now, None, query=query, errors=errors)
     return await render(page, 422)
 
 
-async def _found(view: RunsView, position: Position) -> RunsPage:
-    now = services().clock()
+async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
+    """The newest runs, or those behind a place."""
     async with services().reading.snapshot() as connection:
         found = await read.read_page(connection, view.sought, now, position)
-        totals = read.totals_of(found) or await read.read_totals(connection, view.sought, now)
-        dropped_before = await read.read_dropped_before(connection, view.sought, now)
-        return await _page(connection, view, now, {}, _listing(view, found, totals, now, dropped_before))
+        totals = read.totals_of(found) or await read_totals(connection, view.sought, now)
+        dropped_before = await read_dropped_before(connection, view.sought, now)
+        listing = Listing(
+            heading="Newest first",
+            rows=tuple(row_of(run, view.columns, now) for run in found.runs),
+            summary=summary_of(totals) if totals else None,
+            newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
+            older_url=view.url(Direction.OLDER, found.older) if found.older else None,
+            stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
+            sorted_since=None,
+            exports=_exports(view),
+            runs=totals.runs if totals else None,
+            dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
+            is_sorted=False,
+        )
+        return await _page(connection, view, now, listing, query=view.query, errors={})
 
 
-async def _page(
-    connection: Connection, view: RunsView, now: datetime, errors: Mapping[str, str], listing: Listing | None
+async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
+    """The runs with the highest values of a column, or the lowest."""
+    sorting = view.sorting
+    async with services().reading.snapshot() as connection:
+        found = await read_sorted(
+            connection,
+            view.sought,
+            now,
+            SORT_KEYS[sorting.column],
+            is_ascending=sorting.is_reversed,
+            page=number,
+        )
+        totals = await read_totals(connection, view.sought, now)
+        dropped_before = await read_dropped_before(connection, view.sought, now)
+        listing = Listing(
+            heading=SORT_NAMES[sorting.column, sorting.is_reversed],
+            rows=tuple(row_of(run, view.columns, now) for run in found.runs),
+            summary=summary_of(totals) if totals else None,
+            newer_url=view.page_url(number - 1) if number > 1 else None,
+            older_url=view.page_url(number + 1) if found.has_more else None,
+            stopped=None,
+            sorted_since=formats.moment(local(found.since)) if found.since else None,
+            exports=_exports(view),
+            runs=totals.runs if totals else None,
+            dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
+            is_sorted=True,
+        )
+        return await _page(connection, view, now, listing, query=view.query, errors={})
+
+
+async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is wrong with it.
+    connection: Connection,
+    view: RunsView,
+    now: datetime,
+    listing: Listing | None,
+    *,
+    query: Mapping[str, str],
+    errors: Mapping[str, str],
 ) -> RunsPage:
     names = await read.read_names(connection, view.sought.project_id, _open_to(actor()))
-    sought, values = view.sought, for_fields(in_utc(request.args) if errors else view.sought.query)
-    is_custom = sought.since is not None or sought.until is not None
+    sought = view.sought
+    time_heading, *headings = _headings(view)
     return RunsPage(
-        form=form_of(view, values, errors, names),
-        periods=periods_of(view),
-        period="Chosen time" if is_custom else PERIODS[sought.range],
+        form=form_of(view, query, errors, names),
+        ranges=range_menu_of(view, now),
+        period=view.period,
         chips=chips_of(view, names.projects),
-        clear_url=RunsView.of(sought.without(*sought.narrowed, "since", "until"), ()).url(),
-        all_time_url=None
-        if sought.starts_at(now) is None
-        else view.but(range=Period.ALL, since=None, until=None).url(),
-        headings=tuple(Heading(HEADINGS[column], column in NUMBERS) for column in view.columns),
-        project=names.projects.get(sought.project_id, sought.project_id) if sought.project_id else None,
+        clear_url=view.without(*sought.narrowed).url(),
+        all_time_url=None if sought.starts_at(now) is None else view.during(Period.ALL).url(),
+        headings=tuple(headings),
+        time_heading=time_heading,
+        project=await heading_of(connection, sought.project_id) if sought.project_id else None,
         listing=listing,
     )
 
 
-def _listing(view: RunsView, found: RunPage, totals: Totals, now: datetime, dropped_before: datetime | None) -> Listing:
-    return Listing(
-        rows=tuple(row_of(run, view.columns, now) for run in found.runs),
-        summary=_summary(totals, now),
-        newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
-        older_url=view.url(Direction.OLDER, found.older) if found.older else None,
-        stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
-        exports=tuple(
-            Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items() if one.is_installed
-        ),
-        runs=None if totals.reached else totals.runs,
-        dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
+def _headings(view: RunsView) -> Iterator[Any]:
+    """That of the time, and one for each column; numbers sort the runs."""
+    sortable = headings_of(
+        view.sorting,
+        {one: "Time" if one is SortColumn.TIME else HEADINGS[Column(one.value)] for one in SortColumn},
+        frozenset(),
+        lambda sorting: view.sorted_by(sorting).url(),
+    )
+    by_column = {one.id: one for one in sortable}
+    time = by_column[SortColumn.TIME.value]
+    yield replace(time, is_number=False, url=view.sorted_by(NEWEST_FIRST).url())
+    for column in view.columns:
+        yield by_column.get(column.value) or Heading(HEADINGS[column], column in NUMBERS)
+
+
+def _exports(view: RunsView) -> tuple[Choice, ...]:
+    return tuple(
+        Choice(name, view.export_url(one), is_chosen=False) for one, name in _EXPORTS.items() if one.is_installed
     )
 
 
@@ -217,16 +313,10 @@ def _dropped(before: datetime, sought: RunFilter) -> str:
     return f"Runs before {formats.day(before)} are no longer kept; what they add up to is on the project's page."
 
 
-def _summary(totals: Totals, now: datetime) -> Summary:
-    notes = []
-    if totals.reached:
-        notes.append(f"counted back to {formats.moment(local(totals.reached))}, {formats.ago(totals.reached, now)}")
-    if totals.unpriced:
-        notes.append(f"{formats.count(totals.unpriced)} without a price")
-    number = formats.runs(totals.runs)
+def summary_of(totals: Totals) -> Summary:
     return Summary(
-        runs=f"At least {number}" if totals.reached else number,
+        runs=formats.runs(totals.runs),
         cost=None if totals.cost_usd is None else formats.money(totals.cost_usd),
-        is_minimum=bool(totals.unpriced or totals.reached),
-        note=", ".join(notes) or None,
+        is_minimum=totals.unpriced > 0,
+        note=f"{formats.count(totals.unpriced)} without a price" if totals.unpriced else None,
     )

@@ -1,7 +1,8 @@
 """The run explorer's state, and its URLs: which runs, which columns, from where on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -10,8 +11,14 @@ from quart import url_for
 from runtally.paths import path_of
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Place
-from runtally.usage.filter import RunFilter
+from runtally.runs.sorting import SortKey
+from runtally.usage.filter import Period, RunFilter
+from webapp import formats
 from webapp.addresses import path_to
+from webapp.charts.series import RANGE_NAMES
+from webapp.ranges import Calendar
+from webapp.sorting import Sorting
+from webapp.zone import local
 
 _SOME_RUN = "some-run"
 
@@ -47,8 +54,30 @@ HEADINGS = {
     Column.RUN: "Run id",
     Column.COST: "Cost",
 }
+
+
+class SortColumn(StrEnum):
+    """What the runs can be sorted by."""
+
+    TIME = "time"
+    COST = "cost"
+    LATENCY = "latency"
+    TOKENS_IN = "tokensIn"
+    TOKENS_OUT = "tokensOut"
+
+
+SORT_KEYS = {
+    SortColumn.COST: SortKey.COST,
+    SortColumn.LATENCY: SortKey.LATENCY,
+    SortColumn.TOKENS_IN: SortKey.TOKENS_IN,
+    SortColumn.TOKENS_OUT: SortKey.TOKENS_OUT,
+}
 NUMBERS = frozenset({Column.TOKENS_IN, Column.TOKENS_OUT, Column.CACHED, Column.LATENCY, Column.COST})
 _HIDDEN_AT_FIRST = frozenset({Column.PROVIDER, Column.CACHED, Column.EXPERIMENT, Column.TRACE, Column.RUN})
+
+
+NEWEST_FIRST = Sorting(SortColumn.TIME)
+PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()}, Period.ALL: "All time"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +86,9 @@ class RunsView:
 
     sought: RunFilter
     columns: tuple[Column, ...]
+    sorting: Sorting[SortColumn] = NEWEST_FIRST
+    calendar: Calendar | None = None
+    """What the range is called, where it goes by the calendar; the filter has its times."""
 
     @classmethod
     def of(cls, sought: RunFilter, chosen: Sequence[str]) -> "RunsView":
@@ -68,28 +100,72 @@ class RunsView:
         sought = self.sought.replace(**changes)
         # The usual columns depend on whether there is one project to see.
         columns = _usual(sought) if self.columns == _usual(self.sought) else self.columns
-        return replace(self, sought=sought, columns=columns)
+        calendar = None if {"range", "since", "until"} & set(changes) else self.calendar
+        return replace(self, sought=sought, columns=columns, calendar=calendar)
+
+    def during(self, period: Period) -> "RunsView":
+        """Return the same runs of another range."""
+        return self.but(range=period, since=None, until=None)
+
+    def in_calendar(self, calendar: Calendar, now: datetime) -> "RunsView":
+        """Return the same runs of a calendar range."""
+        span = calendar.span(now)
+        return replace(self.but(range=Period.WEEK, since=span.since, until=span.until), calendar=calendar)
+
+    def sorted_by(self, sorting: Sorting[SortColumn]) -> "RunsView":
+        return replace(self, sorting=sorting)
 
     def without(self, *names: str) -> "RunsView":
         plain = self.sought.without(*names)
         return self.but(**{name: getattr(plain, name) for name in names})
 
+    @property
+    def period(self) -> str:
+        """What the range is called, or from when to when it is."""
+        since, until = self.sought.since, self.sought.until
+        if self.calendar is not None:
+            return self.calendar.label
+        if since is not None and until is not None:
+            return formats.between(local(since), local(until))
+        if since is not None:
+            return f"Since {formats.minute(local(since))}"
+        if until is not None:
+            return f"{PERIODS[self.sought.range]}, until {formats.minute(local(until))}"
+        return PERIODS[self.sought.range]
+
+    def page_url(self, number: int) -> str:
+        """Of sorted runs: the page with this number."""
+        query: dict[str, Any] = {**self.query, **({"page": number} if number > 1 else {})}
+        return url_for("runs.explorer", **query)
+
     def url(self, direction: Direction | None = None, place: Place | None = None) -> str:
         """From a place on, or from the newest run."""
-        query: dict[str, Any] = dict(self._query)
+        query: dict[str, Any] = dict(self.query)
         if direction is not None and place is not None:
             query[direction.value] = place.token
         return url_for("runs.explorer", **query)
 
     def export_url(self, format_: Format) -> str:
-        query: dict[str, Any] = self.sought.query
+        query: dict[str, Any] = {**self.what}
         return url_for("runs.export_runs", name=format_.value, **query)
 
     @property
-    def _query(self) -> Mapping[str, Any]:
-        if self.columns == _usual(self.sought):
-            return self.sought.query
-        return {**self.sought.query, "column": [column.value for column in self.columns]}
+    def what(self) -> dict[str, str]:
+        """Which runs."""
+        said = self.sought.query
+        if self.calendar is None:
+            return said
+        return {name: value for name, value in said.items() if name not in {"since", "until"}} | {
+            "range": self.calendar.value
+        }
+
+    @property
+    def query(self) -> dict[str, Any]:
+        found: dict[str, Any] = dict(self.what)
+        if self.columns != _usual(self.sought):
+            found["column"] = [column.value for column in self.columns]
+        sort = self.sorting.text(SortColumn.TIME)
+        return found | ({"sort": sort} if sort else {})
 
 
 def run_url(project_id: str, run_id: str) -> str:

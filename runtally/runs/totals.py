@@ -1,0 +1,72 @@
+"""What the runs of a list add up to: exact, or not said at all."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.db.database import Connection
+from runtally.models.rollup import GRAINS, Grain
+from runtally.runs import queries, rollup_queries
+from runtally.runs.bounds import find_bound
+from runtally.runs.conditions import conditions_of
+from runtally.runs.values import Totals
+from runtally.usage.filter import Period, RunFilter
+from runtally.usage.window import EPOCH, MARGIN, TimeSpan, ceil, floor
+
+# Read and added up in some 200 ms.
+COUNTED_RUNS = 100_000
+# What rollups tell apart.
+_ROLLED_UP = {"provider", "model", "status"}
+NOTHING = Totals(0, Decimal(0), 0)
+
+
+async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals | None:
+    """Add up the runs that match; None where these are too many to be read and no sum is kept of them."""
+    since = sought.starts_at(now)
+    if sought.project_id is not None:
+        # Rollups know of runs that the list cannot show.
+        since = await read_dropped_before(connection, sought, now) or since
+    if set(sought.narrowed) <= _ROLLED_UP:
+        return await _from_rollups(connection, sought, now, since)
+    return await _from_runs(connection, sought, now)
+
+
+async def read_dropped_before(connection: Connection, sought: RunFilter, now: datetime) -> datetime | None:
+    """Since when runs are kept, where they are looked for further back."""
+    since = sought.starts_at(now)
+    dropped_before = await rollup_queries.select_dropped_before(connection, sought.project_id)
+    return dropped_before if dropped_before and (since is None or since < dropped_before) else None
+
+
+async def _from_runs(connection: Connection, sought: RunFilter, now: datetime) -> Totals | None:
+    if await find_bound(connection, sought, now, COUNTED_RUNS) is not None:
+        return None
+    return await queries.select_totals(connection, conditions_of(sought, now))
+
+
+async def _from_rollups(
+    connection: Connection, sought: RunFilter, now: datetime, since: datetime | None
+) -> Totals | None:
+    """Add up whole buckets, and the runs of the time before and after them."""
+    grain = _grain_of(since, sought.until, now)
+    begin = ceil(since, grain.length) if since is not None else None
+    end = floor(sought.until, grain.length) if sought.until is not None else None
+    if begin is not None and end is not None and begin >= end:
+        return await _from_runs(connection, sought.replace(since=since), now)
+    found = await rollup_queries.select_rolled_up_totals(connection, sought, grain.minutes, begin, end)
+    edges = [TimeSpan(since, begin)] if since is not None and begin is not None else []
+    edges += [TimeSpan(end, sought.until)] if end is not None and sought.until is not None else []
+    for edge in filter(None, edges):
+        stretch = sought.replace(range=Period.ALL, since=edge.since, until=edge.until)
+        totals = await _from_runs(connection, stretch, now)
+        if totals is None:
+            return None
+        found += totals
+    return found
+
+
+def _grain_of(since: datetime | None, until: datetime | None, now: datetime) -> Grain:
+    """Return the longest buckets that fill the time, or the shortest that are kept of it."""
+    kept = [one for one in GRAINS if one.kept is None or (since is not None and since >= now - one.kept + MARGIN)]
+    borders = [at for at in (since, until) if at is not None]
+    filling = [one for one in kept if not any((at - EPOCH) % one.length for at in borders)]
+    return filling[-1] if filling else kept[0]

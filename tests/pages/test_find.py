@@ -1,0 +1,67 @@
+"""Finding pages, projects, models and runs by name: what is found, and by whom."""
+
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.access.scopes import Scope
+from runtally.models.user import Role
+from tests.factories import make_run
+from tests.pages.conftest import Invite, Post, SignIn
+from tests.pages.looking import Outline, html_of, part_of, text_of
+
+
+def _links(html: str) -> list[str]:
+    return [link["href"] or "" for link in Outline(html).all("a")]
+
+
+async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, project_id: str) -> None:
+    await post()
+
+    links = _links(await part_of(reader, f"/find?q={project_id.upper()}"))
+
+    assert links[:5] == [
+        f"/projects/{project_id}",
+        f"/runs?project={project_id}",
+        f"/projects/{project_id}/costs",
+        f"/projects/{project_id}/settings",
+        f"/projects/{project_id}/send",
+    ]
+
+
+async def test_a_model_and_a_page_are_found_by_a_part_of_their_name(reader: Browser, post: Post) -> None:
+    await post(make_run(model="acme/findable-9"))
+
+    assert "/?model=acme%2Ffindable-9" in [
+        link.replace("acme/", "acme%2F") for link in _links(await part_of(reader, "/find?q=findable"))
+    ]
+    assert "/admin/audit" in _links(await part_of(reader, "/find?q=audit"))
+
+
+async def test_a_run_is_found_by_its_whole_id(reader: Browser, post: Post, project_id: str) -> None:
+    run_id = f"run-of-{project_id}"
+    await post(make_run(runId=run_id))
+
+    assert f"/projects/{project_id}/runs/{run_id}" in _links(await part_of(reader, f"/find?q={run_id}"))
+    assert f"/runs?q={run_id}&range=all" in _links(await part_of(reader, f"/find?q={run_id}"))
+
+
+async def test_nobody_finds_what_they_may_not_see(
+    invite: Invite, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post(make_run(runId=f"secret-{project_id}", model=f"model-{project_id}"))
+    elsewhere = await signed_in(f"{project_id}-other", Scope.METRICS_READ)
+    viewer, _ = await invite(Role.VIEWER, project_id)
+
+    for sought in (f"secret-{project_id}", f"model-{project_id}", f"{project_id}"):
+        links = _links(await part_of(elsewhere, f"/find?q={sought}"))
+        assert not [link for link in links if link.startswith(f"/projects/{project_id}/") or "model=" in link]
+    own = _links(await part_of(viewer, f"/find?q={project_id}"))
+    assert f"/projects/{project_id}" in own
+    assert f"/projects/{project_id}/settings" not in own
+    assert "/admin/audit" not in _links(await part_of(viewer, "/find?q=audit"))
+
+
+async def test_without_scripts_it_is_a_page(reader: Browser) -> None:
+    html = await html_of(reader, "/find?q=no-such-page-anywhere")
+
+    assert Outline(html).by_id("find-field")["value"] == "no-such-page-anywhere"
+    assert "Runs and traces with the id no-such-page-anywhere" in text_of(html)

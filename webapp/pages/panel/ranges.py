@@ -1,0 +1,68 @@
+"""The control that every page of a time has: the usual ranges, those of the calendar, and a time of one's own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from webapp import zone
+from webapp.ranges import Calendar
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several views of the same page."""
+
+    name: str
+    url: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMenu:
+    """The usual ranges as a switch; a menu of the others, with a form."""
+
+    usual: tuple[Choice, ...]
+    others: tuple[Choice, ...]
+    is_custom: bool
+    since: str
+    until: str
+    error: str | None
+    """What is wrong with the time that was asked for."""
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+    """What else the address says, and the form must send along."""
+
+    @property
+    def label(self) -> str:
+        """What the menu says before it is opened."""
+        if self.is_custom:
+            return "Custom"
+        return next((one.name for one in self.others if one.is_chosen), "More")
+
+    @property
+    def is_chosen(self) -> bool:
+        return self.is_custom or any(one.is_chosen for one in self.others)
+
+    @property
+    def longest(self) -> Choice:
+        """The longest of the usual ranges, for whoever finds nothing in a shorter one."""
+        return self.usual[-1]
+
+
+def range_menu(  # noqa: PLR0913  # A switch, a menu and a form.
+    usual: tuple[Choice, ...],
+    others: tuple[Choice, ...],
+    *,
+    is_custom: bool,
+    query: Mapping[str, str],
+    action: str,
+    error: str | None = None,
+) -> RangeMenu:
+    """Return the menu; the query says which time stands in the form, in UTC, and what else its page is about."""
+    hidden = dict(zone.for_fields(query))
+    since, until = hidden.pop("since", ""), hidden.pop("until", "")
+    hidden.pop("range", None)
+    return RangeMenu(usual, others, is_custom, since, until, error, action, tuple(hidden.items()))
+
+
+def calendar_choices(chosen: Calendar | None, url_of: Callable[[Calendar], str]) -> tuple[Choice, ...]:
+    return tuple(Choice(one.label, url_of(one), one is chosen) for one in Calendar)

@@ -1,0 +1,25 @@
+"""Suggestions for fields of a provider and a model: those in use, and other models of their vendors that have a price."""
+
+from dataclasses import dataclass
+
+from runtally.db.database import Connection
+from runtally.pricing.queries import select_priced_names
+from runtally.runs.rollup_queries import select_names
+
+MOST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Providers, and models with their provider."""
+
+    providers: tuple[str, ...] = ()
+    models: tuple[tuple[str, str], ...] = ()
+
+
+async def names_of(connection: Connection, project_id: str | None = None) -> Names:
+    """Return the names that a project's runs have, or those of all projects, before the vendors' other models."""
+    used = await select_names(connection, project_id)
+    providers = tuple(dict.fromkeys(provider for provider, _ in used))
+    priced = await select_priced_names(connection, providers, MOST)
+    return Names(providers, tuple(dict.fromkeys((*used, *priced))))

@@ -1,0 +1,22 @@
+"""The project that a page is part of: its name above the tabs."""
+
+from dataclasses import dataclass
+
+from runtally.db.database import Connection
+from runtally.usage.project_queries import select_projects
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectHeading:
+    """What every page of a project shows of it."""
+
+    id: str
+    name: str
+    is_archived: bool = False
+
+
+async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
+    """Return the heading; a project without runs is called by its id."""
+    for project in await select_projects(connection, project_id):
+        return ProjectHeading(project.id, project.name, project.is_archived)
+    return ProjectHeading(project_id, project_id)

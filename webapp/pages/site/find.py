@@ -1,0 +1,138 @@
+"""Finding a page, a project, a model or a run by typing a part of its name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Permission, Scope, may
+from runtally.audit import Actor
+from runtally.db.database import Connection
+from runtally.fields import MAX_NAME, trimmed
+from runtally.runs.queries import select_projects, select_projects_of_run
+from runtally.runs.rollup_queries import select_names
+from runtally.usage.filter import Period
+from webapp.addresses import address_of, path_to
+from webapp.pages.runs.views import run_url, runs_url
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+
+blueprint = Blueprint("find", __name__)
+
+SHOWN = 6
+_PAGES = (
+    ("Overview", "overview.overview"),
+    ("Runs", "runs.explorer"),
+    ("Experiments", "experiments.experiments"),
+    ("Compare experiments", "comparison.compare"),
+    ("API reference", "reference.show"),
+)
+_ADMIN_PAGES = (
+    ("Prices", "prices.prices"),
+    ("New price", "price_forms.new"),
+    ("Test a price", "price_tester.tester"),
+    ("Discounts", "price_discounts.discounts"),
+    ("Repricing", "repricing.repricings"),
+    ("Import and export prices", "price_file.form"),
+    ("Users", "admin_users.users_list"),
+    ("Audit log", "admin_audit.audit"),
+    ("Health", "admin_health.health"),
+    ("Send runs", "send_runs.choose"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Something that was found; `kind` says what it is."""
+
+    kind: str
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindPage(Page):
+    """What was found; as a part, it is the list of the palette."""
+
+    template: ClassVar[str] = "site/find.html"
+    fragment: ClassVar[str] = "site/_find.html"
+
+    sought: str
+    results: tuple[Result, ...]
+
+    @property
+    def document_title(self) -> str | None:
+        return "Search"
+
+
+@blueprint.get("/find")
+@signed_in
+async def find() -> ResponseReturnValue:
+    """Pages, projects, models and runs with the text of the query in their name; of runs, the whole id."""
+    sought = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
+    reader = actor()
+    async with services().reading.connection() as connection:
+        results = [
+            *(await _projects(connection, reader, sought)),
+            *_pages(reader, sought),
+            *(await _models(connection, reader, sought)),
+            *(await _runs(connection, reader, sought)),
+        ]
+    return await render(FindPage(sought, tuple(results)))
+
+
+def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
+    """Return the projects of which the reader may see that; None is every one."""
+    if may(reader, scope, None):
+        return None
+    known = {*reader.grants, *([reader.project_id] if reader.project_id else [])}
+    return sorted(id_ for id_ in known if may(reader, scope, id_))
+
+
+async def _projects(connection: Connection, reader: Actor, sought: str) -> list[Result]:
+    names = await select_projects(connection, _open_to(reader, Scope.METRICS_READ))
+    found = [(id_, name) for id_, name in names.items() if _has(name, sought) or _has(id_, sought)]
+    results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
+    if sought and len(found) == 1:
+        results += _parts_of(reader, *found[0])
+    return results
+
+
+def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
+    """Yield the pages of the one project that was found."""
+    yield Result("Project", f"{name}: runs", runs_url(project_id=project_id))
+    yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
+    if may(reader, Permission.EDIT_PROJECT, project_id):
+        yield Result("Project", f"{name}: settings", path_to("project_settings.settings", project_id=project_id))
+        yield Result("Project", f"{name}: send runs", path_to("send_runs.show", project_id=project_id))
+
+
+def _pages(reader: Actor, sought: str) -> list[Result]:
+    pages = _PAGES + (_ADMIN_PAGES if may(reader, Scope.ADMIN, None) else ())
+    found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, sought)]
+    return found if sought else found[:SHOWN]
+
+
+async def _models(connection: Connection, reader: Actor, sought: str) -> list[Result]:
+    """Return models that all projects use, for who may see all of them."""
+    if not sought or not may(reader, Scope.METRICS_READ, None):
+        return []
+    names = await select_names(connection, None)
+    models = dict.fromkeys(model for _, model in names if _has(model, sought))
+    return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in list(models)[:SHOWN]]
+
+
+async def _runs(connection: Connection, reader: Actor, sought: str) -> list[Result]:
+    """Return the runs with this id, and the way to runs and traces with it."""
+    if not sought:
+        return []
+    projects = await select_projects_of_run(connection, sought, _open_to(reader, Scope.RUNS_READ))
+    found = [Result("Run", f"{sought} in {project_id}", run_url(project_id, sought)) for project_id in projects]
+    return [*found, Result("Runs", f"Runs and traces with the id {sought}", runs_url(search=sought, range=Period.ALL))]
+
+
+def _has(name: str, sought: str) -> bool:
+    return sought.casefold() in name.casefold()
