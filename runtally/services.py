@@ -49,6 +49,7 @@ from runtally.reporting.sync import ReportingSync
 from runtally.retention.dropping import Dropper
 from runtally.retention.rules import LiveRetention
 from runtally.settings import RelayMode, Settings
+from runtally.usage.colours import Colours
 from runtally.usage.memo import DayMemo
 
 # Connections to DATABASE_URL that one process opens, at most. Neither readers nor jobs, which may hold one for long, can take those
@@ -77,6 +78,8 @@ class Services:
 
     memo: DayMemo
     """What runs of closed days came to."""
+    colours: Colours
+    """Of models and other values in charts."""
     prices: LivePrices
     comparison: Comparison
     ingest: Ingest
@@ -143,6 +146,7 @@ class Services:
                     reading=reading,
                     downloads=Downloads(),
                     memo=DayMemo(settings.usage_memo_bytes),
+                    colours=Colours(intake, clock),
                     prices=prices,
                     comparison=Comparison(),
                     ingest=ingest,

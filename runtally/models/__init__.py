@@ -5,6 +5,7 @@ from sqlmodel import SQLModel
 import runtally.models.alert
 import runtally.models.audit
 import runtally.models.budget
+import runtally.models.colour
 import runtally.models.dimension
 import runtally.models.experiment
 import runtally.models.limit

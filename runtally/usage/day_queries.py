@@ -34,17 +34,6 @@ SELECT_DAYS = f"""
      AND bucket > $2::timestamptz - interval '{_DAY} minutes'
 GROUP BY 2, 3
    UNION ALL
-  SELECT 'all time',
-         project_id,
-         NULL,
-         md5(string_agg(xmin::text, ' ' ORDER BY bucket)),
-         NULL
-    FROM rollup_totals
-   WHERE project_id = ANY ($3::text[])
-     AND grain = {_DAY}
-     AND bucket < $4
-GROUP BY 2
-   UNION ALL
   SELECT 'last bucket',
          '{ALL_PROJECTS.key}',
          max(bucket),
@@ -83,11 +72,9 @@ SELECT id,
 """
 
 
-async def select_days(
-    connection: Connection, scope: str, since: datetime, ranked: Sequence[str], midnight: datetime
-) -> list[tuple[Any, ...]]:
-    """Read the days of a scope since then, and for each ranked scope a version of all its days before midnight."""
-    return [tuple(row) for row in await connection.fetch(SELECT_DAYS, scope, since, ranked, midnight)]
+async def select_days(connection: Connection, scope: str, since: datetime) -> list[tuple[Any, ...]]:
+    """Read the days of a scope since then."""
+    return [tuple(row) for row in await connection.fetch(SELECT_DAYS, scope, since)]
 
 
 async def select_versions(

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from runtally.clock import start_of_day
 from runtally.db.database import Connection
-from runtally.models.rollup import ALL_PROJECTS, RollupScope
+from runtally.models.rollup import RollupScope
 from runtally.usage.day_queries import select_days
 from runtally.usage.memo import Version
 from runtally.usage.window import TimeSpan
@@ -24,8 +23,6 @@ class Days:
     runs: Mapping[datetime, int]
     sketches: Mapping[datetime, str]
     """Versions of the stored latencies."""
-    of_all_time: Mapping[str, str]
-    """By scope: the version of all days that are over."""
     last_bucket: datetime | None
     """The last of the shortest buckets that has runs of any project."""
     dropped_before: datetime | None
@@ -34,11 +31,10 @@ class Days:
     """Whether runs are being dropped: what is read of them now is soon different."""
 
     @classmethod
-    async def read(cls, connection: Connection, project_id: str | None, since: datetime, now: datetime) -> "Days":
-        """Read them in one statement, with the versions of all time of all projects too."""
+    async def read(cls, connection: Connection, project_id: str | None, since: datetime) -> "Days":
+        """Read them in one statement."""
         scope = RollupScope(project_id).key
-        ranked = list({ALL_PROJECTS.key, scope})
-        rows = await select_days(connection, scope, since, ranked, start_of_day(now))
+        rows = await select_days(connection, scope, since)
         by_kind: dict[str, list[tuple[str, datetime, str, int]]] = {}
         for kind, *row in rows:
             by_kind.setdefault(kind, []).append((row[0], row[1], row[2], row[3]))
@@ -49,7 +45,6 @@ class Days:
             versions={day: version for _, day, version, _ in days},
             runs={day: runs for _, day, _, runs in days},
             sketches={day: version for _, day, version, _ in sketches},
-            of_all_time={key: version for key, _, version, _ in by_kind.get("all time", ())},
             last_bucket=by_kind["last bucket"][0][1],
             dropped_before=max(dropped, default=None),
             is_dropping="dropping" in by_kind,

@@ -10,7 +10,6 @@ from runtally.usage import project_queries
 from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.question import LatencyDetail, Question
-from runtally.usage.ranking import read_rankings
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, ProjectReport, Report
 from runtally.usage.window import CustomRange, TimeRange, Window
@@ -117,12 +116,9 @@ async def _report(  # noqa: PLR0913  # What is looked at, and what is known of i
     has_lines: bool = True,
 ) -> Report:
     lines = await reader.summary(report_question(reader, window, run_filter, has_lines=has_lines))
-    models, providers = await read_rankings(reader)
     return Report(
         bars=lines.in_bars(),
         lines=lines,
         previous=await reader.previous(previous_question(reader, window, run_filter)) if is_fair else None,
-        models=models,
-        providers=providers,
         last_run_at=last_run_at,
     )

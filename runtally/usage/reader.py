@@ -50,7 +50,7 @@ class UsageReader:
     async def days(self) -> Days:
         """Read once what is known of the days that are looked at."""
         if self._days is None:
-            self._days = await Days.read(self.connection, self.project_id, self._since, self.now)
+            self._days = await Days.read(self.connection, self.project_id, self._since)
         return self._days
 
     async def summary(self, question: Question) -> Summary:

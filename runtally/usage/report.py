@@ -1,6 +1,6 @@
 """What a page says of a project, or of all projects at once. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -52,33 +52,6 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class CostOfAllTime:
-    """What one provider's model cost since the first run: in all projects, and in those looked at."""
-
-    provider: str
-    model: str
-    everywhere_usd: Decimal
-    here_usd: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Names by their cost of all time, the most expensive first: in all projects, and in those looked at."""
-
-    everywhere: tuple[str, ...]
-    here: tuple[str, ...]
-
-    @classmethod
-    def of(cls, costs: Iterable[tuple[str, CostOfAllTime]]) -> "Ranking":
-        everywhere: dict[str, Decimal] = {}
-        here: dict[str, Decimal] = {}
-        for name, cost in costs:
-            everywhere[name] = everywhere.get(name, Decimal(0)) + cost.everywhere_usd
-            here[name] = here.get(name, Decimal(0)) + cost.here_usd
-        return cls(_ranked(everywhere), _ranked({name: usd for name, usd in here.items() if usd}))
-
-
-@dataclass(frozen=True, slots=True)
 class UnpricedModel:
     """A model that was used without a known price."""
 
@@ -97,8 +70,6 @@ class Report:
     """In shorter buckets, with percentiles in each."""
     previous: Summary | None
     """None where the runs do not reach back so far."""
-    models: Ranking
-    providers: Ranking
     last_run_at: datetime | None
     """Exact to the quarter of an hour until it is so long ago that it is told."""
     experiments: Mapping[str, Totals] = field(default_factory=dict)
@@ -137,7 +108,3 @@ class ListedProject(NamedTuple):
     id: str
     name: str
     is_archived: bool
-
-
-def _ranked(costs_usd: dict[str, Decimal]) -> tuple[str, ...]:
-    return tuple(sorted(costs_usd, key=lambda name: (-costs_usd[name], name)))

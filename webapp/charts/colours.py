@@ -1,25 +1,22 @@
 """Which colour a series has. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
-SLOTS = ("c1", "c2", "c3", "c4", "c5")
+from runtally.usage.colours import HUES
+
+SLOTS = tuple(f"c{number + 1}" for number in range(HUES))
+INPUT, OUTPUT = "t1", "t2"
+"""Of tokens, which are no value of anything."""
 OTHER = "other"
 BAD, WARN = "bad", "warn"
 
 
-def colour_slots(names: Iterable[str]) -> dict[str, str]:
-    """A slot for each of the first names, which come by rank of all time, so that a name keeps its colour everywhere."""
-    return dict(zip(dict.fromkeys(names), SLOTS, strict=False))
+def slots_of(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, str]:
+    """Return the slots of the names that one chart shows, the most important first, by the numbers that they were given.
 
-
-def shared_slots(everywhere: Sequence[str], here: Sequence[str]) -> dict[str, str]:
-    """Slots for the names of one project, both by rank of all time.
-
-    A name of the first everywhere keeps its slot here. Slots whose owner is not among the first here go to the next
-    names here, so that a project of rare models is not all grey.
+    Where two have the same colour, the second has no slot here, and is part of "Other".
     """
-    slots = colour_slots(everywhere)
-    first = here[: len(SLOTS)]
-    kept = {name: slots[name] for name in first if name in slots}
-    free = iter([slot for slot in SLOTS if slot not in kept.values()])
-    return kept | {name: next(free) for name in first if name not in kept}
+    first = dict[int, str]()
+    for name in names:
+        first.setdefault(numbers[name], name)
+    return {name: SLOTS[number] for number, name in first.items()}

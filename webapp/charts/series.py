@@ -11,7 +11,6 @@ from enum import StrEnum
 
 from runtally.models.run import Status
 from runtally.usage.dimensions import MODEL, PROVIDER
-from runtally.usage.report import Ranking
 from runtally.usage.summary import Point, Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, TimeRange
@@ -19,7 +18,7 @@ from webapp import formats
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.colours import BAD, OTHER, WARN, shared_slots
+from webapp.charts.colours import BAD, INPUT, OTHER, OUTPUT, WARN
 from webapp.charts.drawing import Drawing, Mark, Series, Sums, Table, Tip, line_rows, time_column, titles
 from webapp.zone import local
 
@@ -57,12 +56,11 @@ class Split(StrEnum):
 STATUS_SLOTS = {Status.SUCCESS: "c1", Status.ERROR: BAD, Status.TIMEOUT: WARN}
 
 
-def slots_of(models: Ranking, providers: Ranking, by: Split) -> Mapping[str, str]:
-    """The colour of each name that cost is split by."""
-    if by is Split.STATUS:
-        return {status.value: slot for status, slot in STATUS_SLOTS.items()}
-    ranking = models if by is Split.MODEL else providers
-    return shared_slots(ranking.everywhere, ranking.here)
+def charted(summary: Summary, by: Split) -> list[str]:
+    """Return the names that a cost chart shows one by one, the costliest first. One more, rather than a rest of one."""
+    dimension = MODEL if by is Split.MODEL else PROVIDER
+    costing = [name for name, totals in summary.list_by(dimension).items() if totals.cost_usd]
+    return costing if len(costing) == MAX_SERIES + 1 else costing[:MAX_SERIES]
 
 
 def cost(
@@ -88,8 +86,8 @@ def runs(summary: Summary, previous: Summary | None) -> Chart:
 def tokens(summary: Summary, previous: Summary | None) -> Chart:
     """Input and output tokens per bucket."""
     stack = [
-        _added(summary, "Input tokens", "c1", lambda totals: totals.input_tokens),
-        _added(summary, "Output tokens", "c2", lambda totals: totals.output_tokens),
+        _added(summary, "Input tokens", INPUT, lambda totals: totals.input_tokens),
+        _added(summary, "Output tokens", OUTPUT, lambda totals: totals.output_tokens),
     ]
     return _bars(
         summary, previous, stack, _Measure("Tokens", _short, axes.count, lambda totals: Decimal(totals.tokens))
@@ -156,8 +154,8 @@ def _stack(summary: Summary, by: Split, slots: Mapping[str, str]) -> list[Series
     dimension = MODEL if by is Split.MODEL else PROVIDER
     place = summary.by.index(dimension)
     costing = [name for name, totals in summary.list_by(dimension).items() if totals.cost_usd]
-    shown = [name for name in costing if slots.get(name, OTHER) != OTHER][:MAX_SERIES]
-    others = [name for name in costing if name not in shown]
+    shown = [name for name in costing if name in slots]
+    others = len(costing) > len(shown)
     sums: dict[str | None, list[Decimal]] = {name: [Decimal(0)] * summary.window.length for name in (*shown, None)}
     for (number, group), totals in summary.cells.items():
         name = group[place]
@@ -168,8 +166,7 @@ def _stack(summary: Summary, by: Split, slots: Mapping[str, str]) -> list[Series
 
     stack = [series(name, name, slots[name]) for name in shown]
     if others:
-        # One name behind "Other" might as well be told.
-        stack.append(series(None, others[0] if len(others) == 1 else OTHER_NAME, OTHER))
+        stack.append(series(None, OTHER_NAME, OTHER))
     return stack
 
 

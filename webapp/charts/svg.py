@@ -14,6 +14,7 @@ from webapp import zone
 from webapp.charts import look
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
+from webapp.charts.colours import BAD, INPUT, OTHER, OUTPUT, SLOTS, WARN
 from webapp.charts.look import Stroke, variable
 from webapp.charts.specs import Rows
 
@@ -29,23 +30,7 @@ _FONT = f'font-family="system-ui,-apple-system,Segoe UI,Roboto,sans-serif" font-
 # Names may hold what XML cannot.
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOUR = re.compile(r"--([\w-]+): light-dark\((#\w+), (#\w+)\);")
-_USED = (
-    "surface",
-    "border",
-    "grid",
-    "text",
-    "text2",
-    "text3",
-    "accent",
-    "warn",
-    "bad",
-    "c1",
-    "c2",
-    "c3",
-    "c4",
-    "c5",
-    "other",
-)
+_USED = ("surface", "border", "grid", "text", "text2", "text3", "accent", WARN, BAD, *SLOTS, INPUT, OUTPUT, OTHER)
 
 
 class Look(StrEnum):

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from webapp.charts import look
-from webapp.charts.colours import BAD, OTHER, SLOTS, WARN
+from webapp.charts.colours import BAD, INPUT, OTHER, OUTPUT, SLOTS, WARN
 from webapp.charts.look import Stroke, variable
 
 # More than any axis has; with fewer, Vega leaves out every other of the ticks that it is given.
@@ -108,7 +108,7 @@ def burn_down() -> str:
     return _spec(nothing, even, forecast, left, dot, _pointer(_hovered()))
 
 
-_FILLS = (*SLOTS, OTHER, WARN, BAD)
+_FILLS = (*SLOTS, INPUT, OUTPUT, OTHER, WARN, BAD)
 _COLOURS = alt.Scale(domain=_FILLS, range=[variable(slot) for slot in _FILLS])
 
 

@@ -1,7 +1,6 @@
 """Reports read from a real Postgres."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import httpx
@@ -12,13 +11,10 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
-from runtally.usage import ranking_queries
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.memo import DayMemo
 from runtally.usage.projects import Listing, Projects, ProjectSummary
 from runtally.usage.question import LatencyDetail
-from runtally.usage.ranking import read_costs
-from runtally.usage.ranking_queries import CostsByScope, select_costs_before
 from runtally.usage.read import is_comparable, overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.window import Range, Window
@@ -163,46 +159,6 @@ async def test_what_experiments_came_to_follows_the_runs_of_past_days(
     assert first == [{one: 3}, {one: 3}]
     assert late == await runs(new_memo()) | {other: 1} == {one: 5, other: 1}
     assert await runs(memo) == await runs(new_memo()) == {one: 5}
-
-
-async def test_the_costs_of_all_time_follow_the_runs_of_past_days(
-    client: httpx.AsyncClient, database: Database, project_id: str
-) -> None:
-    memo = new_memo()
-
-    async def costs(remembered: DayMemo) -> dict[str, Decimal]:
-        async with database.snapshot() as connection:
-            found = await read_costs(_reader(connection, remembered, project_id))
-        assert all(one.everywhere_usd >= one.here_usd for one in found)
-        return {one.model: one.here_usd for one in found if one.here_usd}
-
-    await _post(client, project_id, 0, 400)
-    first = await costs(memo)
-    await _post(client, project_id, 0, 2, model="acme-cached")
-    late = await costs(memo)
-
-    assert list(first.values()) == [Decimal("0.021")]
-    assert late == await costs(new_memo())
-    assert late["acme-cached"] == Decimal("0.021")
-
-
-async def test_the_costs_of_past_days_are_read_again_only_when_a_run_of_theirs_comes(
-    client: httpx.AsyncClient, database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-
-    async def counted(connection: Connection, scopes: Sequence[str], before: datetime) -> CostsByScope:
-        read.append(len(scopes))
-        return await select_costs_before(connection, scopes, before)
-
-    monkeypatch.setattr(ranking_queries, "select_costs_before", counted)
-    memo = new_memo()
-    for days_ago in (400, 0, 400):
-        await _post(client, project_id, days_ago)
-        async with database.snapshot() as connection:
-            await read_costs(_reader(connection, memo, project_id))
-
-    assert read == [1, 1, 1, 1]
 
 
 async def test_of_one_model_the_overview_adds_up_as_well(

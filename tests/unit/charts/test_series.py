@@ -104,10 +104,14 @@ def test_names_without_a_colour_are_one_series_on_top() -> None:
     assert datasets(chart)["segments"][-1] == {"i": 0, "y0": 1.0, "y1": 12.0, "slot": "other"}
 
 
-def test_a_single_name_without_a_colour_keeps_its_name() -> None:
-    chart = series.cost(make_summary({0: {"large": "1", "x": "5"}}), None, Split.MODEL, SLOTS)
+def test_a_chart_shows_five_names_or_one_more_rather_than_a_rest_of_one() -> None:
+    def shown(names: str) -> str:
+        summary = make_summary({0: {name: str(10 - number) for number, name in enumerate(names)}})
+        return "".join(series.charted(summary, Split.MODEL))
 
-    assert chart.key[-1] == KeyEntry("x", "other")
+    assert shown("abc") == "abc"
+    assert shown("abcdef") == "abcdef"
+    assert shown("abcdefg") == "abcde"
 
 
 def test_a_model_called_other_or_total_is_not_mixed_up_with_the_rest() -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from runtally.usage.report import CostOfAllTime, Ranking, Report, Span, UnpricedModel
+from runtally.usage.report import Report, Span, UnpricedModel
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
@@ -18,8 +18,8 @@ def _cell(hours_before_end: float, model: str = "large", **totals: int | Decimal
 
 
 def _report(*cells: Cell) -> Report:
-    summary, no_ranking = made_summary(WEEK, cells), Ranking((), ())
-    return Report(summary, summary, None, no_ranking, no_ranking, None)
+    summary = made_summary(WEEK, cells)
+    return Report(summary, summary, None, None)
 
 
 def test_only_what_has_runs_from_the_start_is_compared() -> None:
@@ -29,19 +29,6 @@ def test_only_what_has_runs_from_the_start_is_compared() -> None:
     assert Span(before.start + timedelta(hours=5), NOW).reaches_back_to(before)
     assert not Span(before.start + timedelta(hours=6), NOW).reaches_back_to(before)
     assert not Span(None, None).reaches_back_to(before)
-
-
-def test_names_are_ranked_by_cost_everywhere_and_here() -> None:
-    costs = [
-        CostOfAllTime("acme", "large", Decimal(5), Decimal(0)),
-        CostOfAllTime("zeta", "small", Decimal(3), Decimal(3)),
-        CostOfAllTime("acme", "small", Decimal(3), Decimal(0)),
-        CostOfAllTime("acme", "tiny", Decimal(1), Decimal(1)),
-    ]
-
-    models = Ranking.of((cost.model, cost) for cost in costs)
-
-    assert models == Ranking(everywhere=("small", "large", "tiny"), here=("small", "tiny"))
 
 
 def test_models_without_a_price_come_with_their_runs_most_first() -> None:

@@ -16,19 +16,18 @@ from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.project_queries import select_projects
 from runtally.usage.question import LatencyDetail
-from runtally.usage.ranking import read_rankings
 from runtally.usage.read import readable, report_question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject
 from webapp import formats
 from webapp.addresses import path_to
-from webapp.charts import series
 from webapp.charts.series import Split
 from webapp.links import View, project_chosen
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Row, groups_of, rows_of
 from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
 from webapp.pages.panel.panel import SPLIT_NAMES, overview_name
 from webapp.pages.panel.ranges import Choice, RangeMenu
+from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.sorting import SortHeading, Sorting, headings_of
@@ -128,7 +127,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         replace(report_question(reader, window, view.filter, has_lines=False), latencies=LatencyDetail.NONE)
     )
     latencies = await read_latencies(connection, view.run_filter, now) if project_id is not None else Latencies()
-    slots = series.slots_of(*await read_rankings(reader), view.by)
+    slots = await read_slots(summary, view.by)
     groups = groups_of(summary, latencies, services().prices.book, now, view, is_grouped=shown.is_grouped)
     titles = {name: title for name, title in TITLES.items() if name is not Column.LATENCY or project_id is not None}
     return BreakdownPage(

@@ -26,6 +26,7 @@ from webapp.links import Metric, View
 from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, sought
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.panel import Panel, overview_name, panel_of
+from webapp.pages.panel.slots import read_slots
 from webapp.pages.runs.lists import NEWEST, RunList, newest_of
 from webapp.rendering import Page, nothing_new, render
 from webapp.security import signed_in
@@ -107,7 +108,8 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
             if report.last_run_at is None:
                 return None
             projects = await _project_list(reader, view, is_comparable=report.previous is not None)
-        panel = panel_of(report, view, now, of_project, services().prices.book)
+        slots = await read_slots(report.bars, view.by)
+        panel = panel_of(report, view, now, of_project, book=services().prices.book, slots=slots)
         newest = await reading
     return OverviewPage(
         heading=overview_name(of_project),

@@ -7,7 +7,6 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import get_burn_down
 from runtally.errors import NotFound
-from runtally.usage.ranking import read_rankings
 from runtally.usage.read import is_comparable, previous_question, readable, report_question
 from runtally.usage.reader import UsageReader
 from webapp.caching import recent_changes, unchanged
@@ -17,6 +16,7 @@ from webapp.charts.chart import Chart
 from webapp.links import Metric, View, project_asked_for
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.price_marks import price_marks
+from webapp.pages.panel.slots import read_slots
 from webapp.security import signed_in
 
 blueprint = Blueprint("charts", __name__)
@@ -67,6 +67,6 @@ async def read_chart(reader: UsageReader, metric: Metric, view: View) -> Chart:
     if await is_comparable(reader.connection, window.previous(reader.now), view.project_id, view.filter):
         before = await reader.previous(previous_question(reader, window, view.filter))
     if metric is Metric.COST:
-        slots = series.slots_of(*await read_rankings(reader), view.by)
+        slots = await read_slots(bars, view.by)
         return series.cost(bars, before, view.by, slots, price_marks(bars, services().prices.book, view.project_id))
     return series.runs(bars, before) if metric is Metric.RUNS else series.tokens(bars, before)

@@ -26,6 +26,7 @@ from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
 from webapp.pages.panel.price_marks import price_marks
 from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.slots import Slots
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",
@@ -105,14 +106,16 @@ class Panel:
     drivers: Drivers | None
 
 
-def panel_of(report: Report, view: View, now: datetime, of_project: str | None, book: PriceBook) -> Panel:
+def panel_of(  # noqa: PLR0913  # What a report is shown with.
+    report: Report, view: View, now: datetime, of_project: str | None, *, book: PriceBook, slots: Slots
+) -> Panel:
     """The report of a project, or of all with None, as this view shows it; the book knows which prices changed."""
     metrics, total = report.bars, report.bars.total
     marks = price_marks(metrics, book, of_project)
     kpis = kpis_of(report, view, now)
 
     def figure(metric: Metric) -> Figure:
-        chart = _chart(report, metric, view.by, marks)
+        chart = _chart(report, metric, view.by, slots, marks)
         picture = view.picture_url(metric, of_project)
         return Figure(metric, chart, view.chart_url(metric, of_project), picture=picture)
 
@@ -134,7 +137,7 @@ def panel_of(report: Report, view: View, now: datetime, of_project: str | None, 
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
         main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
         beside=tuple(map(figure, _beside(view))),
-        lists=_lists(report, view),
+        lists=_lists(report, view, slots),
         chips=chips_of(view),
         narrower=narrower_of(view, report.bars.window),
         drivers=drivers_of(report, view),
@@ -151,12 +154,10 @@ def overview_name(of_project: str | None) -> str:
     return "All projects" if of_project is None else "Your project"
 
 
-def _chart(report: Report, metric: Metric, by: Split, marks: tuple[Mark, ...]) -> Chart:
+def _chart(report: Report, metric: Metric, by: Split, slots: Slots, marks: tuple[Mark, ...]) -> Chart:
     match metric:
         case Metric.COST:
-            return series.cost(
-                report.bars, report.previous, by, series.slots_of(report.models, report.providers, by), marks
-            )
+            return series.cost(report.bars, report.previous, by, slots, marks)
         case Metric.RUNS:
             return series.runs(report.bars, report.previous)
         case Metric.TOKENS:
@@ -179,9 +180,8 @@ def _window(report: Report, metric: Metric) -> Window:
     return report.lines.window if metric in {Metric.ERRORS, Metric.LATENCY} else report.bars.window
 
 
-def _lists(report: Report, view: View) -> tuple[BarList, ...]:
+def _lists(report: Report, view: View, slots: Slots) -> tuple[BarList, ...]:
     """Only the list of what cost is split by has colours: they mean its series in the chart."""
-    slots = series.slots_of(report.models, report.providers, view.by)
     models = _bars(report.bars.list_by(MODEL), view, "model", slots if view.by is Split.MODEL else None)
     providers = _bars(report.bars.list_by(PROVIDER), view, "provider", slots if view.by is Split.PROVIDER else None)
     lists = [

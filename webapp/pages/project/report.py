@@ -20,6 +20,7 @@ from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
 from webapp.links import View
 from webapp.pages.panel.panel import Panel, overview_name, panel_of
+from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.budget_line import BudgetPart, budget_part
 from webapp.pages.project.embeds import EmbedPanel, embed_panel
 from webapp.pages.runs.lists import HIGHEST, RunList, highest_of
@@ -70,7 +71,8 @@ async def project(project_id: str) -> ResponseReturnValue:
         # Who may not see single runs sees none of them.
         is_open = may(actor(), Scope.RUNS_READ, project_id)
         extremes = await read_extremes(connection, view.run_filter, now, HIGHEST) if is_open else Extremes()
-    panel = panel_of(found.report, view, now, project_id, services().prices.book)
+    slots = await read_slots(found.report.bars, view.by)
+    panel = panel_of(found.report, view, now, project_id, book=services().prices.book, slots=slots)
     page = ProjectPage(
         project=found.project,
         panel=panel,

@@ -1,0 +1,57 @@
+"""Which colour a value of a dimension has: given when a chart first shows it, kept, and the same everywhere."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from runtally.clock import Clock
+from runtally.db.database import Database
+from runtally.usage.colour_queries import insert_colours, select_colours
+
+HUES = 10
+MAX_COLOURED = 1_000
+"""Values of a dimension whose colour is kept. Only what a chart shows gets one, so that there are hardly ever as many."""
+
+
+class Colours:
+    """One per process; it remembers the colours that were given, because they stay.
+
+    Its connections are others than those of reports: a page that asks has one of these in hand.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._given: dict[str, Mapping[str, int]] = {}
+
+    async def of(self, dimension: str, values: Sequence[str]) -> Mapping[str, int]:
+        """Return the number of the colour of each of the values that one chart shows, from 0 to `HUES` - 1."""
+        numbers = self._given.get(dimension, {})
+        if not all(value in numbers for value in values):
+            numbers = await self._give(dimension, values)
+        return {value: numbers[value] for value in values}
+
+    async def _give(self, dimension: str, values: Sequence[str]) -> Mapping[str, int]:
+        async with self._database.transaction() as connection:
+            known = await select_colours(connection, dimension)
+            new = new_colours(known, values)
+            if len(known) + len(new) > MAX_COLOURED:
+                return known | new
+            if new:
+                await insert_colours(connection, dimension, new, self._clock())
+                known = await select_colours(connection, dimension)
+        self._given[dimension] = known
+        return known
+
+
+def new_colours(known: Mapping[str, int], values: Sequence[str]) -> dict[str, int]:
+    """Return colours for the values without one: of those that their chart does not have yet, those that fewest have."""
+    uses = Counter(known.values())
+    here = {known[value] for value in values if value in known}
+    new: dict[str, int] = {}
+    for value in values:
+        if value not in known and value not in new:
+            number = min(range(HUES), key=lambda one: (one in here, uses[one], one))
+            new[value] = number
+            uses[number] += 1
+            here.add(number)
+    return new
