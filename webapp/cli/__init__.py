@@ -25,6 +25,7 @@ COMMANDS = {
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",
     "retention": "webapp.cli.retention:retention",
+    "mcp": "webapp.cli.mcp:mcp",
     "doctor": "webapp.cli.doctor:doctor",
 }
 OUT_OF_REACH = "The database is out of reach: check DATABASE_URL, and that the server runs and lets this machine in."
