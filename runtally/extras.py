@@ -11,6 +11,7 @@ from runtally.settings import Settings
 class Extra(StrEnum):
     """An extra of the package, as `pyproject.toml` names it."""
 
+    MCP = "mcp"
     OIDC = "oidc"
     PARQUET = "parquet"
     REDIS = "redis"
@@ -30,7 +31,7 @@ class Extra(StrEnum):
             raise MissingExtra(f"{purpose} needs the extra `{self}`, which is not installed: {self.command}")
 
 
-_MODULES = {Extra.OIDC: "joserfc", Extra.PARQUET: "arro3", Extra.REDIS: "redis"}
+_MODULES = {Extra.MCP: "mcp", Extra.OIDC: "joserfc", Extra.PARQUET: "arro3", Extra.REDIS: "redis"}
 
 
 def check(settings: Settings) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "retention": "webapp.cli.retention:retention",
     "backup": "webapp.cli.backup:backup",
     "restore": "webapp.cli.backup:restore",
+    "mcp": "webapp.cli.mcp:mcp",
     "doctor": "webapp.cli.doctor:doctor",
 }
 

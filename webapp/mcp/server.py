@@ -1,0 +1,105 @@
+"""The server of the Model Context Protocol: its tools, and who asks."""
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Annotated, Any, ParamSpec
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from runtally import __version__
+from runtally.audit import ANYONE, Actor
+from runtally.errors import RuntallyError
+from runtally.usage.dimensions import DIMENSIONS
+from runtally.usage.timeline import NamedRange
+from webapp.mcp.answers import MAX_DIMENSIONS, MAX_ROWS, Answer, Answers
+
+P = ParamSpec("P")
+
+asking: ContextVar[Actor] = ContextVar("asking", default=ANYONE)
+"""Who asks; nobody may read anything before it is set."""
+
+INSTRUCTIONS = (
+    "Cost, usage and errors of LLM calls that Runtally has recorded. All tools only read. Amounts are US dollars as text, "
+    "exact to the last digit; times are UTC. A project key knows its project, so that it can be left out."
+)
+_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+Project = Annotated[str | None, Field(description="The project's id; a project key knows its own.", max_length=128)]
+Reach = Annotated[NamedRange, Field(description="How far back.")]
+By = Annotated[
+    tuple[str, ...],
+    Field(
+        description=f"What the rows are told apart by: {', '.join(DIMENSIONS)}, or metadata.<key>.",
+        max_length=MAX_DIMENSIONS,
+    ),
+]
+Rows = Annotated[int, Field(description="How many rows at most.", ge=1, le=MAX_ROWS)]
+
+
+def create_server(answers: Answers) -> MCPServer[Any]:
+    """Return the server with all tools."""
+    server = MCPServer("runtally", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+
+    def tool(ask: Callable[P, Awaitable[Answer]]) -> None:
+        @wraps(ask)
+        async def answered(*args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+            try:
+                return await ask(*args, **kwargs)
+            except RuntallyError as error:
+                raise ToolError(error.message) from None
+
+        server.add_tool(answered, annotations=_READS)
+
+    @tool
+    async def list_projects() -> dict[str, Any]:
+        """List the projects that you may read: id and name."""
+        return await answers.list_projects(asking.get())
+
+    @tool
+    async def usage(
+        project: Project = None,
+        by: By = ("provider", "model"),
+        range: Reach = NamedRange.LAST_7_DAYS,  # noqa: A002  # The name that pages and the API have.
+        limit: Rows = 20,
+    ) -> dict[str, Any]:
+        """Return cost, runs, errors and tokens of a project or of all, in total and by dimensions, the dearest row first."""
+        return await answers.usage(asking.get(), project, by, range, limit)
+
+    @tool
+    async def dearest_sessions(
+        project: Project = None,
+        range: Reach = NamedRange.LAST_7_DAYS,  # noqa: A002  # As above.
+        limit: Rows = 10,
+    ) -> dict[str, Any]:
+        """Return the sessions of a project that cost most."""
+        return await answers.dearest_sessions(asking.get(), project, range, limit)
+
+    @tool
+    async def errors(
+        project: Project = None,
+        range: Reach = NamedRange.LAST_7_DAYS,  # noqa: A002  # As above.
+        limit: Rows = 20,
+    ) -> dict[str, Any]:
+        """Return how often runs of a project failed, by status, error code, provider and model."""
+        return await answers.errors(asking.get(), project, range, limit)
+
+    @tool
+    async def price(
+        provider: Annotated[str, Field(description="As runs name it, such as openai.", max_length=256)],
+        model: Annotated[str, Field(description="As runs name it, such as gpt-4o-mini.", max_length=256)],
+        project: Project = None,
+        input_tokens: Annotated[int, Field(description="Long contexts may have another price.", ge=0)] = 0,
+    ) -> dict[str, Any]:
+        """Return the price of a model that is in force now, with what the project has negotiated."""
+        return await answers.price(asking.get(), provider, model, project, input_tokens)
+
+    @tool
+    async def budget(project: Project = None) -> dict[str, Any]:
+        """Return a project's budget of this month: what is spent, what is left, and the forecast."""
+        return await answers.budget(asking.get(), project)
+
+    return server
