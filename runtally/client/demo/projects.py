@@ -81,7 +81,7 @@ CODE_REVIEW: Final = Project(
     ),
     trace_lengths={2: 3, 3: 3, 4: 2, 5: 1, 6: 1},
     labels={"region": ("us-east-1",), "repo": ("acme/storefront", "acme/payments", "acme/mobile-app", "acme/infra")},
-    users=("ines", "tomas", "priya", "jonas", "mei", "kwame", "lucia", "sam", "noor", "elif", "yuki", "dario"),
+    users=("anna", "tomas", "priya", "jonas", "mei", "kwame", "lucia", "sam", "noor", "elif", "yuki", "dario"),
 )
 DOC_SEARCH: Final = Project(
     id="doc-search",
