@@ -25,6 +25,7 @@ MAX_GROUPS = 1_000
 DEFAULT_GROUPS = 50
 MAX_DIMENSIONS = 2
 _LONGEST_NAME = 64
+_NAME = re.compile(r"[A-Za-z.]{1,64}")
 _GROUPED_BY = (*DIMENSIONS, f"{METADATA}<key>")
 _PAGE = re.compile(r"([1-9][0-9]{0,8})(?:-([0-9]{1,12})-([0-9]{1,12}))?")
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -157,7 +158,7 @@ def _unknown(args: "MultiDict[str, str]") -> Iterator[Detail]:
     for name in args:
         if name not in known and not name.startswith(METADATA):
             # A name that can be no parameter may be anything.
-            path = name if re.fullmatch(rf"[A-Za-z.]{{1,{_LONGEST_NAME}}}", name) else "query"
+            path = name if _NAME.fullmatch(name) else "query"
             yield Detail(path, "is no parameter of this route")
 
 
