@@ -6,10 +6,10 @@ from runtally.usage.dimensions_of_runs import entries_of
 from runtally.usage.sketch import BINNED
 
 
-def waiting_ctes(deltas: str, keys: str) -> str:
+def waiting_ctes(deltas: str, keys: str, *, are_few: bool = False) -> str:
     """Common table expression `waiting_entries`: a row for each value of each run of `deltas`, with what a run adds.
 
-    Runs and values are taken apart first, because in a join each run would be taken out of its row's arrays for each value.
+    With `are_few` the values of all other keys are passed over at once. Runs and values are taken apart first, because in a join each run would be taken out of its row's arrays for each value.
     """
     unnested = ", ".join(("hours", "providers", "models", "latencies", *(one.name for one in DIMENSION_MEASURES)))
     of_run = ", ".join(f"run.{measure.name}" for measure in DIMENSION_MEASURES)
@@ -22,7 +22,7 @@ def waiting_ctes(deltas: str, keys: str) -> str:
           OFFSET 0) AS run
 ),
 waiting_values AS MATERIALIZED (
-  {entries_of(deltas, "project_id, id")}
+  {entries_of(deltas, "project_id, id", f"{{key_id}} = ANY (ARRAY(SELECT id FROM {keys}))" if are_few else "TRUE")}
 ),
 waiting_entries AS MATERIALIZED (
   SELECT project_id, key_id, hour, value, provider, model, latency, {MEASURE_NAMES}

@@ -59,10 +59,11 @@ VALUES = f"ARRAY[{', '.join(_VALUES)}]"
 _SLOTS = len(_VALUES)
 
 
-def entries_of(runs: str, columns: str) -> str:
+def entries_of(runs: str, columns: str, which: str = "TRUE") -> str:
     """SQL of a row for each value of each run: columns of `runs`, the place of the run in its row, key_id and value.
 
     A row of `runs` has the values of several runs one after the other in `dimension_values`, and their `key_ids`.
+    `which` is a condition on these, for where few of them are wanted.
     """
     return f"""SELECT {columns}, number, key_id, left(value, {MAX_VALUE_LENGTH}) AS value
     FROM (SELECT {columns}, number, key_id, sent AS value FROM sent_values WHERE place <> {_TAGS}
@@ -76,5 +77,5 @@ def entries_of(runs: str, columns: str) -> str:
         f"""(SELECT {columns}, 1 + (place - 1) / {_SLOTS} AS number, 1 + (place - 1) % {_SLOTS} AS place,
                           key_ids[1 + (place - 1) % {_SLOTS}] AS key_id, sent
                      FROM {runs} CROSS JOIN LATERAL unnest(dimension_values) WITH ORDINALITY AS slot (sent, place)
-                    WHERE sent IS NOT NULL) AS slots""",
+                    WHERE sent IS NOT NULL AND {which.format(key_id=f"key_ids[1 + (place - 1) % {_SLOTS}]")}) AS slots""",
     )

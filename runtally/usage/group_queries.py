@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, MAX_VALUE_LENGTH, Detail
@@ -115,7 +116,7 @@ async def select_hidden_days(
         f"""SELECT project_id, day, array_position(dimension_values, NULL) IS NOT NULL AS is_full,
          {value} = ANY (dimension_values) AS is_known
     FROM dimension_sums
-   WHERE (project_id, key_id) IN (SELECT project_id, id FROM key) AND detail = '{Detail.DAY}' AND {days}"""
+   WHERE {_of_key(question)} AND detail = '{Detail.DAY}' AND {days}"""
     ]
     if is_waiting:
         parts.append(
@@ -130,7 +131,7 @@ async def select_hidden_days(
         GROUP BY project_id, day
           HAVING bool_or(is_full) AND NOT coalesce(bool_or(is_known), FALSE)) AS hidden
 ORDER BY start"""
-    return [row[0] for row in await connection.fetch(sql, *found.values)]
+    return [row[0] for row in await _fetch_values(connection, sql, found, is_waiting=is_waiting)]
 
 
 async def select_groups(
@@ -153,7 +154,8 @@ async def select_groups(
         return result
     totals_of = totals_reader(question.measures)
     sql = ctes + _groups_sql(found, question, plan, "\n   UNION ALL\n  ".join(cells), measures)
-    for kind, number, group, *values in await connection.fetch(sql, *found.values):
+    is_joined = is_waiting and plan.rows is Rows.VALUES
+    for kind, number, group, *values in await _fetch_values(connection, sql, found, is_waiting=is_joined):
         if kind == _GROUP:
             result.groups[read_group(group)] = totals_of(values)
         else:
@@ -252,6 +254,23 @@ def _stored_cells(found: Conditions, question: GroupQuestion, plan: Plan, starts
    WHERE {of_models(found, question.filter)}"""
 
 
+def _of_key(question: GroupQuestion) -> str:
+    """SQL of the rows of a key in a table of its sums; of one project without a join, so that the primary key leads to them."""
+    if question.filter.project_id is None:
+        return "(project_id, key_id) IN (SELECT project_id, id FROM key)"
+    return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
+
+
+async def _fetch_values(connection: Connection, sql: str, found: Conditions, *, is_waiting: bool) -> Sequence[Any]:
+    """Run a statement that reads what waits: Postgres takes this for a row or two, and would join it row by row."""
+    if not is_waiting:
+        return await connection.fetch(sql, *found.values)
+    await connection.execute("SET LOCAL enable_nestloop = off")
+    rows = await connection.fetch(sql, *found.values)
+    await connection.execute("SET LOCAL enable_nestloop = on")
+    return rows
+
+
 def _values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, is_waiting: bool) -> str:
     """SQL of `key`, the numbers of the key in each project, and of what waits to be added to its sums."""
     project_id = question.filter.project_id
@@ -269,7 +288,7 @@ def _values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, 
 waiting AS MATERIALIZED (
   SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM key)
 ),
-{waiting_ctes("waiting", "key")},
+{waiting_ctes("waiting", "key", are_few=True)},
 {summed_ctes("waiting_entries", now="now()")}"""
 
 
@@ -296,7 +315,7 @@ def _value_cells(  # noqa: PLR0913  # The parts of a statement.
     FROM (SELECT blocks.number, blocks.day, cell.*
             FROM (SELECT {once} AS number, day, {", ".join(arrays)}
                     FROM dimension_sums
-                   WHERE (project_id, key_id) IN (SELECT project_id, id FROM key)
+                   WHERE {_of_key(question)}
                      AND detail = '{detail}'
                      AND {on_days}
                   OFFSET 0) AS blocks
@@ -435,23 +454,21 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
         group = (
             f"CASE WHEN value = '' THEN '{ANY}' WHEN value = ANY ({kept}) THEN '{VALUE}' || value ELSE '{OTHERS}' END"
         )
-    rows = await connection.fetch(
-        f"""{ctes}
+    sql = f"""{ctes}
   SELECT number, value, array_agg(latency), array_agg(n)
     FROM (SELECT number, {group} AS value, latency, sum(n)::bigint AS n
             FROM (SELECT number, value, latency, n
                     FROM (SELECT {number} AS number, dimension_values, latencies, counts
                             FROM dimension_latencies
-                           WHERE (project_id, key_id) IN (SELECT project_id, id FROM key) AND {on_days}
+                           WHERE {_of_key(question)} AND {on_days}
                           OFFSET 0) AS blocks
                          CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
                     {waiting if is_waiting else ""}) AS bins
            WHERE {which}
         GROUP BY 1, 2, 3
           HAVING sum(n) <> 0) AS binned
-GROUP BY 1, 2""",
-        *found.values,
-    )
+GROUP BY 1, 2"""
+    rows = await _fetch_values(connection, sql, found, is_waiting=is_waiting)
     return {
         (number, read_group([value]) if question.by else ()): Counter(dict(zip(latencies, counts, strict=True)))
         for number, value, latencies, counts in rows
