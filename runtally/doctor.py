@@ -160,16 +160,9 @@ def _relay(status: RelayStatus, now: datetime) -> Finding:
 
 def _otlp(client: Client) -> Finding:
     """What came of what one client sent, and why it is not seen."""
-    known = (
-        (client.runs, "runs"),
-        (client.twins, "told by another record too"),
-        (client.no_calls, "no calls of models"),
-        (client.told_elsewhere, "of an agent that is read from another signal"),
-        (client.rejected, "rejected"),
-    )
-    parts = ", ".join(f"{number:,} {meaning}" for number, meaning in known if number)
+    parts = ", ".join(f"{number:,} {meaning}" for number, meaning in client.outcomes)
     came = f"{client.service} by {client.exporter} to {client.project_id}: {client.requests:,} requests of {client.signal} since "
     message = f"{came}{client.first_at:%F %R}, the last {client.last_at:%F %R}: {parts or 'nothing in them'}"
-    if client.runs or client.twins:
+    if client.has_runs:
         return Finding("otlp", State.OK, message)
     return Finding("otlp", State.WARN, f"{message}; docs/opentelemetry.md and docs/agents.md say what is a run")

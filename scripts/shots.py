@@ -45,6 +45,7 @@ PAGES = {
     "experiments": "/experiments?project=support-agent",
     "users": "/admin/users",
     "audit": "/admin/audit",
+    "clients": "/admin/clients",
     "relay": "/admin/relay",
     "health": "/admin/health",
     "prices": "/admin/prices",

@@ -49,3 +49,20 @@ class Client(msgspec.Struct):
     @property
     def key(self) -> tuple[str, str, str, str]:
         return self.project_id, self.service, self.exporter, self.signal
+
+    @property
+    def outcomes(self) -> tuple[tuple[int, str], ...]:
+        """How many of its records became what, in words."""
+        known = (
+            (self.runs, "runs"),
+            (self.twins, "told by another record too"),
+            (self.no_calls, "no calls of models"),
+            (self.told_elsewhere, "of an agent that is read from another signal"),
+            (self.rejected, "rejected"),
+        )
+        return tuple((number, meaning) for number, meaning in known if number)
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether any of its records was seen as a run."""
+        return bool(self.runs or self.twins)

@@ -50,6 +50,7 @@ PAGES = {
     "repricings": "/admin/prices/repricing",
     "users": "/admin/users",
     "audit log": "/admin/audit",
+    "clients": "/admin/clients",
     "health": "/admin/health",
     "reference": "/docs",
     "search": "/find?q=a",

@@ -8,7 +8,9 @@ from quart import Quart
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.models.otlp import Client
 from runtally.models.user import Role
+from runtally.otlp.queries import upsert_clients
 from runtally.reporting.outbox_queries import COUNTED
 from tests.pages.conftest import PASSWORD, Invite, Post
 from tests.pages.looking import html_of, text_of
@@ -222,3 +224,37 @@ async def test_a_command_on_the_relay_page_is_set_as_one(database_url: str) -> N
         html = await html_of(running.test_client(), "/admin/health")
 
     assert "(RELAY=off); <code>runtally relay</code> does." in html
+
+
+async def test_what_came_by_opentelemetry_is_listed_by_client_for_admins_and_for_the_project(
+    invite: Invite, post: Post, database: Database, project_id: str
+) -> None:
+    await post()
+    now = system_clock()
+    seen = Client(
+        project_id,
+        "search",
+        "OTel-OTLP-Exporter-Python",
+        "traces",
+        now,
+        now,
+        requests=3,
+        records=45,
+        runs=3,
+        no_calls=42,
+    )
+    unseen = Client(project_id, "<b>web</b>", "OTel-OTLP-Exporter-JavaScript", "logs", now, now, requests=1, no_calls=9)
+    async with database.connection() as connection:
+        await upsert_clients(connection, [seen, unseen])
+    admin, _ = await invite(Role.ADMIN)
+
+    for url in ("/admin/clients", f"/projects/{project_id}/send"):
+        html = await html_of(admin, url)
+        text = text_of(html)
+        assert "3 requests of traces by OTel-OTLP-Exporter-Python" in text
+        assert "Runs: 3, no calls of models: 42." in text
+        assert "No calls of models: 9." in text
+        assert "&lt;b&gt;web" in html
+    assert project_id in text_of(await html_of(admin, "/admin/clients"))
+    elsewhere = await html_of(admin, f"/projects/{project_id}-other/send")
+    assert "What came by OpenTelemetry" not in text_of(elsewhere)

@@ -4,7 +4,7 @@ from quart import Quart
 
 from webapp.links import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 from webapp.pages.account import account, join, sign_in, sign_in_openid
-from webapp.pages.admin import audit, health, relay, users
+from webapp.pages.admin import audit, clients, health, relay, users
 from webapp.pages.breakdown import breakdown
 from webapp.pages.experiments import badges, comparison, experiment, experiments
 from webapp.pages.overview import overview
@@ -39,7 +39,7 @@ def register(app: Quart) -> None:
         *(runs, run, send_runs),
         *(experiments, experiment, comparison, badges),
         *(prices, forms, covered, row, discounts, tester, catalogue, file, repricing, price),
-        *(users, audit, relay, health),
+        *(users, audit, clients, relay, health),
         *(account, sign_in, sign_in_openid, join),
         *(appearance, find, reference),
     ):

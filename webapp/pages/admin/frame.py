@@ -10,6 +10,7 @@ SECTIONS = (
     ("Prices", "prices.prices"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),
+    ("Clients", "admin_clients.clients"),
     ("Health", "admin_health.health"),
 )
 

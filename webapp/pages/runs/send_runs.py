@@ -19,6 +19,7 @@ from webapp.addresses import address_of, server_url
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.form import Form, sent_form
 from webapp.links import project_chosen
+from webapp.pages.panel.clients import ClientRow, client_rows
 from webapp.rendering import Page, done, nothing_new, render, see_other
 from webapp.security import admin, project_editor
 from webapp.snippets import Way, ways_to_send
@@ -26,6 +27,7 @@ from webapp.zone import local
 
 PATH = "/projects/<project_id:project_id>/send"
 NO_KEY = "YOUR_KEY"
+SHOWN_CLIENTS = 20
 KEY_FORM = Form("send", {"name": ("production",)})
 
 blueprint = Blueprint("send_runs", __name__)
@@ -58,6 +60,8 @@ class SendPage(Page):
     """None before its first run."""
     arrival: ArrivalPage
     ways: tuple[Way, ...]
+    clients: tuple[ClientRow, ...]
+    """What came by OpenTelemetry, also before there is a run."""
     takes_project_keys: bool
     may_choose: bool
     """Whether the reader may send to a project of another name."""
@@ -136,9 +140,15 @@ async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
         project=project,
         arrival=_arrival(project_id, project, None),
         ways=_ways(project_id, NO_KEY),
+        clients=await _clients(project_id),
         takes_project_keys=services().settings.ingest_project_keys,
         may_choose=project is None and may(actor(), Scope.ADMIN, None),
     )
+
+
+async def _clients(project_id: str) -> tuple[ClientRow, ...]:
+    async with services().database.connection() as connection:
+        return await client_rows(connection, project_id, SHOWN_CLIENTS)
 
 
 def _ways(project_id: str, key: str) -> tuple[Way, ...]:

@@ -1,0 +1,41 @@
+"""What came by OpenTelemetry, by client, in all projects."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quart import Blueprint
+from quart.typing import ResponseReturnValue
+
+from api.current import services
+from webapp.pages.admin.frame import Frame, frame
+from webapp.pages.panel.clients import ClientRow, client_rows
+from webapp.rendering import Page, render
+from webapp.security import admin
+
+SHOWN = 200
+
+blueprint = Blueprint("admin_clients", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsPage(Page):
+    """Each client, the last to send first."""
+
+    template: ClassVar[str] = "admin/clients.html"
+    fragment: ClassVar[str] = "admin/_clients.html"
+
+    frame: Frame
+    clients: tuple[ClientRow, ...]
+
+    @property
+    def document_title(self) -> str:
+        return "Clients"
+
+
+@blueprint.get("/admin/clients")
+@admin
+async def clients() -> ResponseReturnValue:
+    """List who sent what by OpenTelemetry, and what became of it."""
+    async with services().database.connection() as connection:
+        rows = await client_rows(connection, None, SHOWN)
+    return await render(ClientsPage(frame("admin_clients.clients"), rows))

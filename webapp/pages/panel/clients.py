@@ -1,0 +1,40 @@
+"""What came by OpenTelemetry, by client: why somebody who sends sees runs, or none."""
+
+from dataclasses import dataclass
+
+from runtally.db.database import Connection
+from runtally.models.otlp import Client
+from runtally.otlp.queries import select_clients
+from webapp import formats
+from webapp.zone import local
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """One service that sent to one project by one kind of exporter."""
+
+    service: str
+    project_id: str
+    facts: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    has_runs: bool
+
+
+async def client_rows(connection: Connection, project_id: str | None, limit: int) -> tuple[ClientRow, ...]:
+    """Return the clients of a project, or of all, the last to send first."""
+    return tuple(_row(client) for client in await select_clients(connection, project_id, limit))
+
+
+def _row(client: Client) -> ClientRow:
+    requests = "1 request" if client.requests == 1 else f"{formats.count(client.requests)} requests"
+    return ClientRow(
+        service=client.service,
+        project_id=client.project_id,
+        facts=(
+            f"{requests} of {client.signal} by {client.exporter}",
+            f"first {formats.minute(local(client.first_at))}",
+            f"last {formats.minute(local(client.last_at))}",
+        ),
+        outcomes=tuple(f"{meaning}: {formats.count(number)}" for number, meaning in client.outcomes),
+        has_runs=client.has_runs,
+    )
