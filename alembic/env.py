@@ -33,7 +33,7 @@ version_table = context.config.attributes.get("version_table", schema.MAIN.versi
 
 
 def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _compared: object) -> bool:  # noqa: FBT001  # Alembic's hook.
-    """Whether a table is this history's: the reporting table has its own, also where both share a database."""
+    """Return whether a table is this history's: the reporting table has its own, also in a shared database."""
     if kind != "table" or name is None:
         return True
     is_reporting = name in metadata.tables and metadata.tables[name].info.get("database") == REPORTING
@@ -58,7 +58,7 @@ def _run(connection: Connection) -> None:
 
 
 def _limit(connection: Connection) -> None:
-    """Of the transaction, not of the session: a pooler hands that on to somebody else. What is in none waits as it must."""
+    """Limit the transaction, not the session, which a pooler may hand on. A statement outside of one has no limit."""
     if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
         return
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")

@@ -14,12 +14,12 @@ def register(app: Quart) -> None:
 
 
 def serves(path: str) -> bool:
-    """Whether an error at this path is told to a program, and not to people."""
+    """Return whether an error at this path is answered for programs instead of people."""
     return path in {"/api", "/metrics"} or path.startswith("/api/") or otlp_answers.serves(path)
 
 
 def refusal_at(path: str, content_type: str, error: Exception) -> Reply:
-    """The error as whoever asks at this path wants it."""
+    """Build the error answer in the format of this path."""
     if otlp_answers.serves(path):
         return otlp_answers.refused(error, as_json=otlp_answers.is_json(content_type))
     return refusal(error)

@@ -1,6 +1,6 @@
-"""Who may call a route. Each view declares it; one hook, run before any limit or view, enforces it.
+"""The access rules of routes. Each view declares one; a hook enforces it before any limit or view.
 
-A view that declares nothing is refused: forgetting is not opening. An endpoint enforces its rule itself.
+A view without a rule is refused, so that a forgotten rule opens nothing. An endpoint enforces its rule itself.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,14 +22,14 @@ View = TypeVar("View", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """How a view's caller is identified: answers an actor, or raises what is wrong with the credentials."""
+    """Identifies the caller of a view: returns an actor, or raises what is wrong with the credentials."""
 
     name: str
     identify: Callable[[Request], Awaitable[Actor]]
 
 
 def access(rule: AccessRule) -> Callable[[View], View]:
-    """Declare a view's rule; below the route decorator."""
+    """Declare a view's rule; place it below the route decorator."""
 
     def declared(view: View) -> View:
         setattr(view, _ATTRIBUTE, rule)
@@ -39,7 +39,7 @@ def access(rule: AccessRule) -> Callable[[View], View]:
 
 
 def rule_of(endpoint: str | None) -> AccessRule | None:
-    """The rule that the view of this endpoint declares."""
+    """Return the rule of the view of this Quart endpoint."""
     return declared_rule(current_app.view_functions.get(endpoint or ""))
 
 
@@ -48,13 +48,13 @@ def declared_rule(view: object) -> AccessRule | None:
 
 
 def enforces_access(view: View) -> View:
-    """Leave this view out of the hook, because it identifies its callers by its rule itself."""
+    """Exclude this view from the hook, because it applies its rule itself."""
     setattr(view, _ENFORCED, True)
     return view
 
 
 async def enforce_access() -> None:
-    """The hook. Unknown paths pass: their 404 tells nothing. Static files have no secrets."""
+    """Enforce the rule of the view. Unknown paths pass, since their 404 reveals nothing; static files have no secrets."""
     if request.endpoint is None or request.endpoint == "static":
         return
     rule = rule_of(request.endpoint)
@@ -69,4 +69,4 @@ async def _anyone(_: Request) -> Actor:
 
 
 public = access(AccessRule("public", _anyone))
-"""For views that show nothing that is not public."""
+"""The rule of views that show only public data."""

@@ -1,4 +1,4 @@
-"""Keys from headers to an actor, as section 5 of the interface document has it."""
+"""Identify the actor of a request by the keys in its headers, as section 5 of the interface document says."""
 
 import hmac
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ INGEST = Actor(ActorKind.INGEST, "ingest", frozenset({Scope.RUNS_WRITE}))
 
 
 async def ingest_actor(request: Request) -> Actor:
-    """Whoever holds the shared ingest key or, unless the server takes none, a project key with the scope runs:write.
+    """Return the holder of the shared ingest key or, if project keys are allowed, of one with the scope runs:write.
 
     Raises `NotConfigured`, `MissingKey`, `InvalidKey`, `RateLimited`, and `Forbidden` for a key of another scope.
     """
@@ -33,14 +33,14 @@ async def ingest_actor(request: Request) -> Actor:
 
 
 async def ingest_holder(request: Request, keys: Sequence[str]) -> Actor:
-    """Whoever holds the key that was sent, in one of these ways to write it. Raises what `ingest_actor` does."""
+    """Return the holder of a key that may have been written in any of these ways. Raises what `ingest_actor` does."""
     settings = request.services.settings
     if not settings.ingest_api_key and not settings.ingest_project_keys:
         raise NotConfigured("The server has no INGEST_API_KEY; ask its operator to set it.")
     if not keys:
         raise MissingKey(f"Send {_ingest_keys(settings)} in the header Authorization: Bearer <key>, or x-api-key.")
     async with wrong_keys_limited(request):
-        # All are compared, for the time that it takes.
+        # Compare all of them, so that the time reveals nothing.
         if True in [is_any_of(key, settings.ingest_api_key) for key in keys]:
             return INGEST
         holder = await _first_holder(request.services, keys) if settings.ingest_project_keys else None
@@ -58,7 +58,7 @@ async def _first_holder(services: Services, keys: Sequence[str]) -> Actor | None
 
 
 def _ingest_keys(settings: Settings) -> str:
-    """Which kinds of key open ingest here."""
+    """Describe the kinds of keys that this server accepts for ingest."""
     kinds = []
     if settings.ingest_api_key:
         kinds.append("the server's INGEST_API_KEY")
@@ -68,7 +68,7 @@ def _ingest_keys(settings: Settings) -> str:
 
 
 async def key_actor(request: Request) -> Actor:
-    """Whoever holds a project key; in dev mode everybody is an admin.
+    """Return the holder of a project key; in dev mode every caller is an admin.
 
     Raises `MissingKey`, `InvalidKey`, `RateLimited`.
     """
@@ -82,7 +82,7 @@ async def key_actor(request: Request) -> Actor:
 
 
 def is_any_of(sent: str, allowed: Sequence[SecretStr]) -> bool:
-    """All are compared, so that the time tells not even which one matched."""
+    """Return whether the key is one of these. All are compared, so that the time does not tell which one matched."""
     matches = [hmac.compare_digest(sent.encode(), key.get_secret_value().encode()) for key in allowed]
     return any(matches)
 
@@ -93,9 +93,9 @@ async def _holder(services: Services, key: str) -> Actor:
 
 
 async def signature_actor(request: Request) -> Actor:
-    """Whoever signed the body with a secret of SERVICE_SYNC_SIGN. Raises `NotConfigured`, `InvalidSignature`.
+    """Return the sender who signed the body with a secret of SERVICE_SYNC_SIGN.
 
-    The body is only bytes here: nothing of it is parsed before it is known to be ours.
+    Raises `NotConfigured`, `InvalidSignature`. The body is not parsed before its signature is verified.
     """
     secrets = [secret.get_secret_value() for secret in request.services.settings.service_sync_sign]
     if not secrets:

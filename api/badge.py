@@ -22,19 +22,19 @@ blueprint = Blueprint("badge", __name__, url_prefix="/api/badge")
 
 CONVERTER = "experiment"
 
-# The same badge is asked for again and again.
+# The same badges are requested again and again.
 _gzipped = lru_cache(256)(gzipped)
 
 
 class ExperimentId(BaseConverter):
-    """An id may hold slashes, at its start as well, and any other character."""
+    """Converts an id, which may hold slashes, also at its start, and any other character."""
 
     regex = "(?s:.+)"
     part_isolating = False
 
 
 class BadgePath(msgspec.Struct, frozen=True):
-    """Which experiment."""
+    """The experiment of a badge."""
 
     experiment_id: Annotated[
         str,
@@ -43,7 +43,7 @@ class BadgePath(msgspec.Struct, frozen=True):
 
 
 class BadgeQuery(msgspec.Struct, frozen=True):
-    """Which experiment it is when the id is not enough, and how its verdict is shown."""
+    """The experiment where its id is ambiguous, and the look of the badge."""
 
     format: Annotated[
         Format | None, Meta(description="What to answer with; a suffix of the path wins over it, and it over `Accept`.")
@@ -93,10 +93,10 @@ BADGE = Operation(
 @public
 @documents(BADGE)
 async def get_badge(request: Request, experiment_id: str) -> Reply:
-    """Whether an experiment holds its thresholds, as a badge for a README, or as JSON for a build that depends on it.
+    """Show the verdict on an experiment, as a badge for a README or as JSON for a build that depends on it.
 
-    Nothing is shown but the label and the verdict. JSON is 404 for an experiment that is unknown, has too few runs or is
-    private, so that a gate stays closed; an image says `unknown` then.
+    Nothing is shown but the label and the verdict. JSON is 404 for an experiment that is unknown, has too few runs or
+    is private, so that a gate stays closed; an image says `unknown` then.
     """
     accept_encoding = request.headers.get("accept-encoding")
     asked = BadgeRequest(experiment_id, request.query, request.headers.get("accept"), accept_encoding)

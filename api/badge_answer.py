@@ -1,4 +1,4 @@
-"""The answer to a request for a badge, from what the request says; however it came in."""
+"""Answer a request for a badge, over Quart or the fast path."""
 
 import hashlib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from runtally.fields import camel, trimmed
 SVG = "image/svg+xml"
 MAX_AGE_SECONDS = 60
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-# Browsers and proxies send few different ones.
+# Browsers and proxies send few different headers.
 _KEPT_HEADERS = 64
 
 
@@ -35,13 +35,13 @@ class Format(StrEnum):
 
 
 class BadgeStatus(msgspec.Struct, frozen=True):
-    """Whether every threshold that is set holds."""
+    """The verdict on an experiment: whether every threshold that is set holds."""
 
     status: Literal["pass", "fail"]
 
 
 class ShieldsEndpoint(msgspec.Struct, frozen=True, rename=camel):
-    """What the endpoint badge of shields.io is made from."""
+    """The JSON from which shields.io makes its endpoint badge."""
 
     label: str
     message: Literal["pass", "fail", "unknown"]
@@ -51,7 +51,7 @@ class ShieldsEndpoint(msgspec.Struct, frozen=True, rename=camel):
 
 @dataclass(frozen=True, slots=True)
 class BadgeRequest:
-    """What of a request decides on its answer."""
+    """The parts of a request that its answer depends on."""
 
     path: str
     """An experiment's id, perhaps with a suffix."""
@@ -62,7 +62,7 @@ class BadgeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """The answer to who has none yet."""
+    """A full answer, for a client that has none cached."""
 
     body: bytes
     content_type: str
@@ -71,7 +71,7 @@ class Badge:
 
 
 async def badge_for(request: BadgeRequest, verdicts: SharedVerdicts) -> Badge:
-    """Raises `InvalidFormat`, `UnknownExperiment`, `StoreUnavailable` and `StoreBusy`."""
+    """Answer a request for a badge. Raises `InvalidFormat`, `UnknownExperiment`, `StoreUnavailable` and `StoreBusy`."""
     asked = _asked_for(request)
     project_id = request.args.get("project")
     question = Question(trimmed(asked.experiment_id), project_id and trimmed(project_id), request.args.get("token"))
@@ -81,8 +81,8 @@ async def badge_for(request: BadgeRequest, verdicts: SharedVerdicts) -> Badge:
     if asked.format is Format.SVG:
         body, content_type = svg_of(outcome, label, Style.parse(request.args.get("style"))), SVG
     else:
-        body, content_type = encoded(_told(asked.format, outcome, label)), JSON
-    # Who takes gzip may get other bytes: a strong tag must not be the same for both.
+        body, content_type = encoded(_json_of(asked.format, outcome, label)), JSON
+    # A client that accepts gzip may get other bytes: a strong tag must not be the same for both.
     tagged = f"{content_type} {takes_gzip(request.accept_encoding)} ".encode() + body
     return Badge(
         body,
@@ -95,7 +95,7 @@ async def badge_for(request: BadgeRequest, verdicts: SharedVerdicts) -> Badge:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the URL asks for, and the headers that decided where it does not."""
+    """The format of the answer, and the request headers that decided it."""
 
     experiment_id: str
     format: Format
@@ -103,7 +103,7 @@ class _Asked:
 
 
 def _asked_for(request: BadgeRequest) -> _Asked:
-    """Raises `InvalidFormat`, also where a suffix makes the parameter idle."""
+    """Find the format of the answer. Raises `InvalidFormat`, also if a suffix contradicts the parameter."""
     try:
         said = Format(request.args["format"]) if "format" in request.args else None
     except ValueError:
@@ -119,14 +119,14 @@ def _asked_for(request: BadgeRequest) -> _Asked:
 
 @lru_cache(_KEPT_HEADERS)
 def prefers_json(accept: str | None) -> bool:
-    """Whether JSON outranks images and HTML: by its quality, and by being named where the others are but covered."""
+    """Return whether the Accept header prefers JSON to images and HTML, by quality and by how exact it is."""
     accepted = parse_accept_header(accept, MIMEAccept)
     json = _rank(accepted, "application/json", "application/*", "*/*")
     return json > max(_rank(accepted, "image/*", "*/*"), _rank(accepted, "text/html", "text/*", "*/*"))
 
 
 def _rank(accept: MIMEAccept, *ranges: str) -> tuple[float, int]:
-    """The best of these ranges that the header has: its quality, and how exact it is."""
+    """Return the best of these ranges in the header: its quality, and how exact it is."""
     found = []
     for value, quality in accept:
         name = value.partition(";")[0].strip().casefold()
@@ -136,8 +136,8 @@ def _rank(accept: MIMEAccept, *ranges: str) -> tuple[float, int]:
     return max(found, default=(0.0, 0))
 
 
-def _told(format_: Format, outcome: Outcome, label: str) -> BadgeStatus | ShieldsEndpoint:
-    """Raises `UnknownExperiment` where JSON has no word for it."""
+def _json_of(format_: Format, outcome: Outcome, label: str) -> BadgeStatus | ShieldsEndpoint:
+    """Build the JSON of a verdict. Raises `UnknownExperiment` where it has no word for it."""
     if format_ is Format.SHIELDS:
         return ShieldsEndpoint(label=label, message=outcome.value, color=COLOURS[outcome].value)
     if outcome is Outcome.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Badges as SVG."""
+"""Render badges as SVG."""
 
 from functools import lru_cache
 
@@ -8,10 +8,10 @@ from runtally.experiments.badge import Style, badge_of
 from runtally.experiments.verdict import Outcome
 from runtally.files import ROOT
 
-# The same badge is asked for again and again, by everybody who looks at a README.
+# Every reader of a README requests the same badge.
 _KEPT = 1024
 
-# Not the pages' environment: that one renders asynchronously, and its globals are none of a badge's business.
+# Not the pages' environment, which renders asynchronously and has other globals.
 _templates = Environment(
     loader=FileSystemLoader(ROOT / "templates" / "badges"),
     autoescape=True,
@@ -23,5 +23,5 @@ _templates = Environment(
 
 @lru_cache(_KEPT)
 def svg_of(outcome: Outcome, label: str, style: Style) -> bytes:
-    """The badge, drawn by the template of its style."""
+    """Render the badge with the template of its style."""
     return _templates.get_template(f"{style}.svg").render(badge=badge_of(outcome, label, style)).encode()

@@ -1,4 +1,4 @@
-"""Compressed bodies, for clients that take them."""
+"""Compress bodies for clients that accept it."""
 
 import gzip
 from functools import lru_cache
@@ -6,9 +6,9 @@ from functools import lru_cache
 from werkzeug.datastructures import Accept
 from werkzeug.http import parse_accept_header
 
-# Below this a compressed body is hardly smaller than the headers around it.
+# A smaller body gains little by compression.
 MIN_COMPRESSED = 1024
-# Clients send few different ones.
+# Clients send few different headers.
 _KEPT_HEADERS = 64
 
 
@@ -18,5 +18,5 @@ def takes_gzip(accept_encoding: str | None) -> bool:
 
 
 def gzipped(body: bytes) -> bytes | None:
-    """None for what is too small to gain by it."""
+    """Compress a body; None if it is too small to gain by it."""
     return gzip.compress(body, compresslevel=5, mtime=0) if len(body) >= MIN_COMPRESSED else None

@@ -1,4 +1,4 @@
-"""What the current request may use, in a view of Quart."""
+"""The objects of the current request, for views of Quart."""
 
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ def services() -> Services:
 
 
 def incoming() -> Request:
-    """The request, as functions take it that answer others as well."""
+    """Return the request in the form that functions shared with the fast path take."""
     if "incoming" not in g:
         g.incoming = Request(cast(dict[str, Any], request.scope), services(), _body)
     return cast(Request, g.incoming)
@@ -36,12 +36,12 @@ async def _body() -> bytes:
 
 
 def decision() -> Decision | None:
-    """What a limit said of the request, if it was counted."""
+    """Return the decision of the rate limit on this request, if it was counted."""
     return incoming().decision if "incoming" in g else None
 
 
 def actor() -> Actor:
-    """Whoever makes this request, as the access hook found out; anyone, until it has."""
+    """Return the actor of this request, once the access hook has identified it; until then anyone."""
     return incoming().actor if "incoming" in g else ANYONE
 
 

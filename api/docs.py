@@ -24,7 +24,8 @@ OPENAPI = Operation(tag="Reference", answers={200: Answer("OpenAPI 3.1, as JSON.
 async def get_openapi() -> ResponseReturnValue:
     """Describe this API, for programs; people read it at /docs.
 
-    Made from the types that validate requests and answers, so it says what this server does, with its limits.
+    The document is generated from the types that validate requests and answers, so it describes this server with its
+    limits.
     """
     response = reply(described())
     response.headers["Cache-Control"] = "public, max-age=300"
@@ -32,7 +33,7 @@ async def get_openapi() -> ResponseReturnValue:
 
 
 def described() -> dict[str, Any]:
-    """The document of this application, made once."""
+    """Return the document of this application, built once."""
     made = current_app.extensions
     if _EXTENSION not in made:
         made[_EXTENSION] = document(routes_of(current_app), services().settings)

@@ -1,7 +1,7 @@
-"""A route without a framework: from the headers, the body and the address of a request to its whole answer.
+"""A route without a framework: from the headers, body and address of a request to its whole answer.
 
-The steps of such a request stand here once, in their order. It is called by the view that Quart has for it, and by
-`webapp.fast_path` without Quart, which costs more than all that is done for most of these requests.
+The steps of such a request stand here once, in their order. A Quart view calls it, and so does `webapp.fast_path`
+without Quart, which costs more than all the work of most of these requests.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,14 +30,14 @@ Answering = Callable[Concatenate[Request, Path], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Who may call a route, how often, and what it answers."""
+    """A route's access rule, its limits, and the function that answers."""
 
     rule: AccessRule | None
     limits: Sequence[Limit]
     answer: Callable[..., Awaitable[Reply]]
 
     async def __call__(self, request: Request, **path: str) -> Reply:
-        """Answer a request, whatever is wrong with it, to these variable parts of the path. Raises `ClientGone` alone."""
+        """Answer a request, or its error; `path` has the variable parts of the path. Raises only `ClientGone`."""
         try:
             reply = await self._answered(request, path)
         except ClientGone:
@@ -45,7 +45,7 @@ class Endpoint:
         except Exception as error:  # noqa: BLE001  # Where Quart is asked, its handler of errors does the same.
             reply = refusal(error)
         finally:
-            request.forget()
+            request.clear()
         if request.decision is not None:
             reply.headers.update(limit_headers(request.decision))
         return _packed(reply, request)
@@ -66,7 +66,7 @@ def _packed(reply: Reply, request: Request) -> Reply:
 
 
 def endpoint(answer: Answering[Path]) -> Callable[Path, Awaitable[Response]]:
-    """Make a view for Quart of a function that needs none; above what the function declares of itself."""
+    """Make a Quart view of an endpoint's function; place it above the declarations of the function."""
     made = Endpoint(declared_rule(answer), declared_limits(answer), answer)
 
     @wraps(answer)
@@ -74,7 +74,7 @@ def endpoint(answer: Answering[Path]) -> Callable[Path, Awaitable[Response]]:
         reply = await made(incoming(), **cast(dict[str, str], path))
         response = Response(*reply)
         if reply.status == HTTPStatus.NOT_MODIFIED:
-            # Quart says the length of the body that is left out.
+            # Quart sets the length of the body that HEAD leaves out.
             del response.headers["Content-Length"]
         return response
 
@@ -83,5 +83,5 @@ def endpoint(answer: Answering[Path]) -> Callable[Path, Awaitable[Response]]:
 
 
 def endpoint_of(view: object) -> Endpoint | None:
-    """The endpoint that this view calls."""
+    """Return the endpoint that this view calls."""
     return cast(Endpoint | None, getattr(view, _ATTRIBUTE, None))

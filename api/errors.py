@@ -1,4 +1,4 @@
-"""Domain and framework errors to the contract's JSON error shape: the only place that knows which status is which."""
+"""Convert domain and framework errors to the contract's JSON. Only this module maps errors to HTTP statuses."""
 
 from typing import Literal
 
@@ -52,7 +52,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.NotConfigured: 503,
     errors.StoreUnavailable: 503,
 }
-# What a client can do about an error that the framework found.
+# Advice for errors that the framework raises.
 _FRAMEWORK = {
     400: ("bad_request", "The server can't read this request; check how it is put together."),
     404: ("not_found", "There is nothing at this path; the API is described at /docs."),
@@ -65,9 +65,9 @@ log = structlog.get_logger()
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What went wrong: `code` is for programs and stays as it is, `message` says to people what to do.
+    """An error: `code` is stable and for programs, `message` tells people what to do.
 
-    `details` are there when fields break their constraints. They never repeat a value that was sent.
+    `details` are present when fields break their constraints. They never repeat a value that was sent.
     """
 
     code: str
@@ -76,26 +76,26 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request that could not be done, whatever the reason."""
+    """The answer to a request that failed."""
 
     ok: Literal[False] = False
     error: Problem
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of an error, for JSON and HTML alike."""
+    """Return the HTTP status of an error, for JSON and HTML alike."""
     if isinstance(error, RuntallyError):
         return status_of_kind(type(error))
     return error.code or 500 if isinstance(error, HTTPException) else 500
 
 
 def status_of_kind(kind: type[RuntallyError]) -> int:
-    """That of the nearest ancestor with one; what has none is a bug."""
+    """Return the status of the nearest ancestor that has one; an error without a status is a bug."""
     return next((STATUS[ancestor] for ancestor in kind.__mro__ if ancestor in STATUS), 500)
 
 
 def known(error: Exception) -> RuntallyError | HTTPException | None:
-    """The error as one that may be shown; None for a bug, which is logged with its traceback and never shown."""
+    """Return the error if it may be shown; None for a bug, which is logged with its traceback and never shown."""
     if isinstance(error, RequestEntityTooLarge):
         return BodyTooLarge()
     if isinstance(error, RequestTimeout):
@@ -107,7 +107,7 @@ def known(error: Exception) -> RuntallyError | HTTPException | None:
 
 
 def refusal(error: Exception) -> Reply:
-    """The error as the contract's JSON."""
+    """Build the answer for the error, as the contract's JSON."""
     note_error(error)
     shown = known(error) or RuntallyError()
     status = status_of(shown)
@@ -125,7 +125,7 @@ def refusal(error: Exception) -> Reply:
 
 
 def problem(error: Exception) -> Problem:
-    """The error as a part of an answer."""
+    """Convert the error to a part of an answer."""
     shown = known(error) or RuntallyError()
     return _problem(shown, status_of(shown))
 

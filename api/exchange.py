@@ -1,6 +1,6 @@
-"""A request and its answer as far as they may be told: in a log line, and in the counts.
+"""Log and count a request and its answer, without anything secret.
 
-Never a path, a query, a header or a body: what is logged of a request are its method, the pattern of its route and its size.
+Path, query, headers and body are never logged: only the method, the pattern of the route and the size.
 """
 
 import re
@@ -19,11 +19,11 @@ from runtally.ids import uuid7
 from runtally.telemetry import REQUESTS
 
 UNMATCHED = "none"
-# The client went away before there was an answer; the number that proxies log for that.
+# The status for a client that disconnected before the answer; proxies log the same number.
 CLIENT_GONE = 499
-# A method is a word of the client's choosing; others would let it choose a series or put its words into the log.
+# Clients may choose any word as a method; an unknown one must not create a series or appear in the log.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# An id that a proxy gave is kept, as long as it can do no harm in a log or a header.
+# An id that a proxy gave is kept if it is harmless in a log or a header.
 _HARMLESS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 _OWN_AGENTS = (COMMAND_AGENT.encode(), RELAY_AGENT.encode())
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 class Exchange:
     """One request and its answer.
 
-    Until its end, what the task logs that entered it has its id; at its end it is logged and counted itself.
+    While it is entered, log events of its task have its id; at its end it is logged and counted.
     """
 
     __slots__ = ("_started", "bytes_sent", "error", "is_own", "method", "request_id", "route", "status")
@@ -49,7 +49,7 @@ class Exchange:
         self.status = CLIENT_GONE
         self.bytes_sent = 0
         self.error: str | None = None
-        """Class of the error that became a 5xx."""
+        """The class of the error that became a 5xx."""
         self._started = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -58,19 +58,19 @@ class Exchange:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _tell(self, time.perf_counter() - self._started)
+        _report(self, time.perf_counter() - self._started)
 
 
 _exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 
 
 def current_exchange() -> Exchange | None:
-    """None for an answer to what is no request."""
+    """Return the exchange of this task; None outside of a request."""
     return _exchange.get()
 
 
 def note_error(error: Exception) -> None:
-    """Note what the answer's 5xx, if it becomes one, is for."""
+    """Record the error, in case the answer becomes a 5xx."""
     exchange = _exchange.get()
     if exchange is not None:
         exchange.error = type(error).__name__
@@ -82,14 +82,14 @@ def _requests(method: str, route: str, status: int) -> Histogram:
 
 
 def _writer_of(exchange: Exchange) -> Callable[..., None]:
-    """The log's level: our own programs send very many requests and report their progress, so what succeeds is no news."""
+    """Choose the log level: successes of our own programs, which send many requests, are not logged."""
     if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return cast(Callable[..., None], log.warning)
     succeeded = exchange.status < HTTPStatus.BAD_REQUEST
     return cast(Callable[..., None], log.debug if exchange.is_own and succeeded else log.info)
 
 
-def _tell(exchange: Exchange, seconds: float) -> None:
+def _report(exchange: Exchange, seconds: float) -> None:
     _requests(exchange.method, exchange.route, exchange.status).observe(seconds)
     is_error = exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     _writer_of(exchange)(

@@ -1,4 +1,4 @@
-"""The access rules as a reader of the API knows them: what to send, and how one is refused."""
+"""The access rules in the words of the API's documentation: what to send, and how a request is refused."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ SCHEMES: dict[str, Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An access rule for a reader: any one of the schemes opens, and this is how it refuses."""
+    """An access rule for the documentation: any one of the schemes grants access."""
 
     schemes: tuple[str, ...]
     raises: tuple[type[RuntallyError], ...]
@@ -68,4 +68,4 @@ GUARDS = {
     "sync signature": Guard(("signature",), (InvalidSignature, NotConfigured)),
     "project key": Guard(("projectKey",), (MissingKey, InvalidKey, RateLimited, StoreUnavailable, StoreBusy)),
 }
-"""By the names of the rules. A route under /api whose rule is not here is refused by a test."""
+"""Guards by the names of the rules. A test refuses a route under /api whose rule is missing here."""

@@ -20,7 +20,7 @@ blueprint = Blueprint("health", __name__, url_prefix="/api/health")
 
 
 class Health(msgspec.Struct, frozen=True, rename=camel):
-    """What the service needs, and whether it has it."""
+    """The parts that the service needs, and the state of each."""
 
     ok: bool
     status: Literal["ok", "degraded"]
@@ -33,7 +33,7 @@ class Health(msgspec.Struct, frozen=True, rename=camel):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """The process serves."""
+    """The process is serving."""
 
     ok: Literal[True] = True
     status: Literal["live"] = "live"
@@ -59,7 +59,7 @@ LIVE = Operation(
 @public
 @documents(HEALTH)
 async def get_health() -> ResponseReturnValue:
-    """Whether the service can do its work: 200 when it can, 503 with what is wrong when it can't."""
+    """Check whether the service can do its work: 200 if it can, 503 with the reason if it cannot."""
     database: Literal["ok", "unavailable"] = "ok"
     migrations: Literal["current", "pending", "unknown"] = "unknown"
     try:
@@ -83,5 +83,5 @@ async def get_health() -> ResponseReturnValue:
 @public
 @documents(LIVE)
 async def get_live() -> ResponseReturnValue:
-    """Whether the process serves at all; says nothing about the database."""
+    """Check whether the process is serving at all; this says nothing about the database."""
     return reply(Live())

@@ -37,7 +37,7 @@ Warnings = Annotated[
 
 
 class IngestQuery(msgspec.Struct, frozen=True, rename=camel):
-    """How a batch is taken."""
+    """The treatment of a batch."""
 
     on_error: Annotated[
         OnError, Meta(description="`skip` stores the good runs of a batch and lists the others in `rejected`.")

@@ -1,4 +1,4 @@
-"""The body of an ingest request, read and unpacked once: the rate limit wants its project, the route its runs."""
+"""Decode the body of an ingest request once, for both the rate limit (its project) and the route (its runs)."""
 
 from api.request import Request
 from runtally.errors import UnsupportedMediaType
@@ -6,9 +6,9 @@ from runtally.ingest.decode import SentRequest, inflate, read_envelope
 
 
 async def sent_request(request: Request) -> SentRequest:
-    """The request, its runs unread. Raises what is wrong with its body as a whole.
+    """Decode the request, but not its runs. Raises what is wrong with its body as a whole.
 
-    To be asked for by `Request.once`.
+    Call it by `Request.once`.
     """
     if not request.is_json:
         raise UnsupportedMediaType

@@ -1,7 +1,7 @@
-"""How often: ingest requests by project, wrong keys by address. Both are counted by the limiter that all workers share.
+"""Rate limits: ingest requests by project, wrong keys by address. All workers share one limiter.
 
-quart-rate-limiter gives the decorator and the hooks around a request; deciding is not left to it, because what it does,
-reading a time from a store and then writing it back, lets two workers pass two requests on one slot.
+quart-rate-limiter gives the decorator and the hooks around a request, but does not decide: it reads a time from a store
+and then writes it back, so that two workers could let two requests pass on one slot.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -21,21 +21,21 @@ from runtally.settings import Settings
 
 
 def register(app: Quart) -> None:
-    """Enforce the limits that views declare; after the access hook, so that only who may call is counted."""
+    """Enforce the limits that views declare, after the access hook, so that only allowed requests are counted."""
     _SharedRateLimiter(app)
 
 
 class _SharedRateLimiter(RateLimiter):
-    """The library's limiter, with the two steps that must be one replaced by one."""
+    """The library's limiter with one atomic step in place of its two."""
 
     async def _raise_on_rejection(self, _endpoint: str, rate_limits: Iterable[RateLimit]) -> None:
         await count(incoming(), cast(Iterable[Limit], rate_limits))
 
     async def _update_limits(self, endpoint: str, rate_limits: Iterable[RateLimit]) -> None:
-        """Nothing is left to update: who passed is counted."""
+        """Do nothing: the request was counted when it passed."""
 
     async def _after_request(self, response: Response) -> Response:
-        """The library's headers, on answers to requests that were counted and on no others."""
+        """Add the library's headers to answers of requests that were counted, and to no others."""
         said = decision()
         if said is not None:
             response.headers.update(limit_headers(said))
@@ -43,7 +43,7 @@ class _SharedRateLimiter(RateLimiter):
 
 
 class Limit(RateLimit):
-    """A limit as the library takes it, of which the application that serves the request decides how many requests it grants."""
+    """A limit for the library, whose number of requests comes from the settings of the application."""
 
     def __init__(self, rate: Callable[[Settings], Rate], key: Callable[[Request, Rate], Awaitable[str]]) -> None:
         self.rate, self.key_of = rate, key
@@ -67,13 +67,13 @@ async def count(request: Request, limits: Iterable[Limit]) -> None:
 
 
 def refuse_unless_granted(decision: Decision) -> None:
-    """Raises `RateLimited`."""
+    """Raise `RateLimited` if the request was not granted."""
     if not decision.granted:
         raise RateLimited(retry_after_seconds=decision.retry_after_seconds)
 
 
 def limit_headers(decision: Decision) -> dict[str, str]:
-    """What a client is told about its limit."""
+    """Return the headers that tell a client its limit."""
     return {
         "RateLimit-Limit": str(decision.rate.count),
         "RateLimit-Remaining": str(decision.remaining),
@@ -86,7 +86,7 @@ def ingest_rate(settings: Settings) -> Rate:
 
 
 def ingest_key_for(project_id: str | None, address: str | None, rate: Rate) -> str:
-    """Whom an ingest request is counted for: its project, or its address if it names none."""
+    """Return the key that an ingest request is counted for: its project, or its address if it names none."""
     return f"ingest-{rate.count}-" + (f"project:{project_id}" if project_id else f"address:{source_of(address)}")
 
 
@@ -94,20 +94,20 @@ async def _ingest_key(request: Request, rate: Rate) -> str:
     try:
         project_id = request.actor.project_id or (await request.once(sent_request)).project_id
     except RuntallyError:
-        # What is wrong with the body is said by the view, if the limit lets the request through to it.
+        # The view reports what is wrong with the body, if the limit lets the request pass.
         project_id = None
     return ingest_key_for(project_id, request.address, rate)
 
 
 ingest_limit = rate_limit(limits=[Limit(ingest_rate, _ingest_key)])
-"""Below the access rule of a view that takes ingest requests."""
+"""The limit of ingest requests; place it below the access rule of a view."""
 
 
 @asynccontextmanager
 async def wrong_keys_limited(request: Request) -> AsyncIterator[None]:
-    """Around looking at a key: an address that sent too many wrong ones is refused before anything is compared.
+    """Count wrong keys: an address that sent too many is refused before a key is compared.
 
-    Raises `RateLimited`, and passes `InvalidKey` of the block on after counting it.
+    Raises `RateLimited`, and passes on `InvalidKey` of the block after counting it.
     """
     limiter = request.services.limiter
     rate = per_minute(request.services.settings.wrong_key_limit_per_minute)

@@ -43,7 +43,7 @@ P95 = Annotated[
 
 
 class MetricsQuery(msgspec.Struct, frozen=True, rename=camel):
-    """Which runs, over which time, in buckets of which length."""
+    """The runs, the time and the length of buckets."""
 
     range: Annotated[Range, Meta(description="How far back; the last bucket holds now.")] = Range.WEEK
     interval: (
@@ -137,7 +137,7 @@ async def get_metrics() -> ResponseReturnValue:
     """
     range_ = Range.parse(request.args.get("range"))
     interval = parse_interval(request.args.get("interval"))
-    project_id = project_asked_for()
+    project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)
     window = Window.of(range_, services().clock(), interval)
     question = Question(
@@ -149,7 +149,7 @@ async def get_metrics() -> ResponseReturnValue:
     return reply(_answer(_times(window.start, window.interval, window.length), summary))
 
 
-def project_asked_for() -> str | None:
+def requested_project() -> str | None:
     """None for all projects. Raises `ProjectNotInferred`, and `InvalidPayload` for what no parameter can be."""
     aggregate = AGGREGATE.get(request.args.get("aggregate", "0").casefold())
     if aggregate is None:
@@ -162,10 +162,10 @@ def project_asked_for() -> str | None:
     return parse_project_id(project_id)
 
 
-# A window is asked for many times until its next bucket begins.
+# A window is requested many times until its next bucket begins.
 @lru_cache(maxsize=16)
 def _times(start: datetime, interval: timedelta, length: int) -> tuple[str, ...]:
-    """When each of so many buckets begins."""
+    """Return the start of each bucket."""
     return tuple((start + number * interval).isoformat().replace("+00:00", "Z") for number in range(length))
 
 

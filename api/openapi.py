@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 document, from the operations that the views declare and the types that validate and answer.
+"""Generate the OpenAPI 3.1 document from the operations that views declare and the types of requests and answers.
 
-Nothing is written down twice: a constraint, an error code, an access rule is here because the code has it.
+Nothing is written twice: every constraint, error code and access rule is taken from the code.
 """
 
 import inspect
@@ -40,7 +40,7 @@ TAGS = {
     "Reference": "This document.",
 }
 
-# These can befall every operation: bugs of ours, and nothing else.
+# Errors that any operation may have: bugs of ours, and nothing else.
 _ALWAYS = (RuntallyError,)
 _REQUEST_ID = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
 _LIMIT_HEADERS = {
@@ -56,7 +56,7 @@ _ERROR_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path, with its view's declarations."""
+    """One method of one path, with the declarations of its view."""
 
     path: str
     method: str
@@ -64,14 +64,14 @@ class Route:
     operation: Operation
     rule: AccessRule
     name: str
-    """Of all operations no other one has it."""
+    """A name that no other operation has."""
 
     @property
     def is_limited(self) -> bool:
         return bool(getattr(self.view, QUART_RATE_LIMITER_LIMITS_ATTRIBUTE, ()))
 
     def status_of(self, error: type[RuntallyError]) -> int:
-        """With what status the error is told here."""
+        """Return the status of the error for this route."""
         status = status_of_kind(error)
         return 503 if self.operation.failure and status == 429 else status  # noqa: PLR2004  # OTLP clients drop a 429.
 
@@ -82,7 +82,7 @@ class Route:
 
 
 def routes_of(app: Quart) -> Iterator[Route]:
-    """The documented routes, in the order of their paths."""
+    """List the documented routes, in the order of their paths."""
     names: Counter[str] = Counter()
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         view = app.view_functions[rule.endpoint]
@@ -97,7 +97,7 @@ def routes_of(app: Quart) -> Iterator[Route]:
 
 
 def document(routes: Iterable[Route], settings: Settings) -> Schema:
-    """The whole document, for a server with these settings."""
+    """Build the whole document, for a server with these settings."""
     types = _Types()
     paths: dict[str, Schema] = {}
     for route in routes:
@@ -208,7 +208,10 @@ def _responses(route: Route, types: _Types) -> Iterator[tuple[int, Schema]]:
 
 
 def _headers_of(route: Route, status: int, errors: Iterable[type[RuntallyError]]) -> Mapping[str, str]:
-    """What the view itself refuses was counted before. A wrong signature has no challenge: HTTP knows none for it."""
+    """Return the headers of an error: requests that the view refuses were counted before.
+
+    A wrong signature has no challenge, as HTTP defines none for it.
+    """
     is_counted = route.is_limited and not {*errors}.isdisjoint(route.operation.raises)
     challenge = {"WWW-Authenticate": "How to send a key."} if {*errors} & {MissingKey, InvalidKey} else {}
     return (_LIMIT_HEADERS if is_counted else {}) | challenge | _ERROR_HEADERS.get(status, {})
@@ -226,7 +229,7 @@ def _response(answer: Answer, content: Mapping[str, Any], headers: Mapping[str, 
 
 
 def _failures(errors: Iterable[type[RuntallyError]]) -> Schema:
-    """The error shape, with the codes that this status can have here."""
+    """Return the schema of errors, with the codes that this status can have here."""
     codes = {"properties": {"error": {"properties": {"code": {"enum": [error.code for error in errors]}}}}}
     examples = {
         error.code: {"value": {"ok": False, "error": {"code": error.code, "message": error.message}}}

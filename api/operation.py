@@ -1,6 +1,6 @@
-"""What a route takes and answers, declared at its view. The OpenAPI document is made of these and of nothing else.
+"""Declare at a view what its route takes and answers. The OpenAPI document is generated from these declarations alone.
 
-The first line of the view's docstring is the summary, the rest the description; who may call it is its access rule.
+The first line of the view's docstring is the summary, the rest the description; its access rule says who may call it.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,43 +20,43 @@ View = TypeVar("View", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body: the types that are decoded or encoded, of which it has one, and examples by their titles."""
+    """A body: the types of which it has one, and examples by their titles."""
 
     types: tuple[Any, ...]
     examples: Mapping[str, object] = field(default_factory=dict)
     media_type: str = JSON
     also_as: tuple[str, ...] = ()
-    """Media types that it may have instead, of which no more is said."""
+    """Other media types that it may have, without a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One status of an operation: when it is given, and with what."""
+    """One status of an operation: its meaning and its body."""
 
     meaning: str
     contents: tuple[Content, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Headers beyond those that every answer has, each with its meaning."""
+    """Headers besides those that every answer has, each with its meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path. Parameters are the fields of a struct, which is named after nothing on the wire."""
+    """One method of one path. Parameters are the fields of a struct, whose name is not on the wire."""
 
     tag: str
     answers: Mapping[int, Answer]
     raises: tuple[type[RuntallyError], ...] = ()
-    """Beyond what the access rule raises and what every operation can meet."""
+    """Errors besides those of the access rule and those of every operation."""
     body: Content | None = None
     failure: Content | None = None
-    """How it says what went wrong, if not as all others do."""
+    """The form of errors, if it differs from that of all other operations."""
     path: type[msgspec.Struct] | None = None
     query: type[msgspec.Struct] | None = None
     headers: type[msgspec.Struct] | None = None
 
 
 def documents(operation: Operation) -> Callable[[View], View]:
-    """Declare what a view takes and answers; below the route decorator."""
+    """Declare what a view takes and answers; place it below the route decorator."""
 
     def declared(view: View) -> View:
         setattr(view, _ATTRIBUTE, operation)

@@ -1,7 +1,7 @@
-"""The OTLP receiver: traces, and for exporters that send them unasked, logs and metrics.
+"""The OTLP receiver: traces and logs, and metrics for exporters that send them unasked.
 
-The same views answer under several paths: the one that exporters add to a host, one for proxies that pass only /api, one with
-the project for clients that can set no header, and one where Langfuse's SDKs and LiteLLM post.
+The same views answer under several paths: the one that exporters add to a host, one for proxies that pass only /api,
+one with the project for clients that cannot set headers, and one where Langfuse's SDKs and LiteLLM post.
 """
 
 from collections.abc import Collection
@@ -44,14 +44,14 @@ class OtlpPath(msgspec.Struct, frozen=True):
 
 
 class Organization(msgspec.Struct, frozen=True):
-    """What Langfuse's SDKs expect a project to belong to."""
+    """The organization that Langfuse's SDKs expect a project to have."""
 
     id: Literal["runtally"] = "runtally"
     name: Literal["Runtally"] = "Runtally"
 
 
 class KnownProject(msgspec.Struct, frozen=True):
-    """A project that the credentials lead to, as Langfuse's SDKs expect it."""
+    """The project of the credentials, in the form that Langfuse's SDKs expect."""
 
     id: str
     name: str
@@ -60,13 +60,13 @@ class KnownProject(msgspec.Struct, frozen=True):
 
 
 class KnownProjects(msgspec.Struct, frozen=True):
-    """The projects that the credentials lead to: one."""
+    """The projects of the credentials: always one."""
 
     data: tuple[KnownProject, ...]
 
 
 _DECODED = dict[str, Any]
-"""A body that is decoded. The specification names its fields; exporters write them with a library."""
+"""A decoded body. The specification names its fields; exporters write them with a library."""
 
 
 def _taking(what: str, *body: Any) -> Operation:  # noqa: ANN401  # Types, as `Content` takes them.

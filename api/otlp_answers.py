@@ -1,6 +1,6 @@
-"""What OTLP clients are answered: success, partial success, and errors as google.rpc.RpcStatus, in the type of the request.
+"""Answers to OTLP clients: success, partial success, and errors as google.rpc.RpcStatus, in the type of the request.
 
-Exporters show a refusal's message and drop what they sent, unless it is a 503: so all that passes by itself is one.
+Exporters show the message of a refusal and drop what they sent, unless it is a 503: so every temporary error is one.
 """
 
 import random
@@ -19,7 +19,9 @@ PREFIXES = ("/v1/", "/api/otlp/", "/api/public/otel/")
 Signal = Literal["traces", "logs", "metrics"]
 
 RETRY_SECONDS = 3
-"""Exporters give up when they are to wait for longer than they have; within this, a crowd of them comes back spread out."""
+"""Clients wait up to this time, at random, so that many of them come back spread out; exporters give up if it is
+longer.
+"""
 
 # https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 414: 3, 415: 3, 431: 3, 503: 14}
@@ -39,23 +41,23 @@ class RpcStatus(msgspec.Struct, frozen=True):
 
 
 class Exported(msgspec.Struct, frozen=True, rename="camel"):
-    """What was sent was taken; `partialSuccess` says how many were not stored, and why."""
+    """The answer to records that were accepted; `partialSuccess` says how many were not stored, and why."""
 
     partial_success: dict[str, str] | UnsetType = UNSET
 
 
 def serves(path: str) -> bool:
-    """Whether errors at this path are told to OTLP clients."""
+    """Return whether errors at this path are for OTLP clients."""
     return path.startswith(PREFIXES)
 
 
 def is_json(content_type: str) -> bool:
-    """Whether a request of this type is answered in JSON; everything but protobuf is."""
+    """Return whether a request of this type is answered in JSON; everything but protobuf is."""
     return content_type.partition(";")[0].strip().casefold() != PROTOBUF
 
 
 def exported(signal: Signal, *, rejected: int = 0, message: str = "", as_json: bool) -> bytes:
-    """The body of a 200."""
+    """Build the body of a 200."""
     if as_json:
         partial = {_REJECTED[signal]: str(rejected), "errorMessage": message} if rejected else UNSET
         return msgspec.json.encode(Exported(partial))
@@ -65,7 +67,7 @@ def exported(signal: Signal, *, rejected: int = 0, message: str = "", as_json: b
 
 
 def refused(error: Exception, *, as_json: bool) -> Reply:
-    """The error as google.rpc.RpcStatus."""
+    """Build the answer for the error, as google.rpc.RpcStatus."""
     told = refusal(error)
     status, headers = told.status, {**told.headers, "Content-Type": JSON if as_json else PROTOBUF}
     if isinstance(error, RateLimited | StoreUnavailable):

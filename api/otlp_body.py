@@ -1,4 +1,4 @@
-"""The body of an OTLP request, as it was sent."""
+"""Read the body of an OTLP request."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from runtally.otlp.bodies import ENCODINGS
 
 
 def refuse_other_types() -> None:
-    """Raises `UnsupportedMediaType` for what is no OTLP, or packed in a way that is not read."""
+    """Raise `UnsupportedMediaType` for a type that is not OTLP, or a compression that is not supported."""
     if request.mimetype not in {PROTOBUF, JSON}:
         raise UnsupportedMediaType(f"Send OTLP as {PROTOBUF} or {JSON}; a Collector does with the exporter otlphttp.")
     if _encoding() not in ENCODINGS:
@@ -22,7 +22,7 @@ def refuse_other_types() -> None:
 
 @asynccontextmanager
 async def read_body() -> AsyncIterator[bytes]:
-    """The body, unpacked. Raises `BodyTooLarge`, `InvalidOtlp` and `StoreBusy`."""
+    """Read and decompress the body. Raises `BodyTooLarge`, `InvalidOtlp` and `StoreBusy`."""
     sent = cast(bytes, await request.get_data(cache=False))
     async with services().otlp.bodies.unpacked(sent, _encoding()) as body:
         del sent
@@ -30,7 +30,7 @@ async def read_body() -> AsyncIterator[bytes]:
 
 
 async def drop_body() -> None:
-    """Read the body to its end and keep nothing of it."""
+    """Read the body to its end, and keep nothing of it."""
     async for _ in request.body:
         pass
 

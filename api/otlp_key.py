@@ -1,7 +1,7 @@
-"""Who sends an OTLP request, and for which project: what fits into the settings of exporters.
+"""Identify the sender of an OTLP request and its project, from headers that exporters can set.
 
-`OTEL_EXPORTER_OTLP_HEADERS` holds percent-encoded values, which some SDKs decode and some do not; a client that knows only a
-user and a password sends the project as the user.
+`OTEL_EXPORTER_OTLP_HEADERS` holds percent-encoded values, which only some SDKs decode; a client that knows only a user
+and a password sends the project as the user.
 """
 
 import binascii
@@ -24,14 +24,14 @@ PROJECT_HEADER = "x-runtally-project"
 
 
 class Credentials(NamedTuple):
-    """What the headers say: the ways in which a key may have been written, and Basic's user."""
+    """The credentials in the headers: the ways in which a key may have been written, and the user of Basic."""
 
     keys: tuple[str, ...]
     user: str
 
 
 def read_credentials(authorization: str, api_key: str) -> Credentials:
-    """The key of `Authorization`, else of `x-api-key`, percent-encoded or not."""
+    """Read the key of `Authorization`, else of `x-api-key`, percent-encoded or not."""
     keys: dict[str, None] = {}
     user = ""
     for written in (authorization, unquote(authorization)):
@@ -55,14 +55,14 @@ def _decoded(value: str) -> str:
 
 
 async def sender(request: Request) -> Actor:
-    """Whoever holds a key of ingest. Raises what `ingest_holder` does."""
+    """Return the holder of an ingest key. Raises what `ingest_holder` does."""
     credentials = read_credentials(request.headers.get("authorization", ""), request.headers.get("x-api-key", ""))
     g.basic_user = credentials.user
     return await ingest_holder(request, credentials.keys)
 
 
 def named_project(in_path: str | None) -> str | None:
-    """The project that the key or the request as a whole names. Raises `Forbidden` where they name different ones."""
+    """Return the project that the key or the request names. Raises `Forbidden` where they name different ones."""
     named = [
         project_id
         for sent in (in_path, _header(PROJECT_HEADER), g.basic_user)
@@ -75,7 +75,7 @@ def named_project(in_path: str | None) -> str | None:
 
 
 def _header(name: str) -> str:
-    """A header as text: percent-encoded, in UTF-8, or as it is."""
+    """Return a header as text: percent-encoded, in UTF-8, or as it is."""
     sent = incoming().headers.get(name, "")
     with suppress(UnicodeError):
         sent = sent.encode("latin-1").decode()

@@ -36,7 +36,7 @@ class SyncedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a document of a batch: `applied` if it was taken, else `error`."""
+    """The result for a document of a batch: `applied` if it was accepted, else `error`."""
 
     id: Annotated[str | None, Meta(description="Null if the document has none that can be read.")]
     applied: Annotated[bool, Meta(description="Whether it was newer than what was there.")] | UnsetType = UNSET
@@ -44,7 +44,7 @@ class DocumentResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyncedRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each document of a batch, in the order sent."""
+    """The results for the documents of a batch, in the order sent."""
 
     ok: Literal[True] = True
     results: list[DocumentResult]
@@ -125,7 +125,7 @@ def _result(one: Synced | RefusedDocument) -> DocumentResult:
 
 
 async def _json_body(request: Request) -> bytes:
-    """The body that was signed: as it is, for unpacking it would be reading it."""
+    """Return the signed body as it was sent: it must not be decompressed before its signature is verified."""
     if not request.is_json:
         raise UnsupportedMediaType
     if request.content_encoding != "identity":

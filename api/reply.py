@@ -7,12 +7,12 @@ import msgspec
 
 JSON = "application/json"
 HEADERS = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
-"""An answer is true at its moment; without a word caches keep health for minutes, and a 404 in place of a badge."""
+"""Headers of JSON answers. Without `no-store`, caches would keep health for minutes, and a 404 in place of a badge."""
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class Reply(NamedTuple):
-    """A whole answer: of an endpoint, and in the form in which a view of Quart may return one."""
+    """A whole answer, of an endpoint or of a Quart view."""
 
     body: bytes
     status: int
@@ -20,7 +20,7 @@ class Reply(NamedTuple):
 
 
 def encoded(payload: Mapping[str, object] | msgspec.Struct) -> bytes:
-    """The payload as JSON. Amounts must have gone through `money.as_json`."""
+    """Encode the payload as JSON. Amounts must have been converted by `money.as_json`."""
     return _encoder.encode(payload)
 
 

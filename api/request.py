@@ -1,4 +1,4 @@
-"""A request as auth, limits and endpoints take it, whichever way it came in."""
+"""A request in the form that authentication, limits and endpoints take, over Quart or the fast path."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeVar, cast
@@ -12,37 +12,37 @@ Made = TypeVar("Made")
 
 
 class ClientGone(Exception):
-    """The client went away in the middle of its body, so there is nobody to answer."""
+    """The client disconnected in the middle of its body, so there is nobody to answer."""
 
 
 class Request:
-    """What an HTTP request says; its body is read when it is first asked for."""
+    """An HTTP request; its body is read when it is first needed."""
 
     __slots__ = ("_made", "_query", "actor", "address", "decision", "headers", "read", "services")
 
     def __init__(
         self, scope: MutableMapping[str, Any], services: Services, read: Callable[[], Awaitable[bytes]]
     ) -> None:
-        """Of an ASGI scope. `read` raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
+        """Wrap an ASGI scope. `read` raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
         self.headers: Mapping[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])
         }
-        """By name, in lower case; of one that comes twice, the first."""
+        """Headers by name in lower case; of a repeated one, the first."""
         client = scope.get("client")
         self.address: str | None = client[0] if client else None
-        """The client's, as trusted proxies tell it."""
+        """The client's address, as trusted proxies report it."""
         self.services = services
         self.actor: Actor = ANYONE
-        """Who makes the request, as soon as that is known."""
+        """The actor of the request, once it is identified."""
         self.decision: Decision | None = None
-        """What a limit said of the request, if it was counted."""
+        """The decision of the rate limit, if the request was counted."""
         self._query: bytes = scope["query_string"]
         self.read = read
         self._made: dict[object, object] = {}
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The first value of each parameter."""
+        """The first value of each query parameter."""
         return dict(reversed(parse_qsl(self._query.decode(errors="replace"), keep_blank_values=True)))
 
     @property
@@ -52,7 +52,7 @@ class Request:
 
     @property
     def content_encoding(self) -> str:
-        """How its body is packed; `identity` where it is not."""
+        """The compression of the body; `identity` for none."""
         return self.headers.get("content-encoding", "").strip().lower() or "identity"
 
     @property
@@ -62,11 +62,11 @@ class Request:
         return key.strip() or None if scheme.casefold() == "bearer" else None
 
     async def body(self) -> bytes:
-        """The whole body, as it was sent."""
+        """Return the whole body, as it was sent."""
         return await self.once(_read)
 
     async def once(self, make: Callable[["Request"], Awaitable[Made]]) -> Made:
-        """What this function makes of the request: it is called once, and what it raises is raised each time."""
+        """Call this function once for the request; later calls return, or raise, the same."""
         if make not in self._made:
             try:
                 self._made[make] = await make(self)
@@ -78,12 +78,13 @@ class Request:
             try:
                 raise made
             finally:
-                # The error refers to this frame; if the frame referred back, a body that was refused would wait for a collection.
+                # The error refers to this frame; if the frame referred back, a body that was refused would wait for a
+                # collection.
                 del made
         return cast(Made, made)
 
-    def forget(self) -> None:
-        """Forget what was made of the request: an error refers to it again, and both would wait to be collected as garbage."""
+    def clear(self) -> None:
+        """Clear the results of `once`: an error refers back to the request, and both would wait for garbage collection."""
         self._made.clear()
 
 

@@ -1,4 +1,4 @@
-"""Types to JSON Schema, as OpenAPI 3.1 has it: what msgspec says of them, made pleasant to read. Pure."""
+"""Convert types to JSON Schema for OpenAPI 3.1: msgspec's schemas, made readable. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,13 +11,13 @@ REFERENCE = "#/components/schemas/"
 Schema = dict[str, Any]
 
 _NULL = {"type": "null"}
-# Inside, `WireRun` tells the run as sent from the run as stored; outside there is but one.
+# `WireRun` differs from `StoredRun` only in our code; clients know one run.
 _PREFIX = "Wire"
 _EXPLAINED = {struct.__name__ for struct in (WireRun, SingleRun, Batch)}
 
 
 def schemas_of(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """The schema of each type, and the named schemas that these refer to."""
+    """Return the schema of each type, and the named schemas that these refer to."""
     schemas, named = msgspec.json.schema_components(types, ref_template=REFERENCE + "{name}")
     components = {
         name.removeprefix(_PREFIX): _explained(_tidy(schema)) if name in _EXPLAINED else _tidy(schema)
@@ -27,7 +27,7 @@ def schemas_of(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
 
 
 def fields_of(struct: type[msgspec.Struct]) -> Iterable[tuple[str, Schema, bool]]:
-    """Name, schema and whether it is required, of each field of a struct of parameters."""
+    """Yield name, schema and whether it is required, for each field of a struct of parameters."""
     for field in msgspec.structs.fields(struct):
         (schema,), named = schemas_of([field.type])
         schema = _without_null(schema)
@@ -40,7 +40,7 @@ def fields_of(struct: type[msgspec.Struct]) -> Iterable[tuple[str, Schema, bool]
 
 
 def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
-    """Without defaults that say no more than "may be left out", and `null` as one of two types where that is all."""
+    """Remove defaults that only mean "may be left out", and `null` where it is one of two types."""
     if isinstance(node, list):
         return [_tidy(item) for item in node]
     if not isinstance(node, dict):
@@ -62,7 +62,7 @@ def _tidy(node: Any) -> Any:  # noqa: ANN401  # Any JSON value.
 
 
 def _is_constant(field: Any) -> bool:  # noqa: ANN401  # Any JSON value.
-    """Whether it is always there and always the same, such as `ok`; to msgspec a default is what may be left out."""
+    """Return whether a field is always present with one value, such as `ok`; msgspec takes a default to mean optional."""
     match field:
         case {"enum": [only], "default": default}:
             return bool(only == default)
@@ -70,7 +70,7 @@ def _is_constant(field: Any) -> bool:  # noqa: ANN401  # Any JSON value.
 
 
 def _without_null(schema: Schema) -> Schema:
-    """A parameter that is left out is how a query says null."""
+    """Remove null: a query says null by leaving a parameter out."""
     match schema:
         case {"type": [kind, "null"], **rest}:
             return {"type": kind, **rest}
@@ -80,6 +80,6 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def _explained(schema: Schema) -> Schema:
-    """With what each field is for; what it must be is in its schema already."""
+    """Add the description of each field; its constraint is in its schema already."""
     fields = {name: {**field, "description": MEANING[name]} for name, field in schema["properties"].items()}
     return {**schema, "properties": fields}

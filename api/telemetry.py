@@ -17,7 +17,7 @@ from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
 from runtally.pricing.book import LivePrices
 from runtally.reporting.outbox_queries import COUNTED
-from runtally.reporting.read import RelayStatus, relay_status
+from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.telemetry import exposition
 
 blueprint = Blueprint("telemetry", __name__)
@@ -26,7 +26,7 @@ _SCRAPER = Actor(ActorKind.SYSTEM, "scraper", frozenset())
 
 
 async def scraper(request: Request) -> Actor:
-    """Whoever holds METRICS_TOKEN; in dev mode everybody. Raises `NotConfigured`, `MissingKey`, `InvalidKey`."""
+    """Return the holder of METRICS_TOKEN; in dev mode every caller. Raises `NotConfigured`, `MissingKey`, `InvalidKey`."""
     settings = request.services.settings
     if settings.service_dev_mode:
         return DEVELOPER
@@ -53,7 +53,7 @@ async def get_telemetry() -> ResponseReturnValue:
     """
     try:
         async with services().intake.connection() as connection:
-            relay = await relay_status(connection)
+            relay = await get_relay_status(connection)
     except StoreUnavailable:
         relay = None
     body, content_type = exposition(

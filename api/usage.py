@@ -15,7 +15,7 @@ from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
 from api.current import actor, services
-from api.metrics import Count, UsDollars, project_asked_for
+from api.metrics import Count, UsDollars, requested_project
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply, reply
 from api.usage_query import UsageFormat, UsageQuery, UsageRequest, read_request
@@ -157,7 +157,7 @@ async def get_usage() -> ResponseReturnValue:
     Filters have the names of dimensions, such as `model` or `metadata.feature`. Sums are exact: they come from sums that are kept
     with the runs, or else from the runs, and where these are too many the answer is the error `dimension_not_tracked`.
     """
-    project_id = project_asked_for()
+    project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)
     asked = read_request(request.args, project_id, services().clock())
     async with services().reading.snapshot() as connection:

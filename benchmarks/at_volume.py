@@ -20,9 +20,9 @@ AT_EACH_SIZE = frozenset({3, 4})
 GOAL_RUNS = 10_000_000
 """The size that the goals of rows 4, 5, 7, 11 and 13 are about."""
 INGEST_GOAL_RUNS = 20_000_000
-"""The same of row 3."""
+"""The size that the goal of row 3 is about."""
 PAGES_GOAL_RUNS = 1_000_000
-"""The same of row 16."""
+"""The size that the goal of row 16 is about."""
 PAGES = 16
 ACCURACY = 6
 """The row whose goal is about any size."""
@@ -58,7 +58,7 @@ def measure(postgres: Postgres, options: Options, progress: Progress, rows: list
 
 
 def _judged(row: Row, runs: int, goal_runs: int) -> Row:
-    """With no verdict where fewer runs were stored than the goal speaks of."""
+    """Remove the verdict of a row if fewer runs were stored than its goal is about."""
     if runs >= goal_runs or row.number == ACCURACY:
         return row
     note = f"No verdict: the goal is about {goal_runs:,} stored runs. {row.note}".strip()
@@ -66,7 +66,7 @@ def _judged(row: Row, runs: int, goal_runs: int) -> Row:
 
 
 def steps(options: Options) -> int:
-    """For the progress bar."""
+    """Count the steps for the progress bar."""
     wanted = ROWS & set(options.rows)
     return 2 * len(_needed(options, wanted)) if wanted else 0
 

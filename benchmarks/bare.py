@@ -19,7 +19,7 @@ async def ingest() -> ResponseReturnValue:
 
 @app.get("/badge")
 async def badge() -> ResponseReturnValue:
-    """As many bytes as a badge has."""
+    """Answer as many bytes as a badge has."""
     return Response(IMAGE, content_type="image/svg+xml")
 
 

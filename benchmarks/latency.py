@@ -1,4 +1,4 @@
-"""How long the server takes for a request, by its own account.
+"""Measure the server's own time for a request.
 
 One client with a keep-alive connection sends one request after the other, and the times are those that the service
 itself logs: from the first byte of the request to the last of the answer. Before each request a run comes in, so that
@@ -69,7 +69,7 @@ class Reader:
 
 
 def p95(values: Iterable[float]) -> float:
-    """By nearest rank."""
+    """Return the percentile by nearest rank."""
     ordered = sorted(values)
     return ordered[math.ceil(0.95 * len(ordered)) - 1]
 

@@ -1,4 +1,4 @@
-"""Where the figures come from: machine, versions, date, commit."""
+"""Describe where figures were measured: machine, versions, date, commit."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ SETTINGS = ("fsync", "synchronous_commit", "shared_buffers", "max_wal_size")
 
 
 def described(postgres: Postgres) -> dict[str, object]:
-    """Of the machine that runs both the benchmark and the service."""
+    """Describe the machine, which runs both the benchmark and the service."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _git("rev-parse", "HEAD"),

@@ -1,4 +1,4 @@
-"""What of the benchmark is run, and for how long."""
+"""The parts of the benchmark to run, and their durations."""
 
 import os
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Options:
 
     @property
     def seconds(self) -> float:
-        """Of a round under load."""
+        """The seconds of a round under load."""
         return 3 if self.is_short else 10
 
     @property
@@ -48,17 +48,17 @@ class Options:
 
     @property
     def deep_page(self) -> int:
-        """How far back a list is followed."""
+        """The number of pages of a list that are followed."""
         return 30 if self.is_short else 1_000
 
     @property
     def requests(self) -> int:
-        """How many are timed one after the other."""
+        """The number of requests that are timed one after the other."""
         return 60 if self.is_short else 200
 
     @property
     def requests_of_many(self) -> int:
-        """The same where very many paths are timed."""
+        """The number of requests where very many paths are timed."""
         return 20 if self.is_short else 50
 
 

@@ -44,7 +44,7 @@ class Running:
     port: int
     process: subprocess.Popen[bytes]
     log: Path
-    """What it writes to stderr."""
+    """The file that stderr is written to."""
 
     @property
     def url(self) -> str:
@@ -63,14 +63,14 @@ class Running:
         return answer.status, answer.headers
 
     def resident_bytes(self) -> list[int]:
-        """Of each process that serves: the workers where there are some, else the program itself."""
+        """Return the memory of each process that serves: the workers if there are any, else the program itself."""
         program = psutil.Process(self.process.pid)
         workers = [child for child in program.children() if "spawn_main" in " ".join(child.cmdline())]
         return [process.memory_info().rss for process in workers or [program]]
 
 
 def runtally(*arguments: str, database_url: str) -> str:
-    """What a command of the product prints."""
+    """Return the output of a command of the product."""
     return subprocess.run(  # noqa: S603  # Our own command.
         [RUNTALLY, *arguments],
         env=_environment({"DATABASE_URL": database_url}),

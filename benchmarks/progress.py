@@ -1,4 +1,4 @@
-"""How far the benchmark is: a bar on a terminal, a line for each step elsewhere; on stderr."""
+"""Show the progress of the benchmark: a bar on a terminal, a line for each step elsewhere; on stderr."""
 
 import sys
 import time
@@ -46,7 +46,7 @@ class Progress:
             click.echo(f"[{seconds:5.0f} s] {self._done + 1}/{self._steps} {note}", err=True)
 
     def part(self, done: int, total: int) -> None:
-        """So much of this step is done."""
+        """Show how much of this step is done."""
         if self._bar:
             self._bar.update(self._done * 100 + 100 * done // total - self._bar.pos, self._note)
 

@@ -1,4 +1,4 @@
-"""What a benchmark found: figures of several rounds, and rows of the table."""
+"""The results of a benchmark: figures of several rounds, and rows of the table."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The same measured several times."""
+    """One figure, measured several times."""
 
     values: tuple[float, ...]
 
@@ -40,7 +40,7 @@ class Row:
     result: str
     goal: str
     reached: bool | None
-    """None: it could not be measured."""
+    """Whether the goal is reached; None if it could not be measured."""
     stored: int | None = None
     """Runs in the table afterwards."""
     void: str | None = None

@@ -1,6 +1,6 @@
-"""Which program should serve: uvicorn, granian and hypercorn, each with the bare Quart route and with the service.
+"""Compare servers: uvicorn, granian and hypercorn, each with the bare Quart route and with the service.
 
-    python -m benchmarks.servers
+python -m benchmarks.servers
 
 Single runs over 64 connections, with one worker and with two; the programs take turns, so that a noisy machine is noisy
 for all of them.
@@ -25,7 +25,7 @@ SERVICE = "webapp.cli.worker:application"
 
 
 def uvicorn(application: str, port: int, workers: int) -> list[str]:
-    """With uvloop and httptools, as `runtally serve` has it."""
+    """Return the command of uvicorn with uvloop and httptools, as in `runtally serve`."""
     factory = ["--factory"] if application == SERVICE else []
     return [
         *("uvicorn", application, *factory, "--loop", "uvloop", "--http", "httptools", "--ws", "none"),
@@ -34,7 +34,7 @@ def uvicorn(application: str, port: int, workers: int) -> list[str]:
 
 
 def granian(application: str, port: int, workers: int) -> list[str]:
-    """With uvloop."""
+    """Return the command of granian with uvloop."""
     factory = ["--factory"] if application == SERVICE else []
     return [
         *("granian", application, *factory, "--interface", "asgi", "--loop", "uvloop", "--no-ws"),
@@ -43,7 +43,7 @@ def granian(application: str, port: int, workers: int) -> list[str]:
 
 
 def hypercorn(application: str, port: int, workers: int) -> list[str]:
-    """With uvloop; it evaluates what stands after the colon."""
+    """Return the command of hypercorn with uvloop; it evaluates the text after the colon."""
     call = "()" if application == SERVICE else ""
     return [
         *("hypercorn", application + call, "--worker-class", "uvloop", "--log-level", "warning"),
@@ -56,7 +56,7 @@ PROGRAMS: tuple[Callable[[str, int, int], Sequence[str]], ...] = (uvicorn, grani
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What the programs serve, and how a round of load is put on it."""
+    """An application that the programs serve, and its load."""
 
     name: str
     target: str

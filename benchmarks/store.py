@@ -82,7 +82,7 @@ def _server() -> Iterator[Postgres]:
 
 
 def run(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    """What `work` answers, given a connection."""
+    """Run `work` with a connection, and return its result."""
 
     async def connected() -> T:
         connection: Connection = await asyncpg.connect(url)
@@ -123,17 +123,17 @@ def queued_runs(url: str) -> int:
 
 
 def relay_lag_seconds(url: str) -> float:
-    """How long the run has waited for the relay that has waited longest; 0 when none waits."""
+    """Return for how long the oldest waiting run has waited for the relay; 0 when none waits."""
     return float(fetch_value(url, _LAG))
 
 
 def deadlocks(url: str) -> int:
-    """How many there were in this database so far."""
+    """Return the number of deadlocks in this database so far."""
     return int(fetch_value(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
 
 
 def stored_bytes(url: str) -> int:
-    """Of all tables with their indexes, but those that do not grow with runs."""
+    """Return the size of all tables with their indexes, except those that do not grow with runs."""
     return int(
         fetch_value(
             url,

@@ -47,7 +47,7 @@ class Volume:
             runtally("prices", "sync", database_url=self.url)
 
     def grow(self, runs: int, report: Report) -> None:
-        """So many runs in all; afterwards the rollups are right, and the table is as autovacuum would leave it."""
+        """Grow to so many runs. Afterwards the rollups are exact, and the table is vacuumed."""
         if runs <= self.runs:
             return
         asyncio.run(_insert(self.url, runs - self.runs, report))

@@ -17,7 +17,7 @@ wrk makes the load, and is not installed:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one round of wrk counted."""
+    """The counts of one round of wrk."""
 
     answers: int
     refused: int

@@ -2,6 +2,6 @@
 
 __version__ = "0.1.0"
 
-# As what our own programs name themselves to a server.
+# The User-Agent of our own programs.
 COMMAND_AGENT = f"runtally-command/{__version__}"
 RELAY_AGENT = f"runtally-relay/{__version__}"

@@ -1,4 +1,4 @@
-"""Who acts, and what they did."""
+"""Actors, and the record of what they change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,28 +24,28 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Whoever makes a request: `scopes` says what they may do, `project_id` where (None: in every project)."""
+    """The actor of a request: `scopes` are its permissions in `project_id` (None: in every project)."""
 
     kind: ActorKind
     name: str
     scopes: frozenset[str]
     project_id: str | None = None
     label: str = ""
-    """How people call them: an address, the start of a key."""
+    """The name that people know: an address, the start of a key."""
     grants: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
-    """What a user may do in each project, beside `scopes`."""
+    """The scopes of a user in each project, in addition to `scopes`."""
 
 
 ANYONE = Actor(ActorKind.ANYONE, "anyone", frozenset())
-"""Whoever makes a request that needs no credentials."""
+"""The actor of requests that need no credentials."""
 
 OPERATOR = Actor(ActorKind.SYSTEM, "command line", frozenset({"admin"}))
-"""Whoever runs commands on the server."""
+"""The actor of commands that run on the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What was done to what: `before` and `after` hold the fields that it is about, and never a secret."""
+    """A change of a subject: `before` and `after` hold the changed fields, and never a secret."""
 
     action: str
     target: str
@@ -55,7 +55,7 @@ class Change:
 
 
 def record(session: AsyncSession, by: Actor, change: Change) -> None:
-    """Write the change down, in the transaction that makes it. Fields that stayed as they were are left out."""
+    """Record the change in the transaction that makes it. Unchanged fields are left out."""
     before = {name: value for name, value in change.before.items() if change.after.get(name, ...) != value}
     after = {name: value for name, value in change.after.items() if change.before.get(name, ...) != value}
     session.add(

@@ -1,10 +1,10 @@
-"""The only place that reads the clock, and that says when a day begins."""
+"""Read the clock, and find the start of a day. Only this module reads the clock."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 Clock = Callable[[], datetime]
-"""Answers the current time, UTC-aware; tests pass their own."""
+"""A function that returns the current time, UTC-aware; tests pass their own."""
 
 
 def system_clock() -> datetime:
@@ -12,5 +12,5 @@ def system_clock() -> datetime:
 
 
 def start_of_day(at: datetime) -> datetime:
-    """The midnight (UTC) with which its day began."""
+    """Return the midnight (UTC) at which the day of this moment began."""
     return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""The folder DATA_DIR: made when it is missing, locked between processes, its troubles explained."""
+"""The folder DATA_DIR: create it, lock it between processes, explain its errors."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from runtally.errors import SettingsError
 
 @contextmanager
 def explained(data_dir: Path) -> Iterator[None]:
-    """Turns the system's errors with files of the folder into a `SettingsError` that says what to do."""
+    """Turn the system's errors with files of the folder into a `SettingsError` that says what to do."""
     try:
         yield
     except OSError as error:
@@ -23,15 +23,15 @@ def explained(data_dir: Path) -> Iterator[None]:
 
 
 def open_private(file: Path) -> BinaryIO:
-    """The file, made when it is missing, open for appending, and closed to other users: even to hold a lock on it."""
+    """Open a file for appending; create it if necessary. Other users cannot open it, not even to lock it."""
     return os.fdopen(os.open(file, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600), "ab")
 
 
 @contextmanager
 def lock_file(data_dir: Path, name: str) -> Iterator[BinaryIO]:
-    """A file to lock, open. Python keeps it from the programs that it starts, so that only we can hold the lock.
+    """Open a file to lock. Programs that Python starts do not inherit it, so that only this process can hold the lock.
 
-    Raises `SettingsError` when the folder cannot be made or written.
+    Raises `SettingsError` when the folder cannot be created or written.
     """
     with explained(data_dir):
         _make(data_dir)
@@ -42,7 +42,7 @@ def lock_file(data_dir: Path, name: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def locked(data_dir: Path, name: str) -> Iterator[None]:
-    """Alone on this machine, as long as everybody asks; waits until whoever is inside has left or died."""
+    """Hold a lock on this machine; waits until a process that holds it has left the block or died."""
     with lock_file(data_dir, name) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -51,5 +51,6 @@ def locked(data_dir: Path, name: str) -> Iterator[None]:
 def _make(data_dir: Path) -> None:
     if not data_dir.exists():
         data_dir.mkdir(parents=True, exist_ok=True)
-        # Whatever the umask says: the user who runs Postgres for root passes through, and secrets have modes of their own.
+        # Independent of the umask: the user who runs Postgres for root must pass through; secrets have modes of their
+        # own.
         data_dir.chmod(0o755)

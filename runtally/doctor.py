@@ -1,4 +1,4 @@
-"""What is well with an installation, what is not, and what to do about it. Nothing is changed."""
+"""Examine an installation: its problems, and what to do about them. Nothing is changed."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,13 @@ from runtally.db.schema import REPORTING, is_current, newest, version_of
 from runtally.models.otlp import Client
 from runtally.otlp.queries import select_clients
 from runtally.pricing.book import PriceBook, load_book
-from runtally.reporting.read import RelayStatus, relay_status
+from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.settings import Settings
 
 OLDEST_POSTGRES = 13
-# A run from a clock that is further ahead lands in a bucket that does not exist yet.
+# A run from a clock that is further ahead belongs to a bucket that does not exist yet.
 CLOCK_TOLERANCE = timedelta(seconds=2)
-# A relay that runs gets to a run within seconds, unless very many came at once.
+# A working relay takes a run within seconds, unless very many came at once.
 LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
 SHOWN = 10
@@ -43,7 +43,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`message` says how it is, and what to do unless it is well."""
+    """The result of one check: `message` describes the state, and what to do about a problem."""
 
     check: str
     state: State
@@ -84,7 +84,7 @@ async def examine_reporting(connection: Connection) -> Finding:
 
 
 async def examine_database(connection: Connection, clock: Clock, book: PriceBook | None = None) -> list[Finding]:
-    """With the price book that a process has already. Raises `StoreUnavailable` when the database goes away meanwhile."""
+    """Check the database, with the price book that a process already has. Raises `StoreUnavailable`."""
     before = clock()
     server = await select_server(connection)
     after = clock()
@@ -99,7 +99,7 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
     return [
         *findings,
         _prices(book or await load_book(connection)),
-        _relay(await relay_status(connection), after),
+        _relay(await get_relay_status(connection), after),
         *map(_otlp, await select_clients(connection, None, SHOWN_CLIENTS)),
     ]
 

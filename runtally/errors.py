@@ -1,6 +1,6 @@
-"""Everything that can go wrong by the client's or the operator's doing: a stable code and a sentence that says what to do.
+"""Errors that the client or the operator can cause: each has a stable code and a sentence that says what to do.
 
-Which HTTP status an error becomes is not known here, but in `api.errors`.
+`api.errors` maps them to HTTP statuses.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ MAX_DETAILS = 50
 class Detail:
     """One field that broke its constraint.
 
-    `path` is where (`runs[3].provider`), `message` is the constraint. Neither ever holds a value that was sent: it could
-    be a prompt or a key.
+    `path` is its place (`runs[3].provider`), `message` the constraint. Neither ever holds a value that was sent: it
+    could be a prompt or a key.
     """
 
     path: str
@@ -23,7 +23,7 @@ class Detail:
 
 
 class RuntallyError(Exception):
-    """`code` is what a client switches on; `message` is one sentence that says what to do."""
+    """The base class: `code` is stable for clients; `message` is one sentence that says what to do."""
 
     code = "internal_error"
     message = "Something broke on our side; try again, and report the request id if it stays."
@@ -183,7 +183,7 @@ class InvalidPrice(RuntallyError):
 
 
 class OverlappingPrice(InvalidPrice):
-    """`entry_id` is the price in the way."""
+    """A price conflicts with another one; `entry_id` is that one."""
 
     code = "overlapping_price"
     message = "Another price is in force for the same name at the same time; end it first, or choose other times."

@@ -1,4 +1,4 @@
-"""Libraries that few installations need: which extra brings each, and what to do where one is missing."""
+"""Libraries that few installations need: their extras, and what to do where one is missing."""
 
 from enum import StrEnum
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ class Extra(StrEnum):
 
     @property
     def command(self) -> str:
-        """Installs the extra."""
+        """The command that installs the extra."""
         return f".venv/bin/uv sync --inexact --extra {self}" if IS_CHECKOUT else f"pip install 'runtally[{self}]'"
 
     def require(self, purpose: str) -> None:

@@ -1,6 +1,6 @@
-"""The fields of a run on the wire: names, types, constraints, exact numbers, and what is wrong with a value, by its path.
+"""The fields of a run on the wire: names, types, constraints, exact numbers, and errors by path.
 
-Shared by ingest and by the documents that go to the reporting table. Pure; messages never repeat a value.
+Ingest and the documents for the reporting table share them. Pure; messages never repeat a value.
 """
 
 import re
@@ -20,7 +20,7 @@ from runtally.money import MAX_USD
 MAX_COUNT = 2**53 - 1
 """The largest whole number that every JSON client can send exactly."""
 MAX_ROW = 2**63 - 1
-"""The largest number of a row that Postgres counts up to."""
+"""The largest row number in Postgres."""
 MAX_NAME = 256
 MAX_PROJECT_ID = 128
 MAX_PREVIEW = 160
@@ -28,15 +28,15 @@ MAX_LABEL = 64
 MAX_TAGS = 20
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_LEVELS = 5
-# Before content is dropped; to decide on a key that nobody sent before takes some microseconds.
+# The limit before content is dropped; to decide on a key for the first time takes some microseconds.
 MAX_METADATA_KEYS = 10_000
 
 EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(hours=24)
 
-# Postgres keeps any character but NUL.
+# Postgres stores any character but NUL.
 _WITHOUT_NUL = r"^[^\x00]*$"
-# Python and ECMAScript, whose expressions JSON Schema has, differ in what `\s` is: here it is what either says.
+# Python and ECMAScript, whose expressions JSON Schema has, differ in `\s`: this is the union of both.
 NOT_BLANK = r"^[^\x00]*[^\s\x00\x1c-\x1f\x85\ufeff][^\x00]*$"
 
 Name = Annotated[
@@ -68,7 +68,7 @@ Tags = Annotated[
 Metadata = Annotated[
     dict[str, Any], Meta(description="an object of at most 16 KiB and 5 levels, with numbers of at most 300 digits")
 ]
-# msgspec hands raw values over unread, so their constraints are only told here; whoever reads them enforces them.
+# msgspec does not decode raw values, so these constraints only document them; the reader enforces them.
 _NUMBER = {"type": ["number", "null"], "minimum": 0}
 Amount = Annotated[
     msgspec.Raw,
@@ -88,7 +88,7 @@ Moment = Annotated[
     str,
     Meta(
         description="ISO 8601, or Unix seconds or milliseconds in a string",
-        # Not `date-time`, which Unix seconds in a string are not; a format of our own only tells.
+        # Not `date-time`, which does not include Unix seconds in a string; an unknown format is not validated.
         extra_json_schema={"format": "timestamp"},
     ),
 ]
@@ -101,7 +101,7 @@ ProjectId = Annotated[
     ),
 ]
 _NOT_BLANK_TEXT = re.compile(NOT_BLANK)
-# What Python strips, and what JavaScript trims.
+# The characters that Python strips, and those that JavaScript trims.
 _BLANKS = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
     "\u202f\u205f\u3000\ufeff"
@@ -109,15 +109,15 @@ _BLANKS = (
 
 
 def trimmed(text: str) -> str:
-    """Return an id as it is stored and looked up: without blanks at its ends, which nobody sees.
+    """Return an id as it is stored and looked up: without surrounding blanks, which are invisible.
 
-    Whatever names a project, run, experiment, trace, session or user goes through here, on every way in.
+    Every id of a project, run, experiment, trace, session or user passes through this function, on every way in.
     """
     return text.strip(_BLANKS)
 
 
 def parse_whole(text: str, most: int = MAX_COUNT) -> int | None:
-    """Return the whole number in a text; None for a text that is none, and for a number that is larger than `most`."""
+    """Return the whole number in a text; None for any other text, and for a number larger than `most`."""
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
         return None
     number = int(text)
@@ -125,12 +125,12 @@ def parse_whole(text: str, most: int = MAX_COUNT) -> int | None:
 
 
 def is_project_id(text: str) -> bool:
-    """Whether a project can have this id. No other text may reach a statement: Postgres takes no NUL."""
+    """Return whether a project can have this id. No other text may reach a statement: Postgres stores no NUL."""
     return len(text) <= MAX_PROJECT_ID and _NOT_BLANK_TEXT.search(text) is not None
 
 
 def parse_project_id(text: str) -> str:
-    """The trimmed text, if a project can have it as its id. Raises `InvalidPayload`."""
+    """Return the trimmed text if it is a valid project id. Raises `InvalidPayload`."""
     text = trimmed(text)
     if not is_project_id(text):
         must = f"must be a string of 1 to {MAX_PROJECT_ID} characters, not blank and without NUL"
@@ -148,36 +148,36 @@ _CAMEL = {
 
 
 def camel(name: str) -> str:
-    """The wire name of a field: `input_tokens` is `inputTokens`, and the contract writes `costUSD`."""
+    """Return the wire name of a field: `input_tokens` is `inputTokens`, and `cost_usd` is `costUSD`."""
     first, *rest = name.split("_")
     return _CAMEL.get(name) or first + "".join(part.capitalize() for part in rest)
 
 
-# What decoding a value of the wrong form raises: of the wrong type, not UTF-8, nested without end.
+# Errors of decoding a value of the wrong form: the wrong type, not UTF-8, nested too deeply.
 WRONG = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
-# Beyond this a number in metadata is no number that the database can keep.
+# The database does not store a number in metadata beyond this exponent.
 _MAX_EXPONENT = 300
-# Longer than any number that a float or a decimal amount prints as.
+# Longer than any float or decimal amount is printed.
 _LITERAL = re.compile(rb"-?[0-9][0-9.eE+-]{0,63}")
 SCALARS = frozenset({str, int, float, bool, Decimal, type(None)})
-"""Types of the values of JSON that hold no others."""
+"""The types of JSON values that hold no others."""
 _metadata_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def exact(literal: str) -> Decimal:
-    """A number of a JSON document as the decimal it was sent as: the hook of a msgspec decoder."""
+    """Decode a JSON number as the exact decimal that was sent: the hook of a msgspec decoder."""
     try:
         number = Decimal(literal)
     except InvalidOperation:
         raise ValueError from None
-    # A zero too: Postgres keeps its decimal places.
+    # This includes zero: Postgres keeps its decimal places.
     if abs(number.adjusted()) > _MAX_EXPONENT:
         raise ValueError
     return number
 
 
 def read_number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
-    """The number in these bytes exactly, None for none, False for anything else, such as a number in a string."""
+    """Decode a number exactly; None for null, False for anything else, such as a number in a string."""
     if isinstance(raw, UnsetType):
         return None
     literal = bytes(raw)
@@ -190,14 +190,14 @@ def read_number(raw: msgspec.Raw | UnsetType) -> Decimal | bool | None:
 
 
 def with_whole_counts(struct: type[msgspec.Struct], sent: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """The fields of an object, its counts as msgspec takes them where they are written as 12.0, whole to JSON Schema."""
+    """Rewrite counts that were written as 12.0, which JSON Schema allows, in the way that msgspec accepts."""
     counts = _counts(struct)
     return {name: _whole(value) if name in counts else value for name, value in sent.items()}
 
 
 @cache
 def _counts(struct: type[msgspec.Struct]) -> frozenset[str]:
-    """Names of the fields that are whole numbers."""
+    """Return the names of the fields that are whole numbers."""
     fields = msgspec.structs.fields(struct)
     return frozenset(
         field.encode_name
@@ -208,14 +208,14 @@ def _counts(struct: type[msgspec.Struct]) -> frozenset[str]:
 
 def _whole(raw: msgspec.Raw) -> msgspec.Raw:
     number = read_number(raw)
-    # Bounded first: 1e999999999 has as many digits.
+    # Check the range first: 1e999999999 has as many digits.
     if isinstance(number, Decimal) and 0 <= number <= MAX_COUNT and number == int(number):
         return msgspec.Raw(str(int(number)).encode())
     return raw
 
 
 def wrong_fields(struct: type[msgspec.Struct], sent: Mapping[str, msgspec.Raw]) -> Iterator[Detail]:
-    """Every field that does not fit the struct; msgspec itself would stop at the first. Raises `InvalidJson`."""
+    """Yield every field that does not fit the struct; msgspec itself stops at the first. Raises `InvalidJson`."""
     for field in msgspec.structs.fields(struct):
         value = sent.get(field.encode_name)
         if value is None and field.required:
@@ -235,7 +235,7 @@ def _fits(value: msgspec.Raw, expected: Any) -> bool:  # noqa: ANN401  # Any typ
 
 
 def _constraint(expected: Any) -> str:  # noqa: ANN401  # As above.
-    """The constraint in words, from the description that the OpenAPI document shows too."""
+    """Return the constraint in words, from the description that the OpenAPI document shows."""
     for part in (expected, *get_args(expected)):
         if get_origin(part) is Annotated:
             return next(str(meta.description) for meta in part.__metadata__ if isinstance(meta, msgspec.Meta))
@@ -245,34 +245,34 @@ def _constraint(expected: Any) -> str:  # noqa: ANN401  # As above.
 
 
 def nests_too_deep(metadata: Mapping[str, Any]) -> bool:
-    """To be asked first: all other functions here and the content rule walk the whole depth."""
+    """Return whether metadata nests too deeply. Call this first: other functions descend the whole depth."""
     return not is_flat(metadata) and _levels(metadata, MAX_METADATA_LEVELS + 1) > MAX_METADATA_LEVELS
 
 
 def has_too_many_keys(metadata: Mapping[str, Any]) -> bool:
-    """To be asked before the content rule, which decides on each of them."""
+    """Return whether metadata has too many keys. Call this before the content rule, which decides on each."""
     return _keys(metadata) > MAX_METADATA_KEYS
 
 
 def is_flat(metadata: Mapping[str, Any]) -> bool:
-    """Whether no value is an object, an array, or anything else that may hold others."""
+    """Return whether no value is an object, an array, or anything else that may hold others."""
     return SCALARS.issuperset(map(type, metadata.values()))
 
 
 def metadata_faults(metadata: Mapping[str, Any]) -> list[str]:
-    """What keeps this metadata from being stored: its size as JSON, and characters that Postgres does not keep."""
+    """List the reasons why metadata cannot be stored: its size as JSON, and characters that Postgres does not store."""
     faults = []
     encoded = _metadata_encoder.encode(metadata)
     if len(encoded) > MAX_METADATA_BYTES:
         faults.append(f"must be at most {MAX_METADATA_BYTES} bytes of JSON")
-    # Escaped text can look like an escaped NUL, so a hit is looked at again.
+    # Escaped text can look like an escaped NUL, so a hit is checked again.
     if b"\\u0000" in encoded and _holds_nul(metadata):
         faults.append("must not hold a NUL character")
     return faults
 
 
 def _levels(value: Any, limit: int) -> int:  # noqa: ANN401  # Metadata is any JSON value.
-    """How many objects and arrays are inside one another, counted no further than the limit."""
+    """Count nested objects and arrays, up to the limit."""
     deepest = 0
     if limit:
         for item in value.values() if isinstance(value, dict) else value:

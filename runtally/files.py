@@ -1,32 +1,32 @@
-"""Where Runtally's own files are, and which command starts it: both differ between a checkout and an installed wheel.
+"""Find Runtally's own files, and the command that starts it: both differ between a checkout and an installed wheel.
 
-A wheel carries the folders that a checkout has at its top level below `runtally/_files` (see `hatch_build.py`). An editable
-install has no such folder, so it always reads the checkout itself.
+A wheel carries the folders that a checkout has at its top level below `runtally/_files` (see `hatch_build.py`). An
+editable install has no such folder, so it always reads the checkout itself.
 """
 
 import os
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-"""The top of the checkout; of an installed wheel it is the folder of all packages, which holds nothing of ours."""
+"""The top of the checkout; in an installed wheel, the folder of all packages."""
 _PACKED = Path(__file__).resolve().parent / "_files"
 IS_CHECKOUT = not _PACKED.is_dir()
 ROOT = CHECKOUT if IS_CHECKOUT else _PACKED
-"""Has the folders `alembic`, `static` and `templates`."""
+"""The folder with `alembic`, `static` and `templates`."""
 
 START_COMMAND = "make run" if IS_CHECKOUT else "runtally serve --provision"
-"""Starts the service and makes the keys that are missing."""
+"""The command that starts the service and creates missing keys."""
 REPAIR_COMMAND = "make setup" if IS_CHECKOUT else "pip install --force-reinstall runtally"
-"""Restores files that are missing from the installation."""
+"""The command that restores missing files of the installation."""
 
 SYSTEM_DATA = Path("/var/lib/runtally")
 
 
 def default_data_dir() -> Path:
-    """The folder of the data when DATA_DIR is not set.
+    """Return the data folder when DATA_DIR is not set.
 
     A checkout keeps its data in `.data`. An installed Runtally keeps it where the user's other programs do, since an
-    environment is deleted and made anew without a thought. Postgres never runs as root, so root's data is in a folder that
+    environment is often deleted and created again. Postgres never runs as root, so root's data is in a folder that
     another user can reach.
     """
     is_root = os.geteuid() == 0
@@ -35,6 +35,6 @@ def default_data_dir() -> Path:
         return SYSTEM_DATA if is_root and is_private else CHECKOUT / ".data"
     if is_root:
         return SYSTEM_DATA
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     given = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".local" / "share") / "runtally"

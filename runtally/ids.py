@@ -1,4 +1,4 @@
-"""Identifiers that the service makes itself."""
+"""Identifiers that the service creates."""
 
 import os
 import threading
@@ -10,21 +10,21 @@ _last = 0
 
 
 def uuid7() -> uuid.UUID:
-    """A UUIDv7 (RFC 9562) that is greater than every one made before it in this process."""
+    """Return a UUIDv7 (RFC 9562) that is greater than every earlier one of this process."""
     return uuid.UUID(int=_next())
 
 
 def uuid7_text() -> str:
-    """The same as text, in half the time: every run that comes without an id gets one."""
+    """Return a UUIDv7 as text, twice as fast: every run without an id gets one."""
     digits = f"{_next():032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _next() -> int:
-    """The next UUIDv7 as a number.
+    """Return the next UUIDv7 as a number.
 
-    The 12 bits after the milliseconds carry the fraction of the millisecond (method 3 of section 6.2), so ids made in
-    one batch keep their order and land at the right-hand edge of an index.
+    The 12 bits after the milliseconds hold the fraction of the millisecond (method 3 of section 6.2), so ids of one
+    batch keep their order and are inserted at the right-hand edge of an index.
     """
     global _last  # noqa: PLW0603  # The monotonic counter is what this module is for.
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)

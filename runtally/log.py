@@ -13,25 +13,25 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from runtally.errors import RuntallyError
 from runtally.settings import LogFormat, LogLevel
 
-# What may never be logged, whoever passes it; the rule is on keys, because values can't be recognised.
+# Names of values that must never be logged. The rule is about keys, because values cannot be recognised.
 SECRET_KEYS = frozenset(
     {"authorization", "cookie", "key", "password", "secret", "token", "x-api-key", "database_url", "body", "prompt"}
 )
-# Their messages are ours, or the operating system's. Any other may quote a value that was sent, as drivers' do.
+# Messages of these are ours, or the operating system's. Any other, such as a driver's, may quote a value.
 _HARMLESS = (RuntallyError, OSError)
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replaces the values of keys that hold secrets or content."""
+    """Replace the values of keys that hold secrets or content."""
     for key in event.keys() & SECRET_KEYS:
         event[key] = "[redacted]"
     return event
 
 
 def without_messages(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """An exception as its class and where it came from, with its message only where that can hold nothing sent."""
+    """Format an exception as its class and place, with its message only if that cannot hold anything that was sent."""
     error = event.pop("exc_info", None)
     if error is True:
         error = sys.exc_info()[1]
@@ -43,7 +43,7 @@ def without_messages(_logger: WrappedLogger, _method: str, event: EventDict) -> 
 
 
 def described(error: BaseException) -> str:
-    """The chain of errors as a traceback tells it, root cause first."""
+    """Describe the chain of errors in the order of a traceback, root cause first."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     before = f"{described(cause)}\n\nand then\n\n" if cause else ""
     frames = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)))
@@ -52,7 +52,7 @@ def described(error: BaseException) -> str:
 
 
 def first_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Cut what asyncio logs: it puts the whole task, with its exception's message, into the lines after the first."""
+    """Cut messages of asyncio to one line: the further lines hold the task, with its exception's message."""
     record = event.get("_record")
     if isinstance(record, logging.LogRecord) and record.name == "asyncio":
         event["event"] = str(event["event"]).partition("\n")[0]
@@ -62,7 +62,7 @@ def first_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
 def set_up(log_format: LogFormat, level: LogLevel) -> None:
     """Send structlog's and the standard library's events to stderr in one format.
 
-    Ours take the short way, not that through `logging`: every request writes one.
+    Our own events bypass `logging`, which is slower: every request writes one.
     """
     number = logging.getLevelNamesMapping()[level]
     shared: list[Processor] = [

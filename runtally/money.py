@@ -1,4 +1,4 @@
-"""US-dollar amounts: their scale, and how they leave the service.
+"""US-dollar amounts: their scale, and their formats.
 
 A stored amount has 12 decimals (pico-dollars). A price per million tokens has 6, so a price per token is a whole number
 of pico-dollars and a cost is a sum of integer products: exact, without any rounding.
@@ -11,7 +11,7 @@ import msgspec
 USD_DECIMALS = 12
 PRICE_DECIMALS = 6
 MAX_USD = Decimal(10) ** 12
-"""The largest amount a client may send: a trillion dollars for one run is a unit error."""
+"""The largest amount that a client may send: a trillion dollars for one run is a unit error."""
 
 # Wide enough for 2**53 tokens at any price that fits its column.
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
@@ -20,23 +20,23 @@ _PRICE_STEP = Decimal(1).scaleb(-PRICE_DECIMALS)
 
 
 def to_usd(amount: Decimal) -> Decimal:
-    """The amount rounded half-even to pico-dollars; for amounts that come from outside."""
+    """Round an amount from outside half-even to pico-dollars."""
     return amount.quantize(_USD_STEP, context=_CONTEXT)
 
 
 def in_proportion(amount: Decimal, part: int, whole: int) -> Decimal:
-    """The amount times part of the whole, rounded half-even to pico-dollars."""
+    """Return the amount times part / whole, rounded half-even to pico-dollars."""
     share = _CONTEXT.divide(_CONTEXT.multiply(amount, Decimal(part)), Decimal(whole))
     return to_usd(share)
 
 
 def to_price(per_million: Decimal) -> Decimal:
-    """The price per million tokens rounded half-even to 6 decimals."""
+    """Round a price per million tokens half-even to 6 decimals."""
     return per_million.quantize(_PRICE_STEP, context=_CONTEXT)
 
 
 def pico_per_token(per_million: Decimal) -> int:
-    """Pico-dollars per token of a price in dollars per million tokens."""
+    """Convert dollars per million tokens to pico-dollars per token."""
     return int(to_price(per_million).scaleb(PRICE_DECIMALS, context=_CONTEXT))
 
 
@@ -45,11 +45,11 @@ def from_pico(pico: int) -> Decimal:
 
 
 def plain(amount: Decimal) -> str:
-    """The exact decimal digits, with neither exponent nor trailing zeros: `0.0125`, `0`, `1200`."""
+    """Return the exact decimal digits, without exponent or trailing zeros: `0.0125`, `0`, `1200`."""
     text = format(amount, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def as_json(amount: Decimal) -> msgspec.Raw:
-    """The amount as a JSON number with every digit it has; never by way of a float."""
+    """Return the amount as a JSON number with all its digits; never by way of a float."""
     return msgspec.Raw(plain(amount).encode())

@@ -1,10 +1,10 @@
-"""The content rule: what of a run is dropped, kept or refused. The only module that decides it; pure.
+"""The content rule: which values of a run are dropped, kept or refused. Only this module decides it. Pure.
 
 Prompts and completions are never stored, logged, echoed or hashed. `promptPreview` is kept unless the mode says strict.
 In free-form metadata a value is dropped when its key names content, however it is spelt (`system_prompt`,
-`systemPrompt`, `System-Prompt`, in full-width letters, with accents or with characters between that nobody sees), wherever in the key
-(`gen_ai.prompt.0.content`, `input:value`) and however deep it is.
-Counts stay, although tracers name them after what they count (`llm.token_count.prompt`, `usage: {"input": 5}`).
+`systemPrompt`, `System-Prompt`, in full-width letters, with accents or with invisible characters), wherever in the key
+(`gen_ai.prompt.0.content`, `input:value`) and however deep it is. Counts are kept, although tracers name them after
+what they count (`llm.token_count.prompt`, `usage: {"input": 5}`).
 """
 
 import re
@@ -18,7 +18,7 @@ from unicodedata import combining, normalize
 from runtally.fields import SCALARS, is_flat
 from runtally.settings import PrivacyMode
 
-# What Unicode shows as nothing (Default_Ignorable_Code_Point), such as a zero-width space or a soft hyphen.
+# Characters that are invisible in Unicode (Default_Ignorable_Code_Point), such as a zero-width space or a soft hyphen.
 _INVISIBLE = dict.fromkeys(
     number
     for first, last in (
@@ -29,14 +29,14 @@ _INVISIBLE = dict.fromkeys(
     for number in range(first, last + 1)
 )
 _SEPARATORS = re.compile(r"[\W_]+")
-# Blanks, hyphens and underscores join words to one name; any other sign stands between names.
+# Blanks, hyphens and underscores join words to one name; any other sign separates names.
 _SEGMENTS = re.compile(r"[^\w\s-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-# As many segments, or words, may be one name: `tool.call.result`.
+# One name may have so many segments or words: `tool.call.result`.
 _JOINED = 3
-# In a longer key it is the provider: `gen_ai.system`, `db.system`.
+# In a longer key this word means the provider: `gen_ai.system`, `db.system`.
 _ALONE = "system"
-# Before a word for content these make nothing else of it: `user_prompt`, `chat_messages`.
+# Words that may stand before a word for content without changing its meaning: `user_prompt`, `chat_messages`.
 _QUALIFIERS = frozenset(
     {
         "agent",
@@ -69,7 +69,7 @@ _QUALIFIERS = frozenset(
     | {"new", "openai", "original", "previous", "prior", "raw", "request", "session", "system", "tool", "user"}
 )
 _COUNTED = frozenset({"usage", "token", "tokens", "cost", "costs", "count", "counts"})
-# What may be said about content without being any: `gen_ai.response.id`, `input.mime_type`.
+# Facts about content that are not content: `gen_ai.response.id`, `input.mime_type`.
 _ABOUT = frozenset(
     {"finishreason", "finishreasons", "hash", "id", "key", "length", "mimetype", "model", "name", "role", "size"}
     | {"statuscode", "type", "version"}
@@ -90,13 +90,13 @@ class Scrubbed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContentRule:
-    """The rule as the settings make it."""
+    """The content rule of the settings."""
 
     refuses_content: bool
-    """A run that carries a prompt or completion is refused instead of stripped."""
+    """Whether a run with a prompt or completion is refused instead of stripped."""
     keeps_preview: bool
     content_keys: frozenset[str]
-    """Normalised; empty when metadata is left as sent."""
+    """Normalised keys; empty when metadata is left as sent."""
 
     @classmethod
     def of(cls, mode: PrivacyMode, content_keys: Iterable[str]) -> Self:
@@ -109,16 +109,16 @@ class ContentRule:
         )
 
     def scrub(self, metadata: dict[str, Any]) -> Scrubbed:
-        """The metadata without the values whose keys name content. Nesting must have been limited before."""
+        """Return the metadata without the values whose keys name content. Limit its nesting before."""
         if not self.content_keys or self.is_plain(metadata):
             return Scrubbed(metadata, dropped=False)
         dropped: list[None] = []
         return Scrubbed(self._kept_of(metadata, dropped, counted=False), bool(dropped))
 
     def is_plain(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether it is flat, with few keys of which none names content, as most metadata is; `scrub` would keep all of it.
+        """Return whether metadata is flat and has few keys, none of which names content; `scrub` would keep all of it.
 
-        Such keys hardly ever change, so what they name is remembered.
+        Most metadata is, and its keys hardly ever change, so the meaning of keys is remembered.
         """
         keys = tuple(metadata)
         return (
@@ -145,7 +145,7 @@ class ContentRule:
 
 
 class _Meaning(NamedTuple):
-    """What a key says of its value; when it says both, the value decides."""
+    """The meaning of a key: content, a count, or both; then the value decides."""
 
     content: bool
     counted: bool
@@ -185,7 +185,10 @@ def _is_content_path(content_keys: frozenset[str], segments: list[str]) -> bool:
 
 
 def _is_content(content_keys: frozenset[str], segment: str) -> bool:
-    """`input_text`, `user_prompt_2` and `ai_tool_call` are content; `input_tokens`, `prompt_id` and `query_model` are something else."""
+    """Return whether a segment names content.
+
+    `input_text`, `user_prompt_2` and `ai_tool_call` do; `input_tokens`, `prompt_id` and `query_model` do not.
+    """
     name = _normalised(segment)
     if name in content_keys:
         return name != _ALONE
@@ -202,7 +205,7 @@ def _is_count(segment: str) -> bool:
 
 
 def _holds_counts(value: Any) -> bool:  # noqa: ANN401  # Metadata is any JSON value.
-    """Whether it is a number, none, or an object of such."""
+    """Return whether the value is a number, null, or an object of these."""
     if isinstance(value, dict):
         return all(map(_holds_counts, value.values()))
     if isinstance(value, str):
@@ -215,9 +218,9 @@ def _words(segment: str) -> list[str]:
 
 
 def _legible(key: str) -> str:
-    """Return the key as it is read: in plain letters, without accents and without what cannot be seen.
+    """Return the key as people read it: in plain letters, without accents and invisible characters.
 
-    Accents go first, because to put many of them into order takes Python a time that grows with their square.
+    Accents go first, because Python's time to put many of them into order grows with their square.
     """
     return key if key.isascii() else _bare(normalize("NFKD", _bare(key)))
 

@@ -1,4 +1,4 @@
-"""Keys and secrets for a first start: made once, kept in DATA_DIR, never printed here."""
+"""Keys and secrets for a first start: created once, kept in DATA_DIR, never printed here."""
 
 import json
 import os
@@ -14,12 +14,12 @@ SECRET_BYTES = 32
 
 
 def provision(settings: Settings) -> Settings:
-    """Make the secrets that are neither set nor kept yet, and answer the settings with them.
+    """Create the secrets that are neither set nor kept yet, and return the settings with them.
 
-    A variable that is set but empty says that a thing is not configured, and that stays so. Raises `SettingsError` when
-    DATA_DIR cannot be written.
+    A variable that is set but empty means that its feature is off, and stays so. Raises `SettingsError` when DATA_DIR
+    cannot be written.
     """
-    # Two first starts at once must agree on one key.
+    # Two first starts at the same time must agree on one key.
     with locked(settings.data_dir, f"{SECRETS_FILE}.lock"), explained(settings.data_dir):
         kept = kept_secrets(settings)
         made = {name: secrets.token_urlsafe(SECRET_BYTES) for name in NAMES if name not in kept and not _is_set(name)}
@@ -29,7 +29,7 @@ def provision(settings: Settings) -> Settings:
 
 
 def kept_secrets(settings: Settings) -> dict[str, str]:
-    """What was made here before, by name."""
+    """Return the secrets that were created here before, by name."""
     try:
         kept: dict[str, str] = json.loads((settings.data_dir / SECRETS_FILE).read_text())
     except FileNotFoundError:

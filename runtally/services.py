@@ -1,4 +1,4 @@
-"""Everything long-lived of one process, opened and closed as one. What the web, the command line and tests are given."""
+"""The long-lived objects of one process, opened and closed together. Web, command line and tests use them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -65,15 +65,15 @@ CONNECTIONS = INTAKE_CONNECTIONS + JOB_CONNECTIONS + PAGE_CONNECTIONS + PAGE_SES
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The composition root; nothing below it knows it."""
+    """The composition root; no module below knows it."""
 
     settings: Settings
     database: Database
-    """For pages and forms."""
+    """The database for pages and forms."""
     intake: Database
-    """For what must be answered whatever is read meanwhile: ingest, keys, limits, health."""
+    """The database for requests that must be answered under any load: ingest, keys, limits, health."""
     reading: Reader
-    """For what may be a little late: metrics, pages without forms, files."""
+    """The database for data that may be a little late: metrics, pages without forms, files."""
     downloads: Downloads
 
     memo: DayMemo
@@ -98,7 +98,7 @@ class Services:
     async def opened(
         cls, settings: Settings, database_url: str, clock: Clock = system_clock
     ) -> AsyncIterator["Services"]:
-        """Open everything; a database that is away is no error yet, the prices come when it does."""
+        """Open everything. A database that is away is no error: prices are loaded once it answers."""
         openid = OpenIdProvider(settings.openid) if settings.openid else None
         redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
         async with (
@@ -110,7 +110,7 @@ class Services:
             reporting_database(settings.reporting_database_url, intake) as reporting,
             Limiter.opened(intake, redis_url) as limiter,
             _relaying(settings, working, working if reporting.is_same(working) else reporting, clock),
-            # Without a secret no relay could push them, and the queue would only grow.
+            # Without a secret no relay could push runs, and the queue would only grow.
             Writer.opened(intake, queued=bool(settings.service_sync_sign)) as writer,
             _alerting(settings, working, clock) as channels,
         ):
@@ -166,7 +166,7 @@ class Services:
 
 @asynccontextmanager
 async def _alerting(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[Channels]:
-    """Evaluate and send alerts meanwhile; every process does, and they share the work."""
+    """Evaluate and send alerts while the block runs. All processes do, and share the work."""
     async with Channels.opened(Mailer.of(settings), allow_private=settings.alerts_allow_private_addresses) as channels:
         evaluator = AlertEvaluator(database, clock, settings.public_url)
         sender = AlertSender(database, channels, clock)
@@ -178,7 +178,7 @@ async def _alerting(settings: Settings, database: Database, clock: Clock) -> Asy
 
 @asynccontextmanager
 async def _relaying(settings: Settings, database: Database, reporting: Database, clock: Clock) -> AsyncIterator[None]:
-    """Bring queued runs into the reporting table meanwhile, unless another process does or none are queued."""
+    """Run the relay while the block runs, unless another process does or no runs are queued."""
     if settings.relay is RelayMode.OFF or not settings.service_sync_sign:
         yield
         return

@@ -1,4 +1,4 @@
-"""Where settings come from beside the environment: files that it names, and what was kept in the data folder."""
+"""Sources of settings besides environment variables: files that they name, and the data folder."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SECRETS_FILE = "secrets.json"
 
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """`NAME_FILE` in the environment names the file that holds NAME, as container platforms mount secrets."""
+    """Reads NAME from the file that the variable `NAME_FILE` names, as container platforms mount secrets."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
         path = os.environ.get(f"{field_name.upper()}_FILE")
@@ -27,7 +27,7 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 class KeptSecrets(PydanticBaseSettingsSource):
-    """Secrets that `runtally serve --provision` made and kept in the data folder."""
+    """Reads secrets that `runtally serve --provision` created in the data folder."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002  # Given.
         return None, field_name, False

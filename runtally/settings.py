@@ -1,7 +1,7 @@
-"""Every setting: its name, type, default and one sentence. Read from the environment, and nowhere else.
+"""Every setting: its name, type, default and description. Read from the environment only.
 
 A secret may also come from a file (`INGEST_API_KEY_FILE=/run/secrets/ingest`), and from `DATA_DIR/secrets.json`, where
-the first start with `--provision` keeps what it made.
+the first start with `--provision` keeps those it created.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from runtally.errors import SettingsError
 from runtally.files import default_data_dir
 from runtally.setting_sources import KeptSecrets, SecretFiles
 
-# Who listens on every address is reached by this one.
+# A server that listens on every address is reached at this one.
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Nothing is bound here.
 CONTENT_KEYS = (
     "prompt,prompts,completion,completions,message,messages,input,inputs,output,outputs,content,contents,response,"
@@ -31,7 +31,7 @@ CONTENT_KEYS = (
 
 
 class PrivacyMode(StrEnum):
-    """What happens to content that a client sends although it must not."""
+    """The treatment of content that a client sends although it must not."""
 
     DEFAULT = "default"
     STRICT = "strict"
@@ -40,14 +40,14 @@ class PrivacyMode(StrEnum):
 
 
 class RelayMode(StrEnum):
-    """Who pushes runs to the reporting table."""
+    """The process that pushes runs to the reporting table."""
 
     EMBEDDED = "embedded"
     OFF = "off"
 
 
 class SmtpTls(StrEnum):
-    """How the connection to the mail server is encrypted."""
+    """The encryption of the connection to the mail server."""
 
     STARTTLS = "starttls"
     TLS = "tls"
@@ -74,7 +74,7 @@ def _is_one(value: Any) -> Any:  # noqa: ANN401  # As above.
     return value.strip() == "1" if isinstance(value, str) else value
 
 
-# What opens doors is on for exactly `1`; whatever else stands there leaves them closed.
+# Settings that open access are on for exactly `1`; any other value leaves them off.
 OnlyOne = Annotated[bool, BeforeValidator(_is_one)]
 Level = Annotated[LogLevel, BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -83,7 +83,7 @@ Secrets = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
 
 @dataclass(frozen=True, slots=True)
 class OpenIdSettings:
-    """A provider through which people sign in, and who of those without an account gets one."""
+    """A provider through which people sign in, and the role of those without an account."""
 
     issuer: str
     client_id: str
@@ -91,7 +91,7 @@ class OpenIdSettings:
     name: str
     domains: tuple[str, ...]
     role: tuple[str, str] | None
-    """Role and project of who gets an account by their domain."""
+    """The role and project of people who get an account by their domain."""
 
 
 class Settings(BaseSettings):

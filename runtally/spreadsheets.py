@@ -1,16 +1,16 @@
-"""Text in CSV files, which people open with spreadsheets: names that come from anywhere must be no formulas there."""
+"""Escape text in CSV files, so that spreadsheets do not take names from anywhere for formulas."""
 
 import re
 
-# Also in the widths that Chinese and Japanese spreadsheets read as the same, and behind what this module wrote before.
+# Also in full width, which Chinese and Japanese spreadsheets read alike, and behind this module's own apostrophe.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # noqa: RUF001  # That is how they are written.
 
 
 def guarded(text: str) -> str:
-    """The text, with an apostrophe before it if a spreadsheet could take it for a formula."""
+    """Put an apostrophe before a text that a spreadsheet could take for a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unguarded(text: str) -> str:
-    """What `guarded` made this of."""
+    """Undo `guarded`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

@@ -1,7 +1,7 @@
-"""What a process counts about itself, for Prometheus.
+"""Counters of a process, for Prometheus.
 
 With several workers a scrape reaches any one of them, so they keep their counts in files that each of them can add up:
-`sharing()` must have been entered by their parent, because the library decides when it is imported.
+their parent must have entered `sharing()`, because the library decides when it is imported.
 """
 
 import os
@@ -22,13 +22,13 @@ _SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 # Ingest takes milliseconds, a month of metrics of a large project seconds.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
-# The library's files of a worker, and room in them for several thousand series.
+# The library's files of a worker, and space in them for several thousand series.
 _FILES = ("counter", "gauge_livesum", "histogram")
 _FILE_BYTES = 1024 * 1024
 
 
 def _take_room() -> None:
-    """The library writes through memory, and where the disk is full that ends the process: so the room is taken before."""
+    """Allocate the files: the library maps them into memory, and a full disk would end the process."""
     shared = os.environ.get(_SHARED_FOLDER)
     if shared and hasattr(os, "posix_fallocate"):
         for name in _FILES:
@@ -66,7 +66,7 @@ WAITING_RUNS = Gauge(
 )
 _RUNS = Counter("runtally_runs", "Runs received, by what became of them.", ["outcome"], registry=_registry)
 _UNPRICED = Counter("runtally_runs_unpriced", "Runs received that no price is known for.", registry=_registry)
-# A series that is there from the start can be alerted on before it first grows.
+# A series that exists from the start can be alerted on when it first grows.
 _OTLP_RECORDS = Counter(
     "runtally_otlp_records",
     "Spans and log records that came by OTLP: read, and of these stored as runs, rejected, and told by another one too.",
@@ -82,14 +82,14 @@ _STORED, _DUPLICATE, _REJECTED = map(_RUNS.labels, ("stored", "duplicate", "reje
 
 
 def count_runs(*, stored: int = 0, duplicate: int = 0, rejected: int = 0, unpriced: int = 0) -> None:
-    """Count what became of the runs of a request."""
+    """Count the results of a request's runs."""
     for counter, runs in ((_STORED, stored), (_DUPLICATE, duplicate), (_REJECTED, rejected), (_UNPRICED, unpriced)):
         if runs:
             counter.inc(runs)
 
 
 def count_otlp(signal: str, *, read: int = 0, runs: int = 0, rejected: int = 0, twins: int = 0) -> None:
-    """Count what became of the spans or log records of an OTLP request."""
+    """Count the results of an OTLP request's spans or log records."""
     for outcome, records in (("read", read), ("run", runs), ("rejected", rejected), ("twin", twins)):
         if records:
             _OTLP[signal, outcome].inc(records)
@@ -97,9 +97,9 @@ def count_otlp(signal: str, *, read: int = 0, runs: int = 0, rejected: int = 0, 
 
 @contextmanager
 def sharing(data_dir: Path) -> Iterator[None]:
-    """While this is entered, processes started from here share their counts; they begin at nothing.
+    """Let processes that are started in this block share their counts, which begin at zero.
 
-    Raises `SettingsError` when the folder cannot be made.
+    Raises `SettingsError` when the folder cannot be created.
     """
     all_folders = data_dir / "telemetry"
     with explained(data_dir):
@@ -116,7 +116,7 @@ def sharing(data_dir: Path) -> Iterator[None]:
 
 
 def _clear_dead(all_folders: Path) -> None:
-    """Who was killed left its folder; another server of this machine may use its own."""
+    """Remove folders of processes that were killed; another server on this machine may use its own."""
     for folder in all_folders.glob("*"):
         if folder.name.isdigit() and (int(folder.name) == os.getpid() or not _is_alive(int(folder.name))):
             shutil.rmtree(folder)
@@ -133,7 +133,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def exposition(accept: str, now: Iterable[Metric]) -> tuple[bytes, str]:
-    """All counts, and what is known only now, in the format that a scraper accepts; and that format's content type."""
+    """Write all counts, and the current values, in the format that a scraper accepts; returns also its content type."""
     encode, content_type = choose_encoder(accept)
     registry = CollectorRegistry()
     shared = os.environ.get(_SHARED_FOLDER)
@@ -156,7 +156,7 @@ class _Once(Collector):
 
 
 def _forget_dead_workers(folder: Path) -> None:
-    """A worker that was killed holds no connection any more; what it counted stays counted."""
+    """Forget the connections of workers that were killed; their counts remain."""
     for path in folder.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
         if not _is_alive(pid):

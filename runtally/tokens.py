@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenKind:
-    """What tokens were used for."""
+    """The purpose of tokens."""
 
     name: str
     label: str
-    """Its name on pages and in forms."""
+    """The name on pages and in forms."""
     meaning: str
-    """What is counted, as the tables' comments say it."""
+    """The description in the comments of tables."""
     sent: str
-    """What a client should send."""
+    """The description for clients."""
     part_of: "TokenKind | None" = None
-    """The kind whose counts include it. Its tokens are taken out of these where a price has an amount for them."""
+    """The kind whose counts include this one. Its tokens are subtracted there if the price has an amount for them."""
     priced_as: str = ""
-    """The start of the names of its prices, where that is not its name."""
+    """The start of the names of its prices, if that is not its own name."""
     is_in_totals: bool = False
-    """Whether sums of whole projects have it as well as sums by model."""
+    """Whether sums of whole projects have it, besides sums by model."""
     is_in_dimensions: bool = True
-    """Whether sums by tracked keys have it as well."""
+    """Whether sums by tracked keys have it."""
     sums_default: str | None = None
-    """SQL, for a kind that came when there were sums already."""
+    """An SQL default, for a kind that was added to tables with rows."""
 
     @property
     def count_column(self) -> str:
@@ -100,7 +100,7 @@ TOKEN_KINDS = (
         sums_default="0",
     ),
 )
-"""In the order of their columns; the kinds that are no part of another come first."""
+"""All kinds in the order of their columns; those that are no part of another come first."""
 WHOLES = tuple(kind for kind in TOKEN_KINDS if kind.part_of is None)
 COUNT_COLUMNS = tuple(kind.count_column for kind in TOKEN_KINDS)
 PRICE_COLUMNS = tuple(kind.price_column for kind in TOKEN_KINDS)

@@ -1,4 +1,4 @@
-"""Whether the migrations make exactly the tables that the models declare; exits with 1 and the difference if not."""
+"""Check that the migrations make exactly the tables of the models; exits with 1 and the difference if not."""
 
 import shutil
 import sys

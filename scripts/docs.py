@@ -67,7 +67,7 @@ def first_run() -> str:
 
 
 def otlp_attributes() -> str:
-    """What is read of spans, by what it becomes, the first name first."""
+    """Write the table of the attributes that are read from spans, by field."""
     rows = [
         f"| {meaning} | {', '.join(f'`{name}`' for name in FIELDS[field][1])} |" for field, meaning in MEANING.items()
     ]

@@ -74,7 +74,7 @@ def _are_enough(scores: dict[str, int]) -> bool:
 
 
 def _scores(url: str, environment: dict[str, str], *options: str) -> dict[str, int]:
-    """None where the measurement itself fails, as on a machine so busy that the browser tells of no start (NO_NAVSTART)."""
+    """Return the scores; None where the measurement fails, as on a machine so busy that Chromium reports NO_NAVSTART."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.reporting.push import Pusher
-from runtally.reporting.read import RelayStatus, relay_status
+from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.reporting.relay import MAX_ATTEMPTS, MAX_PAUSE, Relay
 from runtally.reporting.remote import RemoteRelay
 from tests.commands import Finished, run_beside, started
@@ -56,7 +56,7 @@ async def store(database: Database, count: int = 1, project_id: str = "p") -> li
 
 async def status(database: Database) -> RelayStatus:
     async with database.connection() as connection:
-        return await relay_status(connection)
+        return await get_relay_status(connection)
 
 
 async def drain(relay: Relay) -> None:

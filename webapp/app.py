@@ -1,4 +1,4 @@
-"""The application: the one place that wires. What runs before and after a route is here, in the order it runs."""
+"""Create the application and wire its parts. The hooks before and after a route are here, in their order."""
 
 from collections.abc import AsyncGenerator
 
@@ -23,13 +23,13 @@ from webapp.security_headers import SecurityHeaders
 
 
 def create_app(settings: Settings) -> Quart:
-    """The application for these settings, which must say where the database is."""
+    """Create the application for these settings, which must name the database."""
     app = Quart("runtally", template_folder=None, static_folder=None)
     app.request_class = bodies.sized_request(settings)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
-    # A file of prices that was looked at comes back as a field.
+    # A file of prices that was previewed comes back as a field.
     app.config["MAX_FORM_MEMORY_SIZE"] = settings.max_body_bytes
-    # OPTIONS would ask for a key and answer as HTML; without it, 405 names the methods to anyone.
+    # OPTIONS would need a key and answer as HTML; without it, 405 names the methods to anyone.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     _keep_services(app, settings)
     sessions.set_up(app, settings)
@@ -37,8 +37,8 @@ def create_app(settings: Settings) -> Quart:
     app.before_request(tracing.begin)
     app.before_request(zone.begin)
     app.before_request(spelling.refuse_other_spellings)
-    app.before_request(hosts.refuse_foreign_names)
-    app.before_request(security.refuse_foreign_forms)
+    app.before_request(hosts.check_host)
+    app.before_request(security.check_csrf)
     app.before_request(enforce_access)
     app.before_request(form.refuse_large_forms)
     limits.register(app)
@@ -53,7 +53,7 @@ def create_app(settings: Settings) -> Quart:
     app.after_request(caching.confirm)
     app.after_request(_prepare_charts)
     app.teardown_request(bodies.forget)
-    # How Quart takes any ASGI middleware.
+    # The way to add ASGI middleware to Quart.
     answering = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
     within_budget = bodies.BodyBudget(answering, settings)
     traced = tracing.Tracing(SecurityHeaders(within_budget))
@@ -75,14 +75,14 @@ def _keep_services(app: Quart, settings: Settings) -> None:
 
 
 async def _prepare_charts(response: Response) -> Response:
-    """Whoever has a page will want its charts; until here the page had the processor for itself."""
+    """Prepare charts after the page is sent: its reader will request them next, and the page needs the processor first."""
     if not api.serves(request.path):
         specs.begin()
     return response
 
 
 async def _respond_to_error(error: Exception) -> ResponseReturnValue:
-    """An error of the API as JSON or as OTLP clients want it, of a page as HTML."""
+    """Answer an error of the API as JSON or for OTLP clients, of a page as HTML."""
     if not api.serves(request.path):
         return await webapp.errors.respond(error)
     return api.refusal_at(request.path, request.headers.get("Content-Type", ""), error)

@@ -1,4 +1,4 @@
-"""Static files under names that change with their content, so that a browser keeps them for good; and compression."""
+"""Serve static files under names that change with their content, so that browsers keep them; compress answers."""
 
 import hashlib
 import mimetypes
@@ -16,11 +16,11 @@ from runtally.files import ROOT
 
 STATIC = ROOT / "static"
 _ROOT = str(STATIC)
-# Their paths carry their versions; css files name fonts among them by these very paths.
+# Their paths contain their versions; CSS files name fonts among them by these paths.
 VENDORED = "vendor/"
 FOREVER = "public, max-age=31536000, immutable"
 BRIEFLY = "public, max-age=300"
-# No file of ours has a longer one, and the system refuses to look for it.
+# None of our files has a longer path, and the system refuses longer ones.
 MAX_PATH_BYTES = 200
 _COMPRESSIBLE = ("text/", "application/json", "application/javascript", "image/svg+xml")
 
@@ -32,7 +32,7 @@ def register(app: Quart) -> None:
 
 
 def asset_url(path: str) -> str:
-    """The URL of a file below `static/`, with the hash of its content where the path has no version."""
+    """Return the URL of a file below `static/`, with a hash of its content where the path has no version."""
     version = None if path.startswith(VENDORED) else _digest_of(f"{_ROOT}/{path}", _changed_ns(f"{_ROOT}/{path}"))
     return _url(request.root_path, path, version)
 
@@ -40,7 +40,7 @@ def asset_url(path: str) -> str:
 @blueprint.get("/static/<path:path>")
 @public
 async def show(path: str) -> ResponseReturnValue:
-    """A static file; compressed where a `.br` lies beside it and the browser takes it, or where it is text."""
+    """Serve a static file; compressed if it is text, or if there is a `.br` file and the browser accepts it."""
     if len(path.encode()) > MAX_PATH_BYTES:
         raise NotFound
     packed = STATIC / f"{path}.br"
@@ -49,17 +49,20 @@ async def show(path: str) -> ResponseReturnValue:
     if use_packed:
         response.headers["Content-Encoding"] = "br"
     elif _is_compressible(response):
-        # Our own text is small, and read whole it can be compressed like any other answer.
+        # Our own text files are small; read whole they are compressed like any other answer.
         response.set_data(await response.get_data(as_text=False))
     response.vary.add("Accept-Encoding")
-    # A URL with another hash than the file's own is of an older page: right now, but not for good.
+    # A URL with another hash than the file's is that of an older page: serve it, but do not let it be kept.
     is_current = path.startswith(VENDORED) or request.args.get("v") == _digest(STATIC / path)
     response.headers["Cache-Control"] = FOREVER if is_current else BRIEFLY
     return response
 
 
 async def compress(response: Response) -> Response:
-    """Gzip what is text and large enough; Quart does not. Streams and what is packed already are left alone."""
+    """Compress text that is large enough with gzip, which Quart does not do.
+
+    Streams and compressed files are left alone.
+    """
     if (
         _is_compressible(response)
         and "Content-Encoding" not in response.headers
@@ -83,7 +86,7 @@ def _mimetype(path: str) -> str:
 
 
 def _digest(path: Path) -> str | None:
-    """The start of the content's hash, computed once for each state of the file; None for what is no file of ours."""
+    """Return the start of the content's hash, computed once per change of the file; None for any other path."""
     if not path.resolve().is_relative_to(STATIC) or not path.is_file():
         return None
     return _digest_of(str(path), _changed_ns(str(path)))

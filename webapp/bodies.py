@@ -1,7 +1,7 @@
-"""Bodies that come in pieces, all of one process together: no more than there is room for.
+"""Limit the memory of request bodies that arrive in pieces, over all requests of a process.
 
-Each may be as large as `MAX_BODY_BYTES`, but not all of them at once. Only who waits for a body that is not whole yet is sent
-away; what is whole is small, or soon done with.
+Each body may be as large as `MAX_BODY_BYTES`, but not all of them at once. Only requests whose body is incomplete are
+refused; a complete body is small, or soon processed.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ OTLP_MAX_IN_FLIGHT = 4
 
 
 def sized_request(settings: Settings) -> type[Request]:
-    """The requests of an application, each with the limit of its path for the body."""
+    """Return a request class that limits the body by its path."""
 
     class SizedRequest(Request):
         def __init__(self, *args: Any, max_content_length: int | None = None, **options: Any) -> None:  # noqa: ANN401  # Quart's.
@@ -34,7 +34,7 @@ def sized_request(settings: Settings) -> type[Request]:
 
 
 class BodyBudget:
-    """An application that has so many bytes for bodies of requests which it has not answered."""
+    """Middleware with a budget of bytes for the bodies of unanswered requests."""
 
     def __init__(self, app: Application, settings: Settings) -> None:
         self._app = app
@@ -74,5 +74,5 @@ class BodyBudget:
 
 
 async def forget(_: BaseException | None) -> None:
-    """What Quart raises of a body that is too large holds that body, and is held by it, until somebody collects garbage."""
+    """Drop Quart's error for a body that is too large: error and body refer to each other until garbage collection."""
     request.body.clear()

@@ -1,7 +1,7 @@
-"""Pages and charts: a browser keeps them for Back, and asks each time whether they are still true; if so, a 304 says that.
+"""Caching of pages and charts: a browser keeps them, and asks each time whether they are still current (304).
 
-An answer's tag says what it was made of, where that is known before it is made: what is unchanged is then not made again.
-Elsewhere it says what the answer is.
+The tag of an answer is made from its inputs where these are known before it is built, so that an unchanged answer is
+not built again. Elsewhere it is made from the answer.
 """
 
 import hashlib
@@ -15,13 +15,16 @@ from runtally.usage.reader import UsageReader, compared_since
 from runtally.usage.window import Range, Window
 
 ASK_FIRST = "private, no-cache"
-"""The figures change with every run, so nothing is shown again unasked."""
-# Two forms of one URL: caches are told what tells them apart.
+"""Figures change with every run, so a browser must ask before it shows an answer again."""
+# One URL may have two answers: these headers tell them apart.
 VARY = ("HX-Request", "HX-Request-Type", "Cookie")
 
 
 async def recent_changes(reading: Connection, project_id: str | None = None) -> RecentChanges:
-    """Return what differs whenever an audit entry is written; what was just changed is not asked of a replica."""
+    """Return a value that changes with every audit entry.
+
+    Entries too recent for a replica are read from the main database.
+    """
     if not services().reading.has_replica:
         return await select_recent_changes(reading, project_id)
     async with services().database.connection() as connection:
@@ -29,12 +32,12 @@ async def recent_changes(reading: Connection, project_id: str | None = None) -> 
 
 
 async def unchanged(usage: UsageReader, window: Window, changes: RecentChanges) -> Response | None:
-    """Return a 304 for a browser that has the report of this window already: nothing that it is made of changed since.
+    """Return a 304 if the browser has the report of this window and none of its inputs has changed.
 
-    That is the runs of the window and the one before, everything an audit entry is written for, prices, the reader, and what
-    they asked for; and the minute, because a report says until when it counts. Asked before anything else of it is read.
+    These are the runs of the window and of the one before, everything that is audited, prices, the reader and the
+    query; and the minute, because a report says until when it counts. Call it before reading anything else.
     """
-    # Whatever is looked at, a page says what the month cost.
+    # Every page of a report also shows the cost of the month.
     since = min(compared_since(window), Window.of(Range.MONTH, window.now).start)
     runs = (await usage.days()).tag(since)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
@@ -57,10 +60,13 @@ async def unchanged(usage: UsageReader, window: Window, changes: RecentChanges) 
 
 
 async def confirm(response: Response) -> Response:
-    """Answers 304 without a body when the browser has this very answer already. Weak, because it may be compressed later."""
+    """Answer 304 without a body if the browser has this answer.
+
+    The tag is weak, because the answer may be compressed later.
+    """
     if (
         response.headers.get("Cache-Control") == ASK_FIRST
-        and response.status_code == 200  # noqa: PLR2004  # Only what was found can be the same as before.
+        and response.status_code == 200  # noqa: PLR2004  # Errors are not cached.
         and request.method in {"GET", "HEAD"}
         and "Set-Cookie" not in response.headers
     ):

@@ -1,4 +1,4 @@
-"""By how much a figure differs from that of the previous period, to see and to hear. Pure."""
+"""The change of a figure against the previous period, as an arrow and in words. Pure."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,7 +13,7 @@ _HUNDRED = Decimal(100)
 
 
 class Tone(StrEnum):
-    """How a change is to be taken."""
+    """Whether a change is good, bad or neutral."""
 
     NEUTRAL = "neutral"
     GOOD = "good"
@@ -22,7 +22,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change against the previous period, in three forms: an arrow and a size to see, words to hear."""
+    """A change against the previous period, in three forms: an arrow and a size to see, words for screen readers."""
 
     arrow: str
     text: str
@@ -31,7 +31,7 @@ class Change:
 
 
 def change(now: Decimal, before: Decimal, *, more_is_worse: bool = False) -> Change | None:
-    """The relative change; None where there was nothing before. More spend is no error, so it is neutral."""
+    """Return the relative change; None if there was nothing before. More spend is no error, so it is neutral."""
     if before == 0:
         return None
     if now >= _TIMES_FROM * before:
@@ -41,7 +41,7 @@ def change(now: Decimal, before: Decimal, *, more_is_worse: bool = False) -> Cha
 
 
 def change_in_points(now: float, before: float) -> Change:
-    """The change of an error rate, in percentage points; more is worse."""
+    """Return the change of an error rate, in percentage points; more is worse."""
     return _change((Decimal(str(now)) - Decimal(str(before))) * 100, " pp", Decimal("0.01"), more_is_worse=True)
 
 
@@ -49,7 +49,7 @@ def _change(difference: Decimal, unit: str, step: Decimal, *, more_is_worse: boo
     shown = rounded(abs(difference), step)
     if shown == 0:
         return Change("", f"0{unit}", "no change", Tone.NEUTRAL)
-    # Of what has doubled and more, the decimals say nothing.
+    # Above 100 % decimals carry no information.
     text = f"{rounded(shown, Decimal(1)) if shown >= _HUNDRED else shown:,}{unit}"
     rises = difference > 0
     tone = Tone.NEUTRAL if not more_is_worse else Tone.BAD if rises else Tone.GOOD

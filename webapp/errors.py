@@ -1,4 +1,4 @@
-"""Errors of pages as HTML: a page, or a toast when htmx asked, so that what is on the screen stays."""
+"""Show errors of pages as HTML: a page, or a toast if htmx asked, so that the screen keeps its content."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +21,7 @@ from runtally.errors import (
 )
 from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
-from webapp.security import ForeignForm, SignInRequired
+from webapp.security import CrossSiteForm, SignInRequired
 
 BUG = "What was acknowledged is stored. Try again; if it stays, send the request id below to whoever runs this server."
 TITLES = {
@@ -44,7 +44,7 @@ OUT_OF_REACH = "The database is out of reach. What was acknowledged is stored; t
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage(Page):
-    """What went wrong, and what to do."""
+    """The page of an error: the problem, and what to do."""
 
     template: ClassVar[str] = "site/error.html"
     fragment: ClassVar[str] = "site/_error.html"
@@ -53,11 +53,11 @@ class ErrorPage(Page):
     title: str
     message: str
     retry_url: str | None
-    """Where to try again, if that may help."""
+    """The URL to try again, if that may help."""
     back_url: str | None
-    """Where the form is that was sent, if it can be sent with something else in it."""
+    """The page of the form that was sent, if it can be sent with other values."""
     sign_in_url: str | None
-    """Where to sign in as somebody who may, if that is what is wrong."""
+    """The sign-in page, if another user may do this."""
     request_id: str | None
 
     @property
@@ -67,7 +67,7 @@ class ErrorPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ErrorToast(Page):
-    """The same in short, above a page that stays."""
+    """An error in short, above a page that stays."""
 
     template: ClassVar[str] = "site/_toast_message.html"
     fragment: ClassVar[str] = "site/_toast_message.html"
@@ -78,7 +78,7 @@ class ErrorToast(Page):
 
 
 async def respond(error: Exception) -> Response:
-    """The error for whoever looks at a page; a bug shows its request id and nothing else of itself."""
+    """Answer an error of a page; a bug shows only the id of its request."""
     note_error(error)
     if isinstance(error, SignInRequired):
         return _to_sign_in()
@@ -97,7 +97,7 @@ async def respond(error: Exception) -> Response:
 
 async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id_to_report: str | None) -> Response:
     message, here = _message(shown, status), request.full_path.rstrip("?")
-    # What was sent with a form is not sent again by a link.
+    # A link cannot send a form again.
     retry_url = here if request.method == "GET" else None
     if not wants_part():
         page = ErrorPage(
@@ -113,13 +113,16 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
     response = await render(ErrorToast(message, retry_url, id_to_report), status)
     response.headers["HX-Retarget"] = "#toast"
     response.headers["HX-Reswap"] = "innerHTML"
-    # What was asked for is not what is on the screen, so the address stays that of the screen.
+    # The requested page is not shown, so the address stays that of the current page.
     response.headers["HX-Push-Url"] = "false"
     return response
 
 
 def _to_sign_in() -> Response:
-    """The sign-in page, from where one gets back; htmx is told to leave the page rather than swap the form into it."""
+    """Redirect to the sign-in page and back afterwards.
+
+    htmx is told to leave the page rather than swap the form into it.
+    """
     if not wants_part():
         return see_other(url_for("sign_in.sign_in", next=_page_asked_from()))
     headers = {"HX-Redirect": url_for("sign_in.sign_in", next=path_in(request.headers.get("HX-Current-URL", "")))}
@@ -127,18 +130,18 @@ def _to_sign_in() -> Response:
 
 
 def _page_asked_from() -> str:
-    """What can be asked for again after signing in: this page, or that of the form, because where it goes to is often none."""
+    """Return the page to show after signing in: this one, or the form's page, because its target often is no page."""
     return request.full_path.rstrip("?") if request.method == "GET" else path_in(request.headers.get("Referer", ""))
 
 
 def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:
-    return isinstance(shown, Forbidden) and not isinstance(shown, ForeignForm)
+    return isinstance(shown, Forbidden) and not isinstance(shown, CrossSiteForm)
 
 
 def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if isinstance(shown, InvalidLink):
         return "This link doesn't work any more"
-    if isinstance(shown, ForeignForm):
+    if isinstance(shown, CrossSiteForm):
         return "That was not sent from here"
     if isinstance(shown, TooManyDownloads):
         return "Too many downloads at once"

@@ -1,4 +1,4 @@
-"""Endpoints are answered before Quart, whose request and response cost more than decoding, pricing and storing a run."""
+"""Answer endpoints before Quart, whose request and response cost more than decoding, pricing and storing a run."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from webapp.tracing import Application, Receive, Scope, Send, matched
 
 
 class _Below(NamedTuple):
-    """The endpoint of all paths below one, whose rest has a name."""
+    """The endpoint of all paths below a prefix; the rest of the path is a named variable."""
 
     endpoint: Endpoint
     pattern: str
@@ -27,9 +27,9 @@ class _Below(NamedTuple):
 
 
 class FastPath:
-    """An application that answers requests to the endpoints of Quart's application itself, and hands on all others.
+    """Middleware that answers requests to the endpoints of Quart's application itself, and passes on all others.
 
-    A path must be written byte by byte as its route says: no two programs agree on what `//api/ingest` or `/%61pi/ingest` is.
+    A path must be written byte by byte as its route: programs disagree on what `//api/ingest` or `/%61pi/ingest` is.
     """
 
     def __init__(self, app: Application, quart: Quart) -> None:
@@ -40,7 +40,7 @@ class FastPath:
         for rule in quart.url_map.iter_rules():
             endpoint = endpoint_of(quart.view_functions[rule.endpoint])
             base, _, variable = rule.rule.partition("<")
-            # HEAD, which Quart adds to GET, is left to it; so is a variable in the middle of a path.
+            # HEAD, which Quart adds to GET, is left to Quart; so is a variable in the middle of a path.
             for method in (rule.methods or set()) - {"HEAD"}:
                 if endpoint is not None and not variable:
                     self._at[method, base.encode()] = endpoint, rule.rule
@@ -57,7 +57,7 @@ class FastPath:
         endpoint, pattern, path = found
         request = Request(scope, services, lambda: self._body(request, receive))
         if is_foreign(request.headers.get("host", ""), services.settings):
-            # Quart says what is wrong with it.
+            # Quart answers what is wrong with the path.
             await self._app(scope, receive, send)
             return
         matched(pattern)
@@ -68,7 +68,7 @@ class FastPath:
         await send_reply(reply, send)
 
     def _find(self, scope: Scope) -> tuple[Endpoint, str, Mapping[str, str]] | None:
-        """The endpoint that a request is for, its pattern, and the variable parts of the path."""
+        """Return the endpoint of a request, its pattern, and the variable parts of the path."""
         method, path = scope["method"], scope.get("raw_path") or b""
         if exact := self._at.get((method, path)):
             return *exact, {}
@@ -78,7 +78,7 @@ class FastPath:
         return None
 
     async def _body(self, request: Request, receive: Receive) -> bytes:
-        """Raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
+        """Read the body. Raises `BodyTooLarge`, `BodyTooSlow` and `ClientGone`."""
         limit = request.services.settings.max_body_bytes
         if int(request.headers.get("content-length", "0")) > limit:
             raise BodyTooLarge

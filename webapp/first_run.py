@@ -14,7 +14,7 @@ EXAMPLE = {
 
 
 def first_run_command(url: str, key: str | None, project_id: str) -> str:
-    """A curl command; without a key to show it takes the one in the shell's INGEST_API_KEY."""
+    """Return a curl command; without a key it uses INGEST_API_KEY of the shell."""
     authorization = shlex.quote(f"Authorization: Bearer {key}") if key else '"Authorization: Bearer $INGEST_API_KEY"'
     body = shlex.quote(json.dumps({"projectId": project_id, **EXAMPLE}))
     return " \\\n  ".join(

@@ -1,4 +1,4 @@
-"""A form between its page and its sender: what was filled in, and what is wrong with it."""
+"""A form with the values that were sent and their errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from quart import request
 from api import serves
 from runtally.errors import BodyTooLarge, RuntallyError
 
-# All boxes of the longest list of prices, and more. A file is sent in parts, which have no such limit.
+# All fields of the longest list of prices, and more. A file is sent in parts, which have no such limit.
 MAX_FORM_BYTES = 256 * 1024
 MAX_FIELDS = 4000
 _FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "application/x-url-encoded"})
@@ -17,12 +17,12 @@ _FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "application/x-url
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`id` tells the fields of one form from those of another on the same page."""
+    """The values and errors of a form. `id` tells its fields from those of another form on the page."""
 
     id: str = ""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
-    """By field; what is about no field in particular is under the empty name."""
+    """Errors by field; one that concerns no field is under the empty name."""
 
     def value(self, name: str, otherwise: str = "") -> str:
         return self.values[name][0] if self.values.get(name) else otherwise
@@ -34,19 +34,19 @@ class Form:
         return f"{self.id}-{name}" if self.id else name
 
     def refused(self, error: RuntallyError, at: str = "") -> "Form":
-        """The form with the error at its fields, or at this one if it names none."""
+        """Return the form with the error at its fields, or at this field if it names none."""
         found = {detail.path: detail.message for detail in error.details}
         return replace(self, errors=found or {at: error.message})
 
 
 async def sent_form(id_: str = "") -> Form:
-    """Without NUL, which no text has and Postgres does not keep."""
+    """Read the form that was sent, without NUL, which Postgres does not store."""
     sent = await request.form
     return Form(id_, {name: tuple(text.replace("\0", "") for text in sent.getlist(name)) for name in sent})
 
 
 async def refuse_large_forms() -> None:
-    """Refuse forms that would keep everybody waiting while they are taken apart: anybody may send one. Raises `BodyTooLarge`."""
+    """Refuse large forms, which anybody may send and whose parsing would delay all requests. Raises `BodyTooLarge`."""
     if request.mimetype not in _FORM_TYPES or serves(request.path):
         return
     if (request.content_length or 0) <= MAX_FORM_BYTES:

@@ -1,6 +1,6 @@
-"""Numbers, money and times as people read them. Pure; templates use these as filters, charts for ticks and tooltips.
+"""Format numbers, money and times for people. Pure; templates use these as filters, charts for ticks and tooltips.
 
-Times are said in the zone that they come in. Month and day names are English whatever the server's locale.
+Times are written in the zone that they have. Month and day names are English whatever the server's locale.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -8,10 +8,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 
 NOTHING = "\u2013"
-"""Stands where there is no value: an error rate of no runs, the latency of nothing."""
+"""Shown where there is no value: the error rate or latency of no runs."""
 
 NEARLY_NOTHING = "\u2248 $0"
-"""A difference between amounts that is smaller than the smallest amount shown."""
+"""Shown for a difference that is smaller than the smallest amount shown."""
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -28,7 +28,7 @@ _HOUR_S = 3_600
 _DAY_S = 86_400
 _DAY = timedelta(days=1)
 _HUNDRED = Decimal(100)
-# A page has a thousand figures, and those of the past are the same when it is asked for again.
+# A page has a thousand figures, and most are the same when it is requested again.
 _remembered = lru_cache(maxsize=8_000)
 
 
@@ -38,7 +38,7 @@ def rounded(value: Decimal, step: Decimal) -> Decimal:
 
 @_remembered
 def money(amount_usd: Decimal) -> str:
-    """Dollars: two decimals from $1 up, three from ten cents, four below, and never a rounded zero."""
+    """Format dollars: two decimals from $1, three from ten cents, four below, and never a rounded zero."""
     if 0 < amount_usd < _SMALLEST_SHOWN_USD:
         return f"<${_SMALLEST_SHOWN_USD}"
     if -_SMALLEST_SHOWN_USD < amount_usd < 0:
@@ -47,12 +47,12 @@ def money(amount_usd: Decimal) -> str:
     size = abs(amount_usd)
     if size == 0 or size >= Decimal("0.9995"):
         return f"{sign}${rounded(size, _CENT):,f}"
-    # What rounds up into the next band is written as that band does: $0.100, not $0.1000.
+    # An amount that rounds up into the next band is written like that band: $0.100, not $0.1000.
     return f"{sign}${rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
 
 
 def unit_money(amount_usd: Decimal) -> str:
-    """Dollars that one run costs: as money, but of the smallest amounts two digits, since these too are compared."""
+    """Format the cost of one run: as money, but with two digits of the smallest amounts, so that they can be compared."""
     if not 0 < amount_usd < _SMALLEST_SHOWN_USD:
         return money(amount_usd)
     two_digits = rounded(amount_usd, Decimal(1).scaleb(amount_usd.adjusted() - 1))
@@ -60,41 +60,44 @@ def unit_money(amount_usd: Decimal) -> str:
 
 
 def money_apart(difference_usd: Decimal) -> str:
-    """By how much one amount is above or below another: +$0.171; of what is too small to show not even the sign."""
+    """Format the difference of two amounts: +$0.171; one that is too small to show has no sign either."""
     if 0 < abs(difference_usd) < _SMALLEST_SHOWN_USD:
         return NEARLY_NOTHING
     return f"{'+' if difference_usd > 0 else ''}{money(difference_usd)}"
 
 
 def rough_money(amount_usd: Decimal) -> str:
-    """Dollars of an estimate: without cents from $100 up."""
+    """Format an estimate: without cents from $100."""
     return f"${rounded(amount_usd, Decimal(1)):,f}" if amount_usd >= _HUNDRED else money(amount_usd)
 
 
 def set_money(amount_usd: Decimal) -> str:
-    """Dollars that somebody has set: without cents where there are none."""
+    """Format an amount that a person entered: without cents if it has none."""
     return f"${amount_usd:,.{0 if amount_usd == amount_usd.to_integral_value() else 2}f}"
 
 
 def money_exact(amount_usd: Decimal) -> str:
-    """Dollars to the last digit that is stored, and at least two decimals: where a cost is explained."""
+    """Format all stored digits, and at least two decimals: for explaining a cost."""
     sign = MINUS if amount_usd < 0 else ""
     size = abs(amount_usd).normalize()
     return f"{sign}${size if -int(size.as_tuple().exponent) > _CENTS_DIGITS else size.quantize(_CENT):,f}"
 
 
 def count(number: int) -> str:
-    """A whole number with thousands separators: 11,232."""
+    """Format a whole number with thousands separators: 11,232."""
     return f"{number:,}"
 
 
 def runs(number: int) -> str:
-    """1 run, 11,232 runs."""
+    """Format a number of runs: 1 run, 11,232 runs."""
     return "1 run" if number == 1 else f"{count(number)} runs"
 
 
 def tokens(number: int) -> str:
-    """A large whole number in short: 46.4M; in full below ten thousand, and one decimal below a hundred of its unit: 3.0M."""
+    """Format a large whole number in short: 46.4M, 3.0M.
+
+    It is in full below ten thousand, and has a decimal below a hundred units.
+    """
     if abs(number) < _SHORT_FROM:
         return count(number)
     for power, suffix in ((3, "k"), (6, "M"), (9, "B"), (12, "T")):
@@ -107,7 +110,7 @@ def tokens(number: int) -> str:
 
 @_remembered
 def duration(milliseconds: float, second_digits: int = 1) -> str:
-    """840 ms, 5.1 s, 2.0 s, 2 min 5 s, 1 h 2 min: two units at most."""
+    """Format a duration in two units at most: 840 ms, 5.1 s, 2.0 s, 2 min 5 s, 1 h 2 min."""
     if milliseconds < _SECOND_MS:
         return f"{round(milliseconds)} ms"
     tenths = rounded(Decimal(milliseconds) / _SECOND_MS, Decimal("0.1"))
@@ -121,7 +124,7 @@ def duration(milliseconds: float, second_digits: int = 1) -> str:
 
 @_remembered
 def percent(share: float, digits: int = 2) -> str:
-    """A rate of 0 to 1, with as many decimals as the one above it in a column; only none and all are 0% and 100%."""
+    """Format a rate of 0 to 1 with fixed decimals; only exactly none and all are 0% and 100%."""
     value, step = Decimal(str(share)) * 100, Decimal(1).scaleb(-digits)
     if value in {0, _HUNDRED}:
         return f"{value:.0f}%"
@@ -133,12 +136,12 @@ def percent(share: float, digits: int = 2) -> str:
 
 
 def set_percent(share: Decimal) -> str:
-    """A rate that somebody has set: with the digits that it has."""
+    """Format a rate that a person entered, with the digits that it has."""
     return f"{_plain(share * 100)}%"
 
 
 def share(part: Decimal, whole: Decimal) -> str:
-    """What part of the whole this is, in whole percent: 37%, and <1% for what is there but small."""
+    """Format a part of the whole in whole percent: 37%, or <1% for a small part."""
     if whole == 0:
         return NOTHING
     value = part / whole * 100
@@ -146,54 +149,54 @@ def share(part: Decimal, whole: Decimal) -> str:
 
 
 def weekday(at: datetime) -> str:
-    """Wed 18."""
+    """Format a weekday and day: Wed 18."""
     return f"{_DAYS[at.weekday()]} {at.day}"
 
 
 def date(at: datetime) -> str:
-    """18 Nov."""
+    """Format a date without its year: 18 Nov."""
     return f"{at.day} {_MONTHS[at.month - 1]}"
 
 
 def day(at: datetime) -> str:
-    """18 Nov 2026."""
+    """Format a date: 18 Nov 2026."""
     return f"{date(at)} {at.year}"
 
 
 def weekday_and_date(at: datetime) -> str:
-    """Wed 18 Nov."""
+    """Format a weekday and date: Wed 18 Nov."""
     return f"{_DAYS[at.weekday()]} {date(at)}"
 
 
 def month(at: datetime) -> str:
-    """Nov 2026."""
+    """Format a month: Nov 2026."""
     return f"{_MONTHS[at.month - 1]} {at.year}"
 
 
 def clock(at: datetime) -> str:
-    """06:00."""
+    """Format a time of day: 06:00."""
     return f"{at.hour:02}:{at.minute:02}"
 
 
 def moment(at: datetime) -> str:
-    """18 Nov 2026, 12:03:09 UTC."""
+    """Format a moment: 18 Nov 2026, 12:03:09 UTC."""
     return f"{day(at)}, {at:%H:%M:%S} {zone_name(at)}"
 
 
 def minute(at: datetime) -> str:
-    """18 Nov 2026, 12:03 UTC: of what is set, where a second more or less says nothing."""
+    """Format a moment that a person entered, without seconds: 18 Nov 2026, 12:03 UTC."""
     return f"{day(at)}, {clock(at)} {zone_name(at)}"
 
 
 def zone_name(at: datetime) -> str:
-    """UTC, CET; where a zone has no short name, how far it is from UTC: UTC+05:30."""
+    """Return the name of a zone: UTC, CET; for one without a short name its offset: UTC+05:30."""
     name = at.tzname() or ""
     offset = f"{at:%z}"
     return f"UTC{offset[:3]}:{offset[3:5]}" if name[:1] in {"+", "-"} else name
 
 
 def bucket(start: datetime, interval: timedelta, zone: tzinfo = UTC) -> str:
-    """Wed 18 Nov, 12:00 to 18:00 UTC, with an en dash for the "to"; Wed 18 Nov UTC is a whole day, which is never another zone's."""
+    """Format a bucket: Wed 18 Nov, 12:00 to 18:00 UTC (with an en dash); a whole day, always of UTC, is Wed 18 Nov UTC."""
     end = start + interval
     if interval > _DAY:
         return f"{between(start, end)} {zone_name(start)}"
@@ -204,7 +207,7 @@ def bucket(start: datetime, interval: timedelta, zone: tzinfo = UTC) -> str:
 
 
 def between(since: datetime, until: datetime) -> str:
-    """16 Nov 2026, 12:00 to 18:00, with an en dash for the "to"; of whole days without the times, the last included."""
+    """Format a time span: 16 Nov 2026, 12:00 to 18:00 (with an en dash); whole days without times, the last included."""
     if clock(since) == clock(until) == "00:00":
         last = until - timedelta(days=1)
         first = date(since) if since.year == last.year else f"{date(since)} {since.year}"
@@ -215,7 +218,7 @@ def between(since: datetime, until: datetime) -> str:
 
 
 def interval(length: timedelta) -> str:
-    """What stands behind "per": hour, 6 hours, day, 15 minutes."""
+    """Format an interval as it follows "per": hour, 6 hours, day, 15 minutes."""
     seconds = int(length.total_seconds())
     for unit, name in ((7 * _DAY_S, "week"), (_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
         if seconds % unit == 0:
@@ -225,13 +228,13 @@ def interval(length: timedelta) -> str:
 
 
 def length(time: timedelta) -> str:
-    """How long something is: 3 hours, 1 day, 45 minutes."""
+    """Format a length of time: 3 hours, 1 day, 45 minutes."""
     text = interval(time)
     return text if text[0].isdigit() else f"1 {text}"
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """12 s ago, 5 min ago, 3 h ago, 2 days ago; what a clock ahead of ours sent is just now."""
+    """Format an age: 12 s ago, 5 min ago, 3 h ago, 2 days ago; a moment in the future is just now."""
     seconds = max(0, int((now - at).total_seconds()))
     if seconds < _MINUTE_S:
         return f"{seconds} s ago" if seconds else "just now"
@@ -244,7 +247,7 @@ def ago(at: datetime, now: datetime) -> str:
 
 
 def _plain(value: Decimal) -> str:
-    """Without the zeros at the end of its fraction."""
+    """Format a number without trailing zeros of its fraction."""
     text = f"{value:,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

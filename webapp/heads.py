@@ -1,6 +1,6 @@
-"""Request headers, bounded before anything parses them: some parsers of libraries take time that grows with the square of a header.
+"""Limit request headers before anything parses them: some libraries' parsers take quadratic time.
 
-`docs/security.md` lists these parsers. No header that is read here is longer than a few hundred bytes.
+`docs/security.md` lists these parsers. No header that we read is longer than a few hundred bytes.
 """
 
 from collections import Counter
@@ -12,14 +12,14 @@ from webapp.tracing import Application, Receive, Scope, Send
 Header = tuple[bytes, bytes]
 
 MAX_VALUE_BYTES = 2048
-"""Of all values of one name together, because Quart joins those of cookies."""
+"""The most bytes of all values of one name together, because Quart joins cookie headers."""
 _OWN_COOKIES = frozenset(
-    name.encode() for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.SAID_COOKIE, zone.COOKIE)
+    name.encode() for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE)
 )
 
 
 class BoundedHeaders:
-    """The application, which never sees a header that is too long to be parsed."""
+    """Middleware that drops headers that are too long to parse."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -31,9 +31,9 @@ class BoundedHeaders:
 
 
 def bounded(headers: Sequence[Header]) -> Sequence[Header]:
-    """The headers without those that are longer than `MAX_VALUE_BYTES`; names are in lower case.
+    """Drop headers that are longer than `MAX_VALUE_BYTES`; names are in lower case.
 
-    Other applications below the same host name may have set many cookies, so of long ones our own stay.
+    Other applications below the same host name may have set many cookies, so our own ones are kept.
     """
     if sum(len(value) for _, value in headers) <= MAX_VALUE_BYTES:
         return headers

@@ -1,4 +1,7 @@
-"""By which names dev mode answers: there everybody is admin, and any web page can point a name of its own at this machine."""
+"""Limit dev mode to this machine's own host names.
+
+There every caller is admin, and any web page can point a name at this machine.
+"""
 
 from urllib.parse import urlsplit
 
@@ -11,10 +14,10 @@ from runtally.settings import Settings
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-async def refuse_foreign_names() -> None:
-    """Refuses requests to another name than this machine's own, as DNS rebinding makes a browser send. Raises `Forbidden`."""
+async def check_host() -> None:
+    """Refuse requests to another host name than this machine's, as sent after DNS rebinding. Raises `Forbidden`."""
     settings = services().settings
-    # One that is too long for a name is missing here.
+    # A header that was too long for a name is missing here.
     if is_foreign(request.headers.get("Host", ""), settings):
         raise Forbidden(
             f"In dev mode everybody is admin, so it answers only on this machine: open {settings.own_url()}, or set "
@@ -23,14 +26,14 @@ async def refuse_foreign_names() -> None:
 
 
 def is_foreign(host: str, settings: Settings) -> bool:
-    """Whether a request with this Host header must be refused."""
+    """Return whether a request with this Host header must be refused."""
     if not settings.service_dev_mode or settings.service_dev_mode_allow_remote:
         return False
     return _name(host) not in {*LOOPBACK, settings.host.lower()}
 
 
 def _name(host: str) -> str | None:
-    """The host without its port; None for what is more than a host, or less."""
+    """Return the host without its port; None for anything else."""
     try:
         parsed = urlsplit(f"//{host}")
     except ValueError:

@@ -1,7 +1,7 @@
-"""Answers that begin before their request has come whole, such as 401 and 413, reach their client.
+"""Deliver answers that begin before the whole request has arrived, such as 401 and 413.
 
-To hang up on a client that is still sending makes its system throw away what it has not read yet, the answer too. So what is
-left of the request is read and dropped first, as far as there is an end to it.
+When a server closes the connection while a client is still sending, the client's system discards unread data, including
+the answer. So the rest of the request is read and dropped first, up to a limit.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from webapp.tracing import Application, Message, Receive, Scope, Send
 
-# What nginx has for this (lingering_time, lingering_timeout).
+# The same limits as nginx's (lingering_time, lingering_timeout).
 LINGER_SECONDS = 30.0
 SILENT_SECONDS = 5.0
 # A dozen times the largest body, by default.
@@ -19,7 +19,7 @@ _CLOSE = (b"connection", b"close")
 
 
 class Lingering:
-    """An application whose early answers close the connection, but not before what is being sent was read and dropped."""
+    """Middleware whose early answers close the connection only after the rest of the request was read and dropped."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -49,13 +49,13 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._asks_first = asks_first
-        """Whether the client waits to be told to send its body, which reading would do."""
+        """Whether the client waits for permission to send its body, which reading would give."""
         self._is_reading = False
         self._is_whole = False
-        """Whether nothing more of the request is to come."""
+        """Whether the whole request has arrived."""
         self._lingers = False
         self._is_held = False
-        """Whether the end of the answer, at which a server hangs up, is held back."""
+        """Whether the end of the answer, at which a server closes the connection, is held back."""
 
     async def receive(self) -> Message:
         self._is_reading = True
@@ -77,7 +77,7 @@ class _Exchange:
         await self._send(message)
 
     async def _is_here(self) -> bool:
-        """Whether all of the request has come, and only nobody asked for it: then the connection can be kept."""
+        """Return whether the whole request has arrived unread: then the connection can be kept."""
         if not (self._asks_first or self._is_reading):
             reading = asyncio.ensure_future(self.receive())
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Every URL of the pages that carries state, and how that state is read back from one."""
+"""Build and parse every URL of the pages that carries state."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,15 +24,15 @@ from webapp.zone import in_utc
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MINUTES = "%Y-%m-%dT%H:%M"
-"""A time in a query, in UTC, and in a form's field, in the zone that the form sends along."""
+"""The format of a time: in UTC in a query, in the zone that the form sends along in a form's field."""
 
 _SOME_PROJECT = "some-project"
-# The parameters that leave runs out, in their order.
+# The parameters that filter runs, in their order.
 _NARROWING = ("model", "provider", "status", "experiment")
 
 
 class Metric(StrEnum):
-    """What a chart shows over time."""
+    """The figure that a chart shows over time."""
 
     COST = "cost"
     RUNS = "runs"
@@ -43,19 +43,19 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a page shows: which project (None: the overview), how far back, which metric, cost split by what."""
+    """The state of a page: its project (None: the overview), range, metric and split of cost."""
 
     project_id: str | None = None
     range: TimeRange = Range.WEEK
     metric: Metric = Metric.COST
     by: Split = Split.MODEL
     filter: RunFilter = ALL_RUNS
-    """Which of the runs; the project and the time are said by the view."""
+    """The runs; project and time are fields of the view."""
     is_live: bool = False
     sort: str | None = None
-    """Of the overview: what its projects are sorted by."""
+    """The order of projects, for the overview."""
     search: str | None = None
-    """Of the overview: what the names of projects contain."""
+    """A part of the names of projects, for the overview."""
     mistaken: tuple[str, str] | None = None
     """Start and end of a time that was asked for and cannot be shown: in UTC, or as they were sent."""
     calendar: Calendar | None = None
@@ -63,7 +63,7 @@ class View:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
-        """The view that a query string asks for. What it mistypes is as if it were not there: a page still shows."""
+        """Parse the view of a query string. Invalid parameters are ignored, so that a page is shown in any case."""
         plain = cls()
         sent = in_utc(query)
         calendar = calendar_in(query)
@@ -81,7 +81,7 @@ class View:
             calendar,
         )
 
-    def but(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
+    def replace(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
         # What is shown of a calendar range may be wider than it is; another range is not of the calendar.
         if "range" in changes and not (self.calendar and isinstance(changes["range"], CustomRange)):
             changes = {"calendar": None, **changes}
@@ -97,7 +97,7 @@ class View:
         return range_name(self.range) if self.calendar is None else self.calendar.label
 
     def window(self, now: datetime) -> Window:
-        """What is looked at, in buckets for bars."""
+        """Return the time of the view, in buckets for bars."""
         return Window.of(self.range, now, self.range.chart_interval)
 
     @property
@@ -108,8 +108,8 @@ class View:
 
     @property
     def query(self) -> dict[str, Any]:
-        """What differs from a plain visit, so that plain URLs stay plain."""
-        found: dict[str, Any] = self.what
+        """The parameters that differ from the defaults, so that plain URLs stay plain."""
+        found: dict[str, Any] = self.filter_query
         if self.metric is not Metric.COST:
             found["metric"] = self.metric.value
         if self.by is not Split.MODEL:
@@ -119,47 +119,51 @@ class View:
         return found | ({"live": "1"} if self.is_live else {})
 
     def project_urls(self) -> Callable[[str], str]:
-        """Of the overview: the same of the project with an id; of many, because each takes its time."""
-        before, _, after = self.but(project_id=_SOME_PROJECT).url.partition(_SOME_PROJECT)
+        """A function from a project's id to its URL with this view; it is fast, for pages of many projects."""
+        before, _, after = self.replace(project_id=_SOME_PROJECT).url.partition(_SOME_PROJECT)
         return lambda project_id: f"{before}{path_of(project_id)}{after}"
 
     def page_url(self, number: int) -> str:
-        """Of the overview: the same with another page of its projects; whatever else is chosen leads to the first."""
+        """Return the URL of a page of the overview's projects; any other change leads to the first page."""
         return address_of("overview.overview", self.query | {"page": number if number > 1 else None})
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
-        """Where the browser gets what it draws."""
-        return address_of("charts.chart", {"project": of_project, "by": self._by} | self.what, name=metric.value)
+        """Return the URL of a chart's data."""
+        return address_of(
+            "charts.chart", {"project": of_project, "by": self._by} | self.filter_query, name=metric.value
+        )
 
     def picture_url(self, metric: Metric, of_project: str | None, **more: str) -> str:
-        """The same as one file."""
-        query = {"project": of_project, "by": self._by, **more} | self.what
+        """Return the URL of a chart as one picture."""
+        query = {"project": of_project, "by": self._by, **more} | self.filter_query
         return address_of("embeds.picture", query, name=metric.value)
 
     def runs_url(self) -> str:
-        """The same runs, one by one."""
-        return address_of("runs.explorer", {"project": self.project_id} | self.what)
+        """Return the URL of the list of these runs."""
+        return address_of("runs.explorer", {"project": self.project_id} | self.filter_query)
 
     def breakdown_url(self, **more: str | None) -> str:
-        """The same runs as a table, by what cost is split by."""
-        return address_of("breakdown.breakdown", {"project": self.project_id, "by": self._by, **more} | self.what)
+        """Return the URL of these runs as a table, grouped by the split."""
+        return address_of(
+            "breakdown.breakdown", {"project": self.project_id, "by": self._by, **more} | self.filter_query
+        )
 
     @property
     def _by(self) -> str | None:
-        """As it is written where models need no word."""
+        """The split as a parameter; None for the default, by model."""
         return None if self.by is Split.MODEL else self.by.value
 
     @property
     def run_filter(self) -> RunFilter:
-        """The same runs, as the run explorer looks for them."""
+        """The filter of these runs for the run explorer."""
         reach = self.range
         if isinstance(reach, CustomRange):
             return self.filter.replace(project_id=self.project_id, since=reach.since, until=reach.until)
         return self.filter.replace(project_id=self.project_id, range=Period(reach.value))
 
     @property
-    def what(self) -> dict[str, Any]:
-        """Which runs, named as in the run explorer."""
+    def filter_query(self) -> dict[str, Any]:
+        """The parameters of the filter, named as in the run explorer."""
         said = self.filter.query
         found: dict[str, Any] = {name: said[name] for name in _NARROWING if name in said}
         reach = self.range
@@ -173,7 +177,7 @@ class View:
 
 
 def _between(query: Mapping[str, str]) -> CustomRange | None:
-    """The time from `since` until `until`, in UTC; None unless both can be read and there is a time between them."""
+    """Parse the time from `since` until `until`, in UTC; None unless both are valid and in order."""
     try:
         since, until = (datetime.fromisoformat(query.get(name, "")) for name in ("since", "until"))
         return CustomRange.of(
@@ -190,7 +194,7 @@ def _mistaken(query: Mapping[str, str]) -> tuple[str, str] | None:
 
 def _filter(query: Mapping[str, str]) -> RunFilter:
     texts = {name: trimmed(query.get(name, "")) or None for name in ("model", "provider", "status", "experiment")}
-    # What Postgres cannot hold is in no run.
+    # Postgres stores no NUL, so no run has one.
     if any("\0" in text for text in texts.values() if text):
         raise NotFound
     status = Status(texts["status"]) if texts["status"] in set(Status) else None
@@ -203,12 +207,12 @@ def _filter(query: Mapping[str, str]) -> RunFilter:
 
 
 def _of_models(run_filter: RunFilter) -> RunFilter:
-    """What sums over all projects can be narrowed to."""
+    """Reduce the filter to what sums over all projects support."""
     return RunFilter(model=run_filter.model, provider=run_filter.provider)
 
 
 class ProjectIdConverter(BaseConverter):
-    """A project id in a path: any text, slashes at any place and dots included."""
+    """Converts a project id in a path: any text, including slashes and dots."""
 
     part_isolating = False
     regex = r"[\s\S]+"
@@ -228,14 +232,14 @@ class ProjectIdConverter(BaseConverter):
 
 
 class IdConverter(ProjectIdConverter):
-    """The id of a run or trace in a path, written as that of a project is."""
+    """Converts the id of a run or trace in a path, in the same way as a project's."""
 
     def _may_be(self, id_: str) -> bool:
         return 0 < len(id_) <= MAX_NAME and "\0" not in id_
 
 
 class RowConverter(IntegerConverter):
-    """The number of a row in a path; what Postgres cannot count up to is no row's."""
+    """Converts the number of a row in a path, which Postgres must be able to count up to."""
 
     def to_python(self, value: str) -> int:
         number = parse_whole(value, MAX_ROW)
@@ -245,7 +249,7 @@ class RowConverter(IntegerConverter):
 
 
 class SegmentConverter(BaseConverter):
-    """Any id as one segment of a path, so that two ids can stand in one.
+    """Converts any id as one segment of a path, so that a path can have two ids.
 
     As in JSON Pointer, `~1` is a slash and `~0` a tilde. Dots that a browser would resolve have a `~.` before them.
     """
@@ -261,7 +265,7 @@ class SegmentConverter(BaseConverter):
 
 
 def escaped(text: str) -> str:
-    """The text without slashes, so that it can stand between them."""
+    """Return the text without slashes, so that it can stand between them."""
     text = text.replace("~", "~0").replace("/", "~1")
     return f"~.{text}" if text in {".", ".."} else text
 
@@ -271,12 +275,15 @@ def unescaped(text: str) -> str:
 
 
 def join_url(server_url: str, token: str) -> str:
-    """Where whoever has this token makes an account; built without a request, so that commands can print it."""
+    """Return the URL at which the holder of this token creates an account.
+
+    It needs no request, so that commands can print it.
+    """
     return f"{server_url}/join?token={quote(token)}"
 
 
-def project_asked_for(query: Mapping[str, str]) -> str | None:
-    """The project that a query string names, None if it names none. Raises `NotFound` for what can be no project."""
+def requested_project(query: Mapping[str, str]) -> str | None:
+    """Return the project of a query string, None if it has none. Raises `NotFound` for an invalid id."""
     project_id = query.get("project")
     if project_id is None:
         return None
@@ -286,29 +293,29 @@ def project_asked_for(query: Mapping[str, str]) -> str | None:
     return project_id
 
 
-def project_chosen(query: Mapping[str, str]) -> str | None:
-    """As `project_asked_for`, but from a form, which sends an empty text where nothing is chosen."""
-    return project_asked_for(query) if trimmed(query.get("project", "")) else None
+def chosen_project(query: Mapping[str, str]) -> str | None:
+    """Return the project of a form, which sends an empty text where none is chosen."""
+    return requested_project(query) if trimmed(query.get("project", "")) else None
 
 
 def safe_path(target: str | None) -> str:
-    """The target if it is a page of this site, else the overview: a link may not lead from here to elsewhere."""
+    """Return the target if it is a page of this site, else the overview, so that no link redirects to another site."""
     if not target or not target.startswith("/") or target.startswith("//") or not target.isprintable():
         return path_to("overview.overview")
-    # A browser reads a backslash as a slash, and what it makes of segments of dots is nobody's page.
+    # A browser reads a backslash as a slash, and dot segments it resolves are no pages.
     segments = _parsed(target).path.split("/")
     is_page = len(segments) > 1 and "\\" not in target and not {".", ".."} & set(segments)
     return target if is_page else path_to("overview.overview")
 
 
 def path_in(url: str) -> str:
-    """The path and query of a URL that somebody sent; empty if it is none."""
+    """Return the path and query of a URL that a client sent; empty if it is invalid."""
     parts = _parsed(url)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def host_of(url: str) -> str:
-    """Host and port of a URL that somebody sent; empty if it is none."""
+    """Return host and port of a URL that a client sent; empty if it is invalid."""
     return _parsed(url).netloc
 
 

@@ -1,4 +1,4 @@
-"""An OpenAPI document as the reference page shows it: operations by group, types by name, constraints in words. Pure."""
+"""Prepare an OpenAPI document for the reference page: operations by group, types by name, constraints in words. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,14 +41,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered with a status."""
+    """The answer for one status."""
 
     status: str
     meaning: Text
     kinds: tuple[tuple[str, Text], ...]
-    """Media type and shape."""
+    """Media types and their shapes."""
     codes: tuple[str, ...]
-    """Of errors."""
+    """The codes of errors."""
     headers: tuple[str, ...]
     examples: tuple[Example, ...]
 
@@ -80,7 +80,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A way to say who one is."""
+    """A way to authenticate."""
 
     name: str
     header: str
@@ -97,7 +97,7 @@ class NamedType:
 
 
 def groups_of(document: Node, base_url: str) -> tuple[Group, ...]:
-    """The operations by their tags, with requests to copy that go to `base_url`."""
+    """Group the operations by tag, with requests to copy that go to `base_url`."""
     endpoints: dict[str, list[Endpoint]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -128,17 +128,17 @@ def types_of(document: Node) -> tuple[NamedType, ...]:
 
 
 def prose(text: str) -> tuple[Text, ...]:
-    """Its paragraphs."""
+    """Split a text into paragraphs."""
     return tuple(spans(" ".join(paragraph.split())) for paragraph in text.split("\n\n") if paragraph.strip())
 
 
 def spans(text: str) -> Text:
-    """What stands between backticks is code."""
+    """Split a text into spans; a part between backticks is code."""
     return tuple(Span(part, is_code=bool(index % 2)) for index, part in enumerate(text.split("`")) if part)
 
 
 def kind_of(schema: Node) -> Text:
-    """The type in words."""
+    """Describe the type in words."""
     match schema:
         case {"$ref": str(reference)}:
             name = reference.removeprefix(REFERENCE)
@@ -157,7 +157,7 @@ def kind_of(schema: Node) -> Text:
 
 
 def constraint_of(schema: Node) -> str:
-    """The constraints in words."""
+    """Describe the constraints in words."""
     return ", ".join(_constraints(schema))
 
 
@@ -230,7 +230,7 @@ def _answers(operation: Node) -> Iterator[Answer]:
             kinds=tuple((media_type, kind_of(content.get("schema", {}))) for media_type, content in contents.items()),
             codes=tuple(codes),
             headers=tuple(answer.get("headers", ())),
-            # An error looks like any other.
+            # Examples of errors would all look alike.
             examples=() if codes else tuple(example for content in contents.values() for example in _examples(content)),
         )
 

@@ -1,6 +1,7 @@
-"""Answers in parts whose reader hardly reads are broken off: what is held for them would be held for as long as they like.
+"""Break off streamed answers whose reader is too slow: the memory for them would be held as long as the reader likes.
 
-A reader may stop for a minute, and be slower than `LEAST_BYTES_PER_SECOND` for as long as that makes up for no more than a minute.
+A reader may stop for a minute in total, and be slower than `LEAST_BYTES_PER_SECOND` for as long as that costs no more
+than a minute.
 """
 
 import asyncio
@@ -12,14 +13,14 @@ from webapp.tracing import Application, Message, Receive, Scope, Send
 
 LEAST_BYTES_PER_SECOND = 8 * 1024
 PATIENCE_SECONDS = 60.0
-# The server takes a part at once when it has sent most of what came before; of a large one nobody would know how much is sent.
+# The server takes a part once it has sent most of the one before; with larger parts the progress would be invisible.
 PART_BYTES = 64 * 1024
 
 log = structlog.get_logger()
 
 
 class Pace:
-    """How long the reader of one answer may still keep it waiting."""
+    """The time that the reader of one answer may still lose."""
 
     def __init__(self, patience_seconds: float, least_bytes_per_second: float) -> None:
         self._most = self._left = patience_seconds
@@ -30,12 +31,12 @@ class Pace:
         return self._left + size / self._least
 
     def took(self, size: int, seconds: float) -> None:
-        """Note that a part was taken: what was quick makes up for what was slow, but is not kept for later."""
+        """Record how long a part took: a quick part makes up for a slow one, but is not saved for later."""
         self._left = min(self.allows(size) - seconds, self._most)
 
 
 class LeastPace:
-    """The application, with an end to readers who are too slow."""
+    """Middleware that ends answers to readers who are too slow."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class LeastPace:
         pace = Pace(self._patience_seconds, self._least)
 
         async def send_in_time(message: Message) -> None:
-            # What is whole is the server's at once.
+            # A complete answer is handed to the server at once.
             if not message.get("more_body"):
                 await send(message)
                 return
@@ -66,7 +67,7 @@ class LeastPace:
 
 
 async def _send(send: Send, message: Message, pace: Pace) -> None:
-    """Raises `TimeoutError`, upon which Quart ends the answer, and the server hangs up on what is no whole one."""
+    """Send a part. Raises `TimeoutError`, upon which Quart ends the answer and the server closes the connection."""
     size, began_at = len(message["body"]), monotonic()
     try:
         async with asyncio.timeout(pace.allows(size)):

@@ -1,9 +1,9 @@
-"""HTTP as uvicorn speaks it, with an end to what comes before a body, and with head and body of an answer sent together.
+"""Uvicorn's HTTP protocol with time and size limits on heads; head and body of an answer are written together.
 
-Its parser would take headers for ever; and to write the two apart is two system calls and two packets for each run. What is no
-HTTP gets the answer that any other error gets, although no application ever hears of it.
+Uvicorn's parser would accept headers for ever, and two writes are two system calls and two packets for each run.
+Requests that are not HTTP get our usual error answer, although no application sees them.
 
-Uvicorn takes such a class as its `http`. This one keeps to what any such class has: the methods of `asyncio.Protocol`, the
+Uvicorn takes such a class as its `http`. It uses what any such class has: the methods of `asyncio.Protocol`, the
 callbacks of httptools, and a few names of uvicorn's own class, which `tests/unit/test_protocol.py` lists.
 """
 
@@ -22,22 +22,22 @@ from webapp.security_headers import headers_for
 
 # Several times what proxies and browsers send.
 MAX_HEAD_BYTES = 128 * 1024
-# What the parser can tell the parts of.
+# The longest target that the parser can split.
 MAX_TARGET_BYTES = 64 * 1024 - 1
 # As long as a body may take.
 HEAD_SECONDS = 60.0
-# More of a long answer is not held back, so that what waits for its reader is known.
+# Longer answers are not held back, so that the bytes waiting for their reader are known.
 MAX_HELD_BYTES = 64 * 1024
 _ONLY_READING = frozenset({b"GET", b"HEAD"})
 _GO_ON = b"HTTP/1.1 100 "
 
 
 class Joined:
-    """A transport that writes at once what is written in one turn of the event loop."""
+    """A transport that joins all writes of one turn of the event loop."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.has_answered = False
-        """Whether anything was written but the word to go on with a body; whoever reads it sets it back."""
+        """Whether anything but "100 Continue" was written; the code that reads it resets it."""
         self._transport = transport
         self._loop = loop
         self._has_ended = False
@@ -59,7 +59,7 @@ class Joined:
             self._flush()
 
     def write_eof(self) -> None:
-        """Write no more, whoever may still want to."""
+        """Refuse further writes."""
         self._flush()
         self._has_ended = True
         if not self._transport.is_closing():
@@ -70,21 +70,21 @@ class Joined:
         self._transport.close()
 
     def _flush(self) -> None:
-        # Until its turn came, the other end may have hung up.
+        # The client may have disconnected in the meantime.
         if self._held and not self._transport.is_closing():
             held, self._held, self._held_bytes = b"".join(self._held), [], 0
             self._transport.write(held)
 
 
 class _BadHead(Exception):
-    """Ends the parser's work on a head that is well-formed and still no request of ours."""
+    """Ends parsing of a head that is well-formed but not accepted here."""
 
 
 class _Parser(HttpRequestParser):
-    """A parser for which a request that asks for another protocol is one like any other.
+    """A parser that treats a request to upgrade the protocol like any other request.
 
-    Java's client asks for HTTP/2 like that with the first request of a connection, also where that has a body. Httptools drops
-    that body, and whatever comes after it.
+    Java's client asks for HTTP/2 in this way with the first request of a connection, also if that has a body. Httptools
+    drops that body, and everything after it.
     """
 
     def __init__(self, protocol: "LimitedProtocol") -> None:
@@ -93,7 +93,7 @@ class _Parser(HttpRequestParser):
 
     def _begin(self) -> None:
         super().__init__(self._protocol)
-        # As uvicorn has it.
+        # Uvicorn sets the same option.
         self.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def feed_data(self, data: Any) -> None:  # noqa: ANN401  # Any buffer.
@@ -110,14 +110,14 @@ class _Parser(HttpRequestParser):
                 return
 
     def _head_without_upgrade(self) -> bytes:
-        """The head of this request again, as whoever knows no other protocol reads it."""
+        """Return the head of this request without the upgrade."""
         headers = b"".join(b"%b: %b\r\n" % header for header in self._protocol.headers if header[0] != b"upgrade")
         version = self.get_http_version().encode()
         return b"%b %b HTTP/%b\r\n%b\r\n" % (self.get_method(), self._protocol.url, version, headers)
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """A connection that sends no whole head is closed; so is one that goes on with something else than a body."""
+    """A connection that is closed if it sends no complete head in time, or anything but a body after one."""
 
     _is_in_head = True
     _is_in_body = False
@@ -126,7 +126,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _unanswered = 0
     _timer: asyncio.TimerHandle | None = None
     _fault: HTTPException = BadRequest()
-    # Of a client that was refused, and may still be sending.
+    # Bytes to read and drop from a client that was refused and may still be sending.
     _to_drop: int | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401  # uvicorn's.
@@ -135,7 +135,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         self._joined = Joined(transport, self.loop)
-        # What it lacks it hands on.
+        # The joined transport passes all other calls on.
         super().connection_made(cast(asyncio.Transport, self._joined))
         self._close_in(HEAD_SECONDS)
 
@@ -167,9 +167,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._close_in(HEAD_SECONDS)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the connection, as asyncio has it.
-        """Who sends no more, as `nc -N` does, still hears what became of a request that may have changed something.
+        """Keep the connection of a client that has closed its sending half, as `nc -N` does, until it is answered.
 
-        Half a request is dropped, and so is one that only reads: whoever closes a page looks the same, and its query should end.
+        Half a request is dropped, and so is one that only reads: a browser that closes a page looks the same, and its
+        query should end.
         """
         if not self._unanswered or self._is_in_body or self.parser.get_method() in _ONLY_READING:
             return False
@@ -191,7 +192,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
             super().on_header(name, value)
-        # What follows a body is nothing that anybody here reads.
+        # Headers after a body are not used.
 
     def on_headers_complete(self) -> None:
         if not self._asks_for_upgrade:
@@ -204,9 +205,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         if self.parser.get_method() == b"CONNECT":
-            # What follows is for somebody else, and we are no proxy.
+            # CONNECT and absolute targets are for proxies.
             raise _BadHead
-        # Of two, each program between us and the client may have taken another one; HTTP/1.1 asks for one.
+        # With two Host headers, each program on the way may use a different one; HTTP/1.1 requires exactly one.
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             raise _BadHead
@@ -233,9 +234,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(self._fault)
 
     def _refuse(self, error: HTTPException) -> None:
-        """Answer what is no HTTP, and hang up: nobody knows where a next request would begin.
+        """Answer an invalid request and close the connection: the start of the next request is unknown.
 
-        While the request before it is being answered, this would be taken for its answer.
+        While an earlier request is being answered, this answer would be taken for its own.
         """
         is_only_one = self._unanswered == 1 and self._is_in_body and not self._joined.has_answered
         if self._unanswered and not is_only_one:
@@ -243,7 +244,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._joined.write(self._encoded(error))
         self._joined.write_eof()
-        # Whoever is still sending would be cut off, and lose the answer with what was not read.
+        # A client that is still sending would be cut off, and lose the answer.
         self._to_drop = LINGER_BYTES
         self._close_in(SILENT_SECONDS)
 

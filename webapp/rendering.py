@@ -1,4 +1,4 @@
-"""A typed page object to HTML: the whole page, or its main fragment when htmx asks for that."""
+"""Render typed page objects to HTML: the whole page, or its main fragment if htmx asks for that."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,13 +17,13 @@ from webapp.caching import ASK_FIRST, VARY
 from webapp.templating import templates
 
 THEME_COOKIE = "theme"
-# What to say on the page that a form leads to.
-SAID_COOKIE = "said"
-SAID_SECONDS = 60
+# The sentence to show on the page after a form.
+FLASH_COOKIE = "flash"
+FLASH_SECONDS = 60
 
 
 class Theme(StrEnum):
-    """How pages look; the button goes through them in this order."""
+    """The colour theme; the button goes through them in this order."""
 
     AUTO = "auto"
     LIGHT = "light"
@@ -41,23 +41,23 @@ class Theme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a template may read; every page is a subclass with its own fields."""
+    """The values that a template may read; every page is a subclass with its own fields."""
 
     template: ClassVar[str]
     fragment: ClassVar[str]
-    """The part that a change of range or filter swaps."""
+    """The fragment that a change of range or filter swaps."""
     has_navigation: ClassVar[bool] = True
-    """Whether its reader can go anywhere from here."""
+    """Whether the page shows the navigation."""
 
     @property
     def document_title(self) -> str | None:
-        """What the browser's tab says; None for a part that leaves it as it is."""
+        """The title of the browser tab; None for a fragment that does not change it."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """What the frame around every page shows."""
+    """The values of the frame around every page."""
 
     actor: Actor
     is_dev_mode: bool
@@ -65,10 +65,10 @@ class Shell:
     path: str
     here: str
     """The path with its query."""
-    said: str | None = None
-    """What the form before this page did."""
+    flash: str | None = None
+    """The result of the form before this page."""
     can_be_asked_again: bool = True
-    """Whether the same request gets the same page, and changes nothing."""
+    """Whether the same request returns the same page, and changes nothing."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -76,7 +76,7 @@ class Shell:
 
     @property
     def is_let_in(self) -> bool:
-        """Whether there are pages to go to, because of a sign-in or of dev mode."""
+        """Whether the reader has access to pages, by signing in or by dev mode."""
         return self.is_signed_in or self.is_dev_mode
 
     @property
@@ -88,12 +88,12 @@ class Shell:
         return Scope.ADMIN in self.actor.scopes or (self.is_dev_mode and not self.is_signed_in)
 
     def may_edit(self, project_id: str) -> bool:
-        """Whether the project's settings, keys and experiments are the reader's to change."""
+        """Return whether the reader may change the project's settings, keys and experiments."""
         return may(self.actor, Permission.EDIT_PROJECT, project_id)
 
 
 def wants_part() -> bool:
-    """Whether htmx asks for a part, to swap it in; what restores history is whole."""
+    """Return whether htmx asks for a fragment; a request that restores history is for the whole page."""
     return request.headers.get("HX-Request-Type") == "partial" and "HX-History-Restore-Request" not in request.headers
 
 
@@ -101,22 +101,22 @@ templates.globals["wants_part"] = wants_part
 
 
 async def render(page: Page, status: int = 200) -> Response:
-    """The page, or its fragment when htmx wants a part; a fragment brings the tab's title along."""
+    """Render the page, or its fragment if htmx asks for one; a fragment brings the tab's title along."""
     name = page.fragment if wants_part() else page.template
-    said = None if wants_part() else request.cookies.get(SAID_COOKIE)
-    html = templates.get_template(name).render(page=page, shell=_shell(said))
+    flash = None if wants_part() else request.cookies.get(FLASH_COOKIE)
+    html = templates.get_template(name).render(page=page, shell=_shell(flash))
     if wants_part() and page.document_title is not None:
         html = Markup("<title>{}</title>\n").format(page.document_title) + Markup(html)  # noqa: S704  # Jinja escaped it.
     response = Response(html, status)
     response.vary.update(VARY)
     response.headers["Cache-Control"] = ASK_FIRST
-    if said:
-        response.delete_cookie(SAID_COOKIE)
+    if flash:
+        response.delete_cookie(FLASH_COOKIE)
     return response
 
 
 async def render_refused(page: Page, error: RuntallyError) -> Response:
-    """The page with a form that was refused; where waiting helps, the answer says how long."""
+    """Render the page with a form that was refused; if waiting helps, the answer says how long."""
     wait = error.retry_after_seconds if isinstance(error, RateLimited | PasswordsBusy) else None
     response = await render(page, 422 if wait is None else status_of(error))
     if wait is not None:
@@ -125,29 +125,29 @@ async def render_refused(page: Page, error: RuntallyError) -> Response:
 
 
 async def done(fragment: Page, else_to: str) -> Response:
-    """The answer to a form: what it changed, when htmx sent it; else on to a page, so that a reload sends nothing."""
+    """Answer a form: its fragment for htmx, else a redirect, so that a reload does not send the form again."""
     if wants_part():
         return await render(fragment)
     return see_other(else_to)
 
 
-def see_other(url: str, said: str | None = None) -> Response:
-    """On to a page, by GET whatever the request was; `said` is a sentence that this page shows once."""
+def see_other(url: str, flash: str | None = None) -> Response:
+    """Redirect to a page by GET; `flash` is a sentence that the page shows once."""
     response = Response(status=303, headers={"Location": url})
-    if said:
+    if flash:
         response.set_cookie(
-            SAID_COOKIE, quote(said), max_age=SAID_SECONDS, httponly=True, secure=request.is_secure, samesite="Lax"
+            FLASH_COOKIE, quote(flash), max_age=FLASH_SECONDS, httponly=True, secure=request.is_secure, samesite="Lax"
         )
     return response
 
 
-def nothing_new() -> Response:
-    """Tells htmx to leave everything as it is."""
+def no_content() -> Response:
+    """Tell htmx to leave everything as it is."""
     return Response(status=204, headers={"Vary": ", ".join(VARY), "Cache-Control": "no-store"})
 
 
-def _shell(said: str | None) -> Shell:
+def _shell(flash: str | None) -> Shell:
     theme = Theme.parse(request.cookies.get(THEME_COOKIE))
     is_dev_mode, here = services().settings.service_dev_mode, request.full_path.rstrip("?")
-    can_be_asked_again = request.method == "GET" and not said
-    return Shell(actor(), is_dev_mode, theme, request.path, here, unquote(said) if said else None, can_be_asked_again)
+    can_be_asked_again = request.method == "GET" and not flash
+    return Shell(actor(), is_dev_mode, theme, request.path, here, unquote(flash) if flash else None, can_be_asked_again)

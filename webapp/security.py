@@ -1,4 +1,4 @@
-"""What guards the pages: forms from other sites, and the rules for who may open what."""
+"""Protect the pages: refuse cross-site forms, and enforce who may open what."""
 
 from quart import request
 
@@ -12,43 +12,43 @@ from runtally.access.scopes import Permission, Scope, demand
 from runtally.audit import Actor
 from runtally.errors import Forbidden, NotFound, RuntallyError
 from webapp import sessions
-from webapp.links import host_of, project_asked_for
+from webapp.links import host_of, requested_project
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class SignInRequired(RuntallyError):
-    """Nobody is signed in; pages answer with the sign-in page."""
+    """No user is signed in; pages answer with the sign-in page."""
 
     code = "sign_in_required"
     message = "Sign in to see this page."
 
 
-class ForeignForm(Forbidden):
-    """Another site made a browser send it, in the name of whoever is signed in."""
+class CrossSiteForm(Forbidden):
+    """Another site made a browser send this form in the name of its user."""
 
     code = "foreign_form"
     message = "It came from another site, so nothing was changed. Open the page here and send it again."
 
 
-async def refuse_foreign_forms() -> None:
-    """Refuses what another site makes a browser send. Every browser of today says where a request comes from.
+async def check_csrf() -> None:
+    """Refuse requests that another site makes a browser send. All current browsers tell where a request comes from.
 
     Requests without a browser send neither header and carry no cookie worth abusing; the API takes keys, not cookies.
-    Raises `ForeignForm`.
+    Raises `CrossSiteForm`.
     """
     if request.method in _SAFE_METHODS or api.serves(request.path):
         return
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
-    # A page that tells nobody where it is, as that of an invitation, has its own forms sent with this.
+    # A page that hides its address, such as an invitation, sends its own forms with this origin.
     is_hidden = origin == "null" and site is not None
     if site not in {None, "same-origin", "none"} or not (origin is None or is_hidden or _is_own(origin)):
-        raise ForeignForm
+        raise CrossSiteForm
 
 
 def _is_own(origin: str) -> bool:
-    """Whether it is where the browser, or `PUBLIC_URL`, says that this server is."""
+    """Return whether the origin is this server, by the Host header or by `PUBLIC_URL`."""
     own = {request.host, host_of(services().settings.public_url or "")}
     return host_of(origin).lower() in {host.lower() for host in own if host}
 
@@ -64,7 +64,7 @@ async def _signed_in_actor(_: Request) -> Actor:
 
 def _rule(name: str, permission: Scope | Permission, *, of_project: bool) -> AccessRule:
     async def identify(incoming: Request) -> Actor:
-        # Known before it is refused, because the error page has a frame too.
+        # The actor is set before it is refused, because the error page has a frame too.
         incoming.actor = actor = await _signed_in_actor(incoming)
         demand(actor, permission, (request.view_args or {})["project_id"] if of_project else None)
         return actor
@@ -73,8 +73,11 @@ def _rule(name: str, permission: Scope | Permission, *, of_project: bool) -> Acc
 
 
 async def _chart_viewer(incoming: Request) -> Actor:
-    """Whoever is signed in, or has the token of the project in the query. Raises `NotFound` for any other token."""
-    token, project_id = request.args.get("token"), project_asked_for(request.args)
+    """Return the signed-in actor, or one for the token of the project in the query.
+
+    Raises `NotFound` for any other token.
+    """
+    token, project_id = request.args.get("token"), requested_project(request.args)
     if token is None:
         return await _signed_in_actor(incoming)
     async with services().database.connection() as connection:
@@ -85,13 +88,13 @@ async def _chart_viewer(incoming: Request) -> Actor:
 
 
 chart_viewer = access(AccessRule("chart viewer", _chart_viewer))
-"""For pictures that may be shown elsewhere; what they may show is asked by `runtally.access.scopes.demand`."""
+"""The rule of pictures that may be embedded elsewhere; `runtally.access.scopes.demand` limits what they show."""
 
 signed_in = access(AccessRule("signed in", _signed_in_actor))
-"""For pages: someone must be signed in; what they may see is asked by `runtally.access.scopes.demand`."""
+"""The rule of pages for signed-in users; `runtally.access.scopes.demand` limits what they show."""
 
 project_editor = access(_rule("project editor", Permission.EDIT_PROJECT, of_project=True))
-"""For pages that change the project of their path."""
+"""The rule of pages that change the project in their path."""
 
 admin = access(_rule("admin", Scope.ADMIN, of_project=False))
-"""For pages about the installation, and for what cannot be undone."""
+"""The rule of pages about the installation, and of changes that cannot be undone."""

@@ -1,4 +1,4 @@
-"""What every answer says to a browser."""
+"""Add security headers to every answer."""
 
 from functools import cache
 
@@ -22,7 +22,7 @@ def headers_for(*, is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
 
 
 class SecurityHeaders:
-    """An application all of whose answers have these headers, unless an answer says something else itself."""
+    """Middleware that adds these headers, unless an answer sets them itself."""
 
     def __init__(self, app: Application) -> None:
         self._app = app

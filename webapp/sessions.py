@@ -1,4 +1,4 @@
-"""Signing in and out: the browser keeps a signed cookie with a random token, the database what it stands for."""
+"""Signing in and out: the browser keeps a signed cookie with a random token, the database has the session."""
 
 import asyncio
 import hashlib
@@ -20,9 +20,9 @@ from runtally.limits.source import source_of
 from runtally.models.user import User
 from runtally.settings import Settings
 
-# From one address at one account: ten guesses at once, then one a minute; whoever mistypes a password has time enough.
+# Tries from one address at one account: ten at once, then one a minute, which is enough for mistypes.
 TRIES = Rate(10, timedelta(minutes=10))
-# From all addresses together. Past that a try is not refused, for it may be the owner's, but takes longer.
+# Tries from all addresses at one account. Beyond that a try is slowed down and not refused, for it may be the owner's.
 TRIES_OF_ALL = Rate(100, timedelta(hours=1))
 SLOW_SECONDS = 3.0
 COOKIE = "runtally_session"
@@ -31,14 +31,14 @@ _TOKEN = "token"  # noqa: S105  # Where in the cookie it is.
 
 class _Sessions(SecureCookieSessionInterface):
     def get_cookie_secure(self, app: Quart) -> bool:  # noqa: ARG002  # The signature is Quart's.
-        """Secure wherever there is TLS; a server without it, on a laptop, must still let one sign in."""
+        """Mark cookies as secure wherever there is TLS; a server without it, on a laptop, must still allow signing in."""
         return request.is_secure
 
 
 def set_up(app: Quart, settings: Settings) -> None:
     app.session_interface = _Sessions()
     app.secret_key = settings.secret_key.get_secret_value() if settings.secret_key else None
-    # How long a session lasts is known to the database; the cookie need not come again with every answer.
+    # The database knows how long a session lasts; the cookie need not be sent with every answer.
     app.permanent_session_lifetime = sessions.LIFETIME
     app.config["SESSION_REFRESH_EACH_REQUEST"] = False
     app.config["SESSION_COOKIE_NAME"] = COOKIE
@@ -46,13 +46,13 @@ def set_up(app: Quart, settings: Settings) -> None:
 
 
 def demand_secret() -> None:
-    """Raises `NotConfigured` without SECRET_KEY: nobody could be kept signed in."""
+    """Raise `NotConfigured` without SECRET_KEY: no session could be kept."""
     if not current_app.secret_key:
         raise NotConfigured("The server has no SECRET_KEY, so nobody can sign in; ask its operator to set it.")
 
 
 async def sign_in_with_key(key: str) -> None:
-    """Keep the holder of this key signed in. Raises `InvalidKey`, `RateLimited`, and `NotConfigured`."""
+    """Start a session for the holder of this key. Raises `InvalidKey`, `RateLimited`, and `NotConfigured`."""
     demand_secret()
     async with wrong_keys_limited(incoming()), services().database.connection() as connection:
         actor = await verify(connection, services().clock(), key)
@@ -60,9 +60,9 @@ async def sign_in_with_key(key: str) -> None:
 
 
 async def sign_in_with_password(email: str, password: str) -> None:
-    """Keep the user signed in. Raises `InvalidCredentials`, `RateLimited`, `PasswordsBusy` and `NotConfigured`."""
+    """Start a session for the user. Raises `InvalidCredentials`, `RateLimited`, `PasswordsBusy` and `NotConfigured`."""
     demand_secret()
-    # Before the try is counted: who is refused because of others has not tried.
+    # Check this before the try is counted: a user who is refused because of others has not tried.
     passwords.refuse_when_busy(source())
     await _count_try(email)
     async with wrong_keys_limited(incoming()):
@@ -71,13 +71,13 @@ async def sign_in_with_password(email: str, password: str) -> None:
 
 
 async def checked(email: str, password: str) -> User:
-    """The user with this password. Raises `InvalidCredentials` and `PasswordsBusy`."""
+    """Return the user with this password. Raises `InvalidCredentials` and `PasswordsBusy`."""
     async with services().database.session() as database:
         found = await users.named(database, email)
     # Outside of a transaction: hashing takes long.
     user = await users.check_password(found, password, source())
     if passwords.is_outdated(user.password_hash):
-        # Where there is no time for that now, the next sign-in does it.
+        # If there is no time for that now, the next sign-in does it.
         with suppress(PasswordsBusy):
             renewed = await passwords.hashed(password, source())
             async with services().database.session() as database:
@@ -86,7 +86,7 @@ async def checked(email: str, password: str) -> User:
 
 
 async def checked_again(user: User, password: str) -> None:
-    """Of somebody who is signed in: guesses are counted as at the door.
+    """Check the password of a signed-in user again; tries are counted as for signing in.
 
     Raises `InvalidCredentials`, `RateLimited` and `PasswordsBusy`.
     """
@@ -102,7 +102,7 @@ def source() -> str:
 
 
 async def begin_as(user: User) -> None:
-    """A session of the user's, in place of whichever the browser had."""
+    """Start a session for the user, in place of any that the browser had."""
     await _begin(user_id=user.id)
 
 
@@ -115,7 +115,7 @@ async def sign_out() -> None:
 
 
 async def holder() -> Actor | None:
-    """Whoever is signed in; None when nobody is, or is any more."""
+    """Return the signed-in actor; None when there is none, or the session has ended."""
     token = session.get(_TOKEN)
     if token is None:
         return None
@@ -140,8 +140,8 @@ async def _begin(*, user_id: UUID | None = None, key_id: UUID | None = None) -> 
 
 
 async def _count_try(email: str) -> None:
-    """Every try counts, so that a right guess is not told from a wrong one by it. Raises `RateLimited`."""
-    # A hash: the table of limits is no list of who has an account, or of what was typed into the wrong field.
+    """Count a try, right or wrong, so that the limit does not tell them apart. Raises `RateLimited`."""
+    # Only a hash is stored: the table of limits must not list accounts, or what was typed into the wrong field.
     account = hashlib.sha256(email.strip().lower().encode()).hexdigest()
     limiter = services().limiter
     decision = await limiter.take(f"sign-in:{account}:{source()}", TRIES)

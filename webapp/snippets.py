@@ -1,4 +1,4 @@
-"""What to paste to use a key: a first request in three languages, and the settings of each way to send runs. Pure."""
+"""Texts to paste to use a key: a first request in three languages, and the settings of each way to send runs. Pure."""
 
 import json
 import shlex
@@ -21,7 +21,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to send runs: what it is for, and what to paste."""
+    """A way to send runs: its purpose, and what to paste."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Tables that are sorted by their headings: which column, which way, and the links that change it."""
+"""Tables that are sorted by their headings: the column, the direction, and the links that change them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ _REVERSED = "-"
 
 @dataclass(frozen=True, slots=True)
 class Sorting(Generic[Column]):
-    """A column, and whether its usual direction is turned round: numbers start with the highest, names with A."""
+    """A column, and whether its usual direction is reversed: numbers start with the highest, names with A."""
 
     column: Column
     is_reversed: bool = False
 
     @classmethod
     def parse(cls, text: str | None, columns: Iterable[Column], default: Column) -> "Sorting[Column]":
-        """What a query says: `runs`, or `-runs` for the other way round. What is no column is the default."""
+        """Parse a query: `runs`, or `-runs` for the reverse. Any other text gives the default."""
         name = (text or "").removeprefix(_REVERSED)
         column = next((one for one in columns if one.value == name), None)
         return cls(default) if column is None else cls(column, (text or "").startswith(_REVERSED))
 
     def text(self, default: Column) -> str | None:
-        """As in a query; None for what goes without saying."""
+        """Return the text for a query; None for the default."""
         if self == Sorting(default):
             return None
         return f"{_REVERSED if self.is_reversed else ''}{self.column.value}"
 
     def chosen(self, column: Column) -> "Sorting[Column]":
-        """After a click on the heading of a column."""
+        """Return the sorting after a click on the heading of a column."""
         return Sorting(column, column is self.column and not self.is_reversed)
 
     def sorted(
         self, items: Iterable[Item], keys: Mapping[Column, Callable[[Item], Any]], names: frozenset[Column]
     ) -> list[Item]:
-        """The items in this order; `names` are the columns that start with A. What has no value comes last either way."""
+        """Sort the items; `names` are the columns that start with A. Items without a value come last either way."""
         key, is_descending = keys[self.column], (self.column in names) is self.is_reversed
         every = [(key(item), item) for item in items]
         known = sorted((one for one in every if one[0] is not None), key=itemgetter(0), reverse=is_descending)
@@ -48,7 +48,7 @@ class Sorting(Generic[Column]):
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading that only says what is below it."""
+    """A heading that only names its column."""
 
     name: str
     is_number: bool
@@ -63,7 +63,7 @@ class SortHeading:
     url: str
     is_number: bool
     direction: str | None
-    """As ARIA names it; None for a column that the table is not sorted by."""
+    """The direction in ARIA's words; None if the table is sorted by another column."""
 
 
 def headings_of(
@@ -72,7 +72,7 @@ def headings_of(
     names: frozenset[Column],
     url_of: Callable[[Sorting[Column]], str],
 ) -> tuple[SortHeading, ...]:
-    """One for each title; `names` are the columns that start with A."""
+    """Return a heading for each title; `names` are the columns that start with A."""
     return tuple(
         SortHeading(
             column.value,

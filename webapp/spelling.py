@@ -1,7 +1,7 @@
-"""A path must be written as its route says, byte by byte, in all but the parts that vary.
+"""Require that a path is written as its route, byte by byte, except for its variable parts.
 
-No two programs agree on what `//api/ingest` or `/%61pi/ingest` is: a proxy that lets nobody at `/api/ingest` may let these
-through. The parts that vary may be percent-encoded as their sender likes.
+Programs disagree on what `//api/ingest` or `/%61pi/ingest` is: a proxy that blocks `/api/ingest` may let these pass.
+Variable parts may be percent-encoded in any way.
 """
 
 import re
@@ -17,9 +17,9 @@ _VARIABLE = re.compile(r"<[^>]*>")
 
 
 async def refuse_other_spellings() -> None:
-    """The hook after routing. Raises `NotFound`."""
+    """Refuse other spellings; the hook after routing. Raises `NotFound`."""
     rule = _matched_rule()
-    # Some servers do not say how the path was written.
+    # Some servers do not tell how the path was written.
     sent: bytes | None = request.scope.get("raw_path")
     if rule is None or not sent:
         return
@@ -29,7 +29,7 @@ async def refuse_other_spellings() -> None:
 
 
 def is_spelled_as(pattern: str, path: bytes) -> bool:
-    """Whether the parts of the pattern that do not vary are in the path as they are. In linear time."""
+    """Return whether the fixed parts of the pattern are in the path as they are. In linear time."""
     first, *others = _fixed_parts(pattern)
     if not others:
         return path == first
@@ -51,7 +51,7 @@ def _fixed_parts(pattern: str) -> tuple[bytes, ...]:
 
 
 def _matched_rule() -> Rule | None:
-    """The rule of the path, also where it takes another method."""
+    """Return the rule of the path, also if it takes another method."""
     if not isinstance(request.routing_exception, MethodNotAllowed):
         return request.url_rule
     method = next(iter(request.routing_exception.valid_methods or ()), None)

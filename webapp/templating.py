@@ -1,7 +1,7 @@
-"""The templates, and what they may use besides their page.
+"""The template environment, with the functions and values that templates may use.
 
-They do no IO, so they are not Quart's: in an async environment every loop and macro is a coroutine, at three times the
-cost.
+Templates do no IO, so they are not rendered by Quart: in an async environment every loop and macro is a coroutine, at
+three times the cost.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from webapp.charts.look import HATCH
 from webapp.charts.svg import first_paint
 
 FOLDER = ROOT / "templates"
-# No text that is kept has a NUL, and no cell is a line break.
+# No stored text has a NUL, and no cell is a line break.
 _BESIDE, _BELOW = "\0", "\0\n\0"
 
 
 def figures(rows: Sequence[Sequence[str]], urls: Sequence[str] = ()) -> Markup:
-    """Rows of a table, whose names lead to these addresses: cell by cell, those of a page take as long as all the rest of it."""
+    """Render the rows of a table, whose names link to these URLs. Cell by cell they would take half of a page's time."""
     texts = _escaped(_BELOW, [_BESIDE.join(row) for row in rows])
     links = [f'<a href="{url}">' for url in _escaped(_BELOW, urls)] or [""] * len(texts)
     written = []
@@ -42,7 +42,7 @@ def _escaped(between: str, texts: Sequence[str]) -> list[str]:
 templates = Environment(
     loader=FileSystemLoader(FOLDER),
     autoescape=True,
-    # A name that is missing is an error, not an empty place on the page.
+    # A missing name is an error, not an empty place on the page.
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -1,6 +1,6 @@
-"""What every request has: an id, in its answer and in every log line written meanwhile; a log line; a place in the counts.
+"""Give every request an id, which is in its answer and in its log events; log and count it.
 
-Around the whole application, so that it sees what was really sent, also when the application itself failed.
+This is the outermost middleware, so that it sees what was really sent, also when the application failed.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -10,7 +10,7 @@ from quart import request
 
 from api.exchange import Exchange, current_exchange
 
-# ASGI, as far as it matters here: https://asgi.readthedocs.io/en/latest/specs/main.html
+# The parts of ASGI that are used here: https://asgi.readthedocs.io/en/latest/specs/main.html
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -22,7 +22,7 @@ AGENT = b"user-agent"
 
 
 class Tracing:
-    """The application, with every exchange counted and logged."""
+    """Middleware that counts and logs every exchange."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -46,13 +46,13 @@ class Tracing:
 
 
 async def begin() -> None:
-    """The hook that runs first: makes the route known to the log."""
+    """Record the route for the log; the hook that runs first."""
     if request.url_rule is not None:
         matched(request.url_rule.rule)
 
 
 def matched(route: str) -> None:
-    """Note the pattern of the route that answers."""
+    """Record the pattern of the route that answers."""
     exchange = current_exchange()
     if exchange is not None:
         exchange.route = route

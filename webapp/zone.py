@@ -1,6 +1,6 @@
-"""In which time zone a page's times are: the one that its reader's browser names in a cookie, else UTC.
+"""The time zone of a page: the one that the reader's browser names in a cookie, else UTC.
 
-Days that prices, budgets, verdicts and daily bars go by are days of UTC for everybody, and a page says so.
+Days of prices, budgets, verdicts and daily bars are days of UTC for everybody, and a page says so.
 """
 
 import re
@@ -15,16 +15,16 @@ from quart import request
 
 COOKIE = "zone"
 FIELD = "zone"
-"""In a query, beside times as somebody typed them: the zone they are in."""
+"""The parameter with the zone of the times in a form."""
 LATER = "later"
-"""Beside them too: which of them are the second of two, in the hour that comes twice when summer time ends."""
+"""The parameter that names times in the second of two equal hours, at the end of summer time."""
 _TIMES = ("since", "until")
 _NAME = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
 _reader: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
 
 
 async def begin() -> None:
-    """Before a request."""
+    """Read the zone of the request; the hook before it."""
     use(named(unquote(request.cookies.get(COOKIE, ""))))
 
 
@@ -37,12 +37,12 @@ def current() -> tzinfo:
 
 
 def name() -> str:
-    """UTC, America/New_York."""
+    """Return the name of the zone: UTC, America/New_York."""
     return str(current())
 
 
 def words() -> str:
-    """UTC, New York time."""
+    """Return the zone in words: UTC, New York time."""
     region, _, place = name().rpartition("/")
     return f"{place.replace('_', ' ')} time" if region and region != "Etc" else name()
 
@@ -51,13 +51,13 @@ def local(at: datetime) -> datetime:
     try:
         return at.astimezone(current())
     except OverflowError:
-        # The first and the last day that there are, which somebody may ask for.
+        # The first and the last day of the calendar, which a query may contain.
         return at
 
 
 @lru_cache(maxsize=1_000)
 def named(text: str) -> tzinfo:
-    """The zone of this name; UTC where there is none."""
+    """Return the zone of this name; UTC if there is none."""
     try:
         return ZoneInfo(text) if _NAME.fullmatch(text) else UTC
     except (KeyError, ValueError, OSError):
@@ -65,14 +65,14 @@ def named(text: str) -> tzinfo:
 
 
 def in_utc(query: Mapping[str, str]) -> dict[str, str]:
-    """The query with the times of a form in UTC. What is no time is left to whoever reads it."""
+    """Convert the times of a form to UTC. An invalid time is left as it is."""
     zone, later = named(query.get(FIELD, "")), query.get(LATER, "").split()
     rest = {name: value for name, value in query.items() if name not in {FIELD, LATER}}
     return rest | _written(_moved(query, zone, later, UTC))
 
 
 def for_fields(query: Mapping[str, str]) -> Mapping[str, str]:
-    """The other way: times of a query in UTC as a form shows them to this reader, and what it sends along to say so."""
+    """Convert times of a query in UTC to the form's fields, in the reader's zone."""
     if current() is UTC:
         return query
     times = _moved(query, UTC, (), current())
@@ -93,5 +93,5 @@ def _moved(query: Mapping[str, str], from_zone: tzinfo, later: Collection[str], 
 
 
 def _written(times: Mapping[str, datetime]) -> dict[str, str]:
-    """As a field of a form holds a time, and the query of the run explorer."""
+    """Format times as a form's field and the query of the run explorer have them."""
     return {name: at.replace(tzinfo=None).isoformat().removesuffix(":00") for name, at in times.items()}

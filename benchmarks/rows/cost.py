@@ -10,7 +10,7 @@ from benchmarks.store import Postgres
 from runtally.models.price import Match
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price, Rates, resolve_cost
-from runtally.pricing.match import Offer
+from runtally.pricing.match import PriceCandidate
 from runtally.tokens import INPUT, Usage
 
 ENTRIES, FEW_ENTRIES = 5_000, 50
@@ -52,7 +52,7 @@ def _models(entries: int) -> list[str]:
 
 def _book(entries: int) -> PriceBook:
     """Models with a price for each of several periods; a tenth are found by a pattern."""
-    offers = []
+    candidates = []
     for place, model in enumerate(_models(entries)):
         is_pattern = place % 10 == 0
         for period in range(PERIODS):
@@ -67,12 +67,12 @@ def _book(entries: int) -> PriceBook:
                 effective_to=BEGIN + timedelta(days=period + 1),
             )
             match, pattern = (Match.REGEX, rf"{model}(?:-\d+)?") if is_pattern else (Match.EXACT, None)
-            offers.append(Offer(price, match=match, pattern=pattern))
-    return PriceBook(offers)
+            candidates.append(PriceCandidate(price, match=match, pattern=pattern))
+    return PriceBook(candidates)
 
 
 def _check(book: PriceBook) -> None:
-    """What is timed is right: the price of its day, and no other."""
+    """Check that the price that is timed is the right one: that of its day."""
     for period in range(PERIODS):
         price = book.price_for("provider-7", "model-7", BEGIN + timedelta(days=period, hours=1), 1000)
         if price is None or price.rates[INPUT] != 1_000_000 + period:
@@ -80,7 +80,7 @@ def _check(book: PriceBook) -> None:
 
 
 def _microseconds(book: PriceBook, models: Sequence[str]) -> float:
-    """For each of many runs of these models in turn."""
+    """Return the microseconds per run, over many runs of these models in turn."""
     at = [BEGIN + timedelta(days=period, hours=1) for period in range(PERIODS)]
     calls = [(f"provider-{place % 10}", model) for place, model in enumerate(models)]
     usage = Usage(12_000, 350, cached_input_tokens=8_000)

@@ -27,7 +27,7 @@ class Ingested:
 
     load: Load
     runs: int
-    """In an acknowledged request."""
+    """The number of runs in an acknowledged request."""
     stored: int
     in_flight: int
     """Requests that were unanswered when the load ended; these may be stored or not."""

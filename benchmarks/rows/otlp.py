@@ -33,7 +33,7 @@ _number = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How spans are sent."""
+    """The form of a request: its encoding, its compression and its spans."""
 
     encoding: str
     packed: bool

@@ -26,7 +26,7 @@ PAGES = (
 
 
 def pages_row(visitor: Reader, volume: Volume, options: Options) -> Row:
-    """As an admin who sees all projects."""
+    """Measure as an admin who sees all projects."""
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     past = {"since": now - timedelta(days=12, hours=7), "until": now - timedelta(days=9)}
     in_url = urlencode({name: f"{at:%Y-%m-%dT%H:%MZ}" for name, at in past.items()})

@@ -40,7 +40,7 @@ def relayed(postgres: Postgres, options: Options) -> list[Row]:
 
 
 def _remote(postgres: Postgres, options: Options) -> Row:
-    """To another service over another database, on the same machine."""
+    """Measure pushes to another service over another database, on the same machine."""
     database, elsewhere = postgres.create("ingest"), postgres.create("receiver")
     with service(elsewhere) as receiver, service(database) as server:
         posted, pushed = _rounds(server, database, options, SERVICE_SYNC_URL=receiver.url)

@@ -82,7 +82,7 @@ def _start_seconds(folder: Path) -> float:
 
 
 def _growth(sizes: list[float]) -> float:
-    """How much more the last fifth takes than the second fifth; the first is the warm-up."""
+    """Return the growth from the second fifth to the last one; the first is the warm-up."""
     fifth = max(len(sizes) // 5, 1)
     early, late = sizes[fifth : 2 * fifth] or sizes, sizes[-fifth:]
     return (sum(late) / len(late)) / (sum(early) / len(early)) - 1

@@ -28,7 +28,7 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What was found at one number of stored runs."""
+    """The results at one number of stored runs."""
 
     runs: int
     stored: int

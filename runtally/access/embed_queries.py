@@ -10,6 +10,6 @@ SELECT embed_token
 
 
 async def select_embed_token(connection: Connection, project_id: str) -> str | None:
-    """None without one, and without such a project."""
+    """Read the public token of a project; None without one, or without such a project."""
     token: str | None = await connection.fetchval(SELECT_SHARED, project_id)
     return token

@@ -30,7 +30,7 @@ def forbid(session: AsyncSession, by: Actor, project: Project) -> None:
 
 
 async def holder(connection: Connection, project_id: str, token: str) -> Actor | None:
-    """Who has the token of this project: somebody who may read its metrics. None for any other text."""
+    """Return the holder of a project's public token, who may read its metrics; None for any other text."""
     known = await select_embed_token(connection, project_id)
     if known is None or not hmac.compare_digest(known.encode(), token.encode()):
         return None

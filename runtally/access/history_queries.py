@@ -19,12 +19,12 @@ SELECT (SELECT array_agg(id)
 
 @dataclass(frozen=True, slots=True)
 class RecentChanges:
-    """What a page must know as it is at this moment."""
+    """Recent changes that a page must not show late."""
 
     latest: tuple[int, ...]
     """The numbers of the latest audit entries: they differ whenever something that is no run was changed."""
     embed_token: str | None
-    """Of the project that was asked about, if it has one."""
+    """The public token of the requested project, if it has one."""
 
 
 async def select_recent_changes(connection: Connection, project_id: str | None) -> RecentChanges:

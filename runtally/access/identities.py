@@ -1,4 +1,4 @@
-"""Which user somebody is for whom an OpenID provider vouches: linked by issuer and subject, once and for all."""
+"""Link users to the identities of an OpenID provider, by issuer and subject, permanently."""
 
 from datetime import datetime
 
@@ -47,7 +47,7 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
 
 
 async def _is_somebody_else(session: AsyncSession, user: User, person: Person) -> bool:
-    """Whether the provider knows this user as another subject: addresses are given to others, subjects never."""
+    """Return whether the user is linked to another subject: addresses may change hands, subjects never do."""
     query = select(Identity).where(Identity.issuer == person.issuer, Identity.user_id == user.id)
     return (await session.exec(query.limit(1))).first() is not None
 

@@ -30,7 +30,7 @@ RESET_LIFETIME = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """What somebody who opened a link says of themselves."""
+    """The values that the user of a link enters."""
 
     email: str
     name: str

@@ -30,7 +30,7 @@ UPDATE api_keys
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a key that is active says of whoever holds it."""
+    """The stored values of an active key."""
 
     id: UUID
     prefix: str
@@ -40,7 +40,7 @@ class Holder:
 
 
 async def select_holder(connection: Connection, key_hash: bytes, now: datetime) -> Holder | None:
-    """None when there is no such key, and when it expired or was revoked."""
+    """Read the holder of a key; None if it does not exist, expired or was revoked."""
     row = await connection.fetchrow(SELECT_HOLDER, key_hash, now)
     return Holder(**row) if row else None
 

@@ -132,7 +132,7 @@ async def listed(session: AsyncSession, project_id: str | None = None) -> Sequen
 
 
 async def verify(connection: Connection, now: datetime, secret: str) -> Actor:
-    """Whoever holds this key. Raises `InvalidKey` when there is no such key, or when it expired or was revoked.
+    """Return the holder of this key. Raises `InvalidKey` if it does not exist, expired or was revoked.
 
     The look-up is by hash: how long it takes tells nothing about the key.
     """
@@ -145,7 +145,7 @@ async def verify(connection: Connection, now: datetime, secret: str) -> Actor:
 
 
 def state_of(key: ApiKey, now: datetime) -> str:
-    """In words: active, until when, expired or revoked."""
+    """Describe the state of a key: active, until when, expired or revoked."""
     if key.revoked_at is not None:
         return f"revoked {key.revoked_at:%Y-%m-%d}"
     if key.expires_at is None:
@@ -158,7 +158,7 @@ def is_active(key: ApiKey, now: datetime) -> bool:
 
 
 def key_id_of(sender: Actor) -> UUID | None:
-    """What a run keeps of the key that sent it; never the key itself."""
+    """Return the id of the key that sent a run, to be stored with it; never the key itself."""
     match sender.kind:
         case ActorKind.KEY:
             return UUID(sender.name)

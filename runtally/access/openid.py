@@ -48,7 +48,7 @@ class ProviderUnavailable(ReceiverUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What the browser keeps while it is away; each is used once."""
+    """The values that the browser keeps during an attempt; each is used once."""
 
     state: str
     nonce: str
@@ -70,7 +70,7 @@ class Person:
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """What discovery says; the rest is of no interest."""
+    """The values of discovery that are used."""
 
     issuer: str
     authorization_endpoint: str
@@ -80,13 +80,13 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    """What comes for a code."""
+    """The answer to a code."""
 
     id_token: str
 
 
 class _Claims(msgspec.Struct, frozen=True):
-    """Of an ID token whose signature is right."""
+    """The claims of an ID token whose signature was verified."""
 
     iss: str
     sub: str
@@ -118,7 +118,7 @@ class OpenIdProvider:
         return self._settings.name
 
     async def start(self, redirect_uri: str, attempt: Attempt) -> str:
-        """Where the browser goes. Raises `ProviderUnavailable`."""
+        """Return the URL to redirect the browser to. Raises `ProviderUnavailable`."""
         metadata = await self._discovered()
         digest = hashlib.sha256(attempt.verifier.encode()).digest()
         asked = {
@@ -134,7 +134,10 @@ class OpenIdProvider:
         return str(httpx.URL(metadata.authorization_endpoint).copy_merge_params(asked))
 
     async def finish(self, redirect_uri: str, attempt: Attempt, answer: Mapping[str, str]) -> Person:
-        """Who came back, by what the provider added to the address. Raises `SignInFailed`, `ProviderUnavailable`."""
+        """Return the person who signed in, from the query of the callback.
+
+        Raises `SignInFailed`, `ProviderUnavailable`.
+        """
         if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
             raise _failed("state")
         if answer.get("iss", self._settings.issuer) != self._settings.issuer:
@@ -251,7 +254,7 @@ class OpenIdProvider:
 
 
 def is_private(url: str) -> bool:
-    """Whether what is sent there is encrypted, or stays on this machine."""
+    """Return whether requests to this URL are encrypted, or stay on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 

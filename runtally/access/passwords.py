@@ -25,7 +25,7 @@ MAX_UNDER_WAY = 16
 MAX_OF_ONE_SOURCE = 4
 
 NONE = "none"
-"""In place of the hash of a password, for who signs in otherwise: no password has it."""
+"""The hash of users without a password, who sign in by other means: it matches no password."""
 
 _Result = TypeVar("_Result")
 
@@ -52,7 +52,7 @@ async def hashed(password: str, source: str = "") -> str:
 
 
 async def is_right(password: str, hash_: str | None, source: str = "") -> bool:
-    """Whether the password has this hash. None stands for a user who does not exist: that, and `NONE`, take as long.
+    """Return whether the password matches the hash. None stands for an unknown user; it, and `NONE`, take as long.
 
     `source` is the address that sent the password. Raises `PasswordsBusy`.
     """
@@ -68,7 +68,7 @@ def refuse_when_busy(source: str) -> None:
 
 
 def is_outdated(hash_: str) -> bool:
-    """Whether it was made with other parameters than today's."""
+    """Return whether the hash was made with other parameters than today's."""
     return _hasher.check_needs_rehash(hash_)
 
 

@@ -1,4 +1,4 @@
-"""What the users of each role may do."""
+"""The scopes of each role."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

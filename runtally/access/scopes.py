@@ -1,4 +1,4 @@
-"""What a key may do, and where."""
+"""The scopes of keys, and checks of what an actor may do where."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,7 +8,7 @@ from runtally.errors import Forbidden, InvalidScope, NotFound
 
 
 class Scope(StrEnum):
-    """What a key may be issued for."""
+    """A permission that a key may be issued for."""
 
     METRICS_READ = "metrics:read"
     RUNS_READ = "runs:read"
@@ -18,7 +18,7 @@ class Scope(StrEnum):
 
 
 class Permission(StrEnum):
-    """What users may do beside reading; no key is issued for it."""
+    """A permission of users besides reading; no key is issued for it."""
 
     EDIT_PROJECT = "project:edit"
     """A project's name, keys, experiments and the like; not who its users are."""
@@ -33,7 +33,7 @@ def parse_scopes(names: Iterable[str]) -> tuple[Scope, ...]:
 
 
 def may(actor: Actor, scope: Scope | Permission, project_id: str | None) -> bool:
-    """Whether the actor may do that in that project; `project_id` None means in all projects at once."""
+    """Return whether the actor may do this in the project; `project_id` None means in all projects at once."""
     if Scope.ADMIN in actor.scopes:
         return True
     if project_id is None:

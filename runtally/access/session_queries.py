@@ -54,7 +54,7 @@ DELETE FROM sessions
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Of a session; either the user's fields are there or the key's."""
+    """The stored values of a session, with either the user's fields or the key's."""
 
     user_id: UUID | None
     key_id: UUID | None

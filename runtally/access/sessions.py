@@ -1,4 +1,4 @@
-"""Who is signed in. A browser holds a random token; what is stored is its hash, so that a copy of the database opens nothing.
+"""Sessions. A browser holds a random token; only its hash is stored, so that a copy of the database opens nothing.
 
 What somebody may do is looked up on every request, never kept in the session.
 """
@@ -50,7 +50,7 @@ async def end_all(session: AsyncSession, user_id: UUID) -> None:
 
 
 async def holder(connection: Connection, now: datetime, token: str) -> Actor | None:
-    """Whoever is signed in with this token; None when the session ended or its user or key was turned away."""
+    """Return the signed-in actor of this token; None if the session ended, or its user or key may not sign in any more."""
     token_hash = hash_of(token)
     found = await session_queries.select_holder(connection, token_hash, now, now - IDLE_LIFETIME)
     if found is None:
@@ -61,7 +61,7 @@ async def holder(connection: Connection, now: datetime, token: str) -> Actor | N
 
 
 async def begun(connection: Connection, now: datetime, token: str) -> None:
-    """To be called when a new session is stored: its user was here, and sessions that ended can go."""
+    """Record that the user was here, and delete sessions that ended; call it when a new session is stored."""
     await session_queries.update_seen(connection, hash_of(token), now)
     await session_queries.delete_ended(connection, now, now - IDLE_LIFETIME)
 

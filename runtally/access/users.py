@@ -32,7 +32,7 @@ class Account:
 
 
 def parse_email(text: str) -> str:
-    """As it is stored. Raises `InvalidUser`."""
+    """Return the address as it is stored. Raises `InvalidUser`."""
     email = text.strip().lower()
     if len(email) > MAX_EMAIL or not _EMAIL.fullmatch(email):
         raise refused("email", "Enter an address such as ada@example.com.")

@@ -1,4 +1,4 @@
-"""URLs that alerts may be posted to. Pure, but for resolving names."""
+"""Check URLs that alerts may be posted to. Pure, except for resolving names."""
 
 import asyncio
 import socket
@@ -10,12 +10,12 @@ import httpx
 from runtally.errors import Detail, InvalidAlertTarget
 
 MAX_URL = 2048
-# The end of a long secret tells two of one host apart, and gives nothing away.
+# The end of a long secret tells two of one host apart without revealing it.
 SHOWN_END = 4
 MASKED_FROM = 24
-# IPv4 behind a translator: which address it leads to stands in its last four bytes.
+# A NAT64 address holds the IPv4 address that it leads to in its last four bytes.
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-# Azure's machines ask the host they run on for secrets there, although it is of no private network.
+# Azure's machines read secrets at this address of their host, which is in no private network.
 _OF_A_CLOUD = frozenset({IPv4Address("168.63.129.16")})
 
 
@@ -29,7 +29,7 @@ def parse_url(text: str) -> httpx.URL | None:
         return None
     try:
         url = httpx.URL(text)
-        # As who looks the name up does: it may have labels that are empty or too long.
+        # Resolving the name does this too, and fails for labels that are empty or too long.
         url.host.encode("idna")
     except (httpx.InvalidURL, UnicodeError):
         return None

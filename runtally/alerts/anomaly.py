@@ -1,8 +1,8 @@
 """Judge whether an hour costs far more than the same hour of past weeks. Pure.
 
-What is usual is the median of that hour and its two neighbours in each of the last four weeks; how much it varies is their
-median absolute deviation. Both stay what they are when fewer than half of these hours were out of the ordinary themselves.
-Only higher cost alerts: lower cost harms no budget, and a holiday would be news.
+The usual cost is the median of that hour and its two neighbours in each of the last four weeks; its variation is their
+median absolute deviation. Both are unaffected if fewer than half of these hours were unusual themselves. Only higher
+cost alerts: lower cost harms no budget, and every holiday would alert.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 WEEKS = 4
 AROUND = (-HOUR, timedelta(0), HOUR)
 LEAST_HOURS = 2 * len(AROUND)
-"""Two weeks; with less, what is usual is not known."""
+"""Two weeks; with fewer hours the usual cost is unknown."""
 LEAST_MORE_USD = Decimal(1)
 # A normal distribution's standard deviation is this many median absolute deviations.
 _SIGMA = Decimal("1.4826")

@@ -11,7 +11,7 @@ from runtally.models.alert import AlertKind, TargetKind
 
 
 class Outcome(NamedTuple):
-    """Whether an alert was taken, and why or why not in a few words, which never quote the receiver."""
+    """Whether an alert was accepted, and why or why not in a few words, which never quote the receiver."""
 
     is_taken: bool
     answer: str
@@ -41,7 +41,7 @@ class Notice:
 
     @property
     def id(self) -> str:
-        """The same on every try, so that a receiver can drop duplicates."""
+        """An id that is the same on every try, so that a receiver can drop duplicates."""
         return f"msg_{self.alert_id.hex}"
 
     @property

@@ -10,8 +10,8 @@ from runtally.alerts.channel import Notice
 from runtally.db.database import Connection
 from runtally.models.alert import AlertKind
 
-# A delivery goes to the process that locks it first. Its lease ends by itself, so that what a killed process had is claimed by
-# another; and the try counts, so that a delivery that kills processes is given up as well.
+# A delivery goes to the process that locks it first. Its lease expires by itself, so that deliveries of a killed
+# process are claimed by another; and the try counts, so that a delivery that kills processes is given up as well.
 CLAIM = """
 WITH due AS MATERIALIZED (
        SELECT project_id, alert_id, target_id
@@ -99,7 +99,7 @@ class Delivery:
 
 
 class DeliveryResult(NamedTuple):
-    """What came of a try, as the row stores it."""
+    """The result of a try, as the row stores it."""
 
     project_id: str
     alert_id: UUID

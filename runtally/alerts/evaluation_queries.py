@@ -117,7 +117,7 @@ SELECT id, name
 
 @dataclass(frozen=True, slots=True)
 class HourlyCosts:
-    """What some hours cost a project; those without runs are missing. It has runs since `first_at`."""
+    """The costs of some hours of a project; hours without runs are missing. It has runs since `first_at`."""
 
     project_id: str
     first_at: datetime

@@ -21,7 +21,8 @@ from runtally.paths import path_of
 
 QUIET: Final = timedelta(hours=6)
 """A project has at most one alert on unusual cost in this time."""
-# The same month of last year is still there. A budget alerts again with its month, unusual cost with its hour.
+# Long enough to compare with the same month of last year. A budget alerts again with its month, unusual cost with its
+# hour.
 KEPT: Final = timedelta(days=396)
 EXPIRED_AT_ONCE: Final = 1000
 
@@ -58,7 +59,7 @@ class AlertEvaluator:
         return budgets + await self._anomalies(connection, now) + await self._reports(connection, now)
 
     async def _budgets(self, connection: Connection, now: datetime) -> list[tuple[str, Message]]:
-        """Of several shares that were reached at once, alert on the highest only."""
+        """Alert on the highest of several shares that were reached at once."""
         alerted = await evaluation_queries.select_alerted_levels(connection, Month.of(now).start)
         reached = [
             (use, percent)

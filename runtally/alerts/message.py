@@ -32,7 +32,7 @@ class ProjectLink:
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """What one provider's model cost."""
+    """The cost of one provider's model."""
 
     provider: str
     model: str

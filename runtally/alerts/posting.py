@@ -13,7 +13,7 @@ from runtally.alerts.addresses import PrivateAddress, parse_url, resolve
 
 ANSWER_SECONDS = 15.0
 ANSWER_BYTES = 4096
-"""Receivers explain a refusal in less."""
+"""Longer answers are cut; receivers explain a refusal in less."""
 BODY_SECONDS = 2.0
 _PORTS = {"http": 80, "https": 443}
 
@@ -23,7 +23,7 @@ class PostError(Exception):
 
 
 class Answer(NamedTuple):
-    """What a receiver answered; its body is cut, and is for comparing only."""
+    """The answer of a receiver. Its body is cut, and only for comparing."""
 
     status: int
     body: bytes
@@ -42,7 +42,7 @@ class Poster:
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
-        """Made with the first alert: reading all certificates takes as long as a twentieth of a start."""
+        """Return the client, created with the first alert: reading all certificates takes a twentieth of a start."""
         self._is_open = True
         return httpx.AsyncClient(
             timeout=ANSWER_SECONDS,

@@ -31,7 +31,7 @@ TEST_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class NewTarget:
-    """A target as it is asked for."""
+    """A target as a form describes it."""
 
     address: str
     of_unusual_cost: bool
@@ -49,7 +49,7 @@ async def list_targets(session: AsyncSession, project_id: str) -> Sequence[Alert
 
 
 async def get_target(session: AsyncSession, project_id: str, target_id: UUID) -> AlertTarget:
-    """Raises `NotFound`."""
+    """Return the target. Raises `NotFound`."""
     target = await session.get(AlertTarget, (project_id, target_id))
     if target is None:
         raise NotFound("This target was removed.")
@@ -187,7 +187,7 @@ async def list_deliveries(session: AsyncSession, project_id: str) -> Sequence[tu
 
 
 async def _check_room(session: AsyncSession, target: AlertTarget) -> None:
-    """Raises `InvalidAlertTarget` and `NotFound`."""
+    """Refuse a target too many. Raises `InvalidAlertTarget` and `NotFound`."""
     # Two at once are counted one after the other.
     await _lock_project(session, target.project_id)
     others = await list_targets(session, target.project_id)

@@ -17,7 +17,7 @@ LEAST_CHANGE_USD = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """From a Monday at midnight (UTC) until the next."""
+    """A week from a Monday at midnight (UTC) until the next."""
 
     start: datetime
 
@@ -37,13 +37,13 @@ class Week:
 
     @property
     def name(self) -> str:
-        """As in ISO 8601: 2026-W47."""
+        """The week as in ISO 8601: 2026-W47."""
         return f"{self.start:%G-W%V}"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpend:
-    """What one provider's model cost in a week and in the one before."""
+    """The cost of one provider's model in a week and in the one before."""
 
     provider: str
     model: str
@@ -59,7 +59,7 @@ class ModelSpend:
 
 @dataclass(frozen=True, slots=True)
 class WeeklySpend:
-    """What a project cost in a week, by model."""
+    """The cost of a project in a week, by model."""
 
     project_id: str
     week: Week

@@ -1,4 +1,4 @@
-"""What can go wrong for a client of the service; none of it ever becomes an HTTP response."""
+"""Errors of clients of the service; none of them becomes an HTTP response."""
 
 from runtally.errors import RuntallyError
 from runtally.files import START_COMMAND

@@ -100,7 +100,7 @@ class RowFile:
 
     @property
     def position(self) -> int:
-        """How many bytes of the file, as it lies on the disk, have been read."""
+        """The number of bytes of the file that were read, before decompression."""
         return self._raw.tell()
 
     def __enter__(self) -> Self:

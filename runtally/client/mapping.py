@@ -1,4 +1,4 @@
-"""Which column of a file fills which field of a run: what was asked for, and what the names give away."""
+"""The mapping from a file's columns to the fields of runs, from options and from the columns' names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Link:
 
     @property
     def target(self) -> str:
-        """As it is written in --map."""
+        """The link as it is written in --map."""
         name = f"{_METADATA}{self.metadata_key}" if self.metadata_key else self.field.wire
         return f"{name}:{self.unit}" if self.unit else name
 
@@ -36,14 +36,14 @@ class Options:
     content: ContentRule
     links: tuple[Link, ...] = ()
     constants: dict[str, str] = field(default_factory=dict)
-    """By the field's Python name or `metadata.KEY`; they win over the file."""
+    """Values by the field's Python name or `metadata.KEY`, used instead of the file's."""
     fallbacks: dict[str, str] = field(default_factory=dict)
-    """The same, for rows that have no value."""
+    """Values by field, for rows that have none."""
     values: dict[tuple[str, str], str] = field(default_factory=dict)
-    """What stands for a value of a column."""
+    """Replacements of values, by column."""
     ignored: frozenset[str] = frozenset()
     epoch: datetime = UNIX_EPOCH
-    """What times with a unit are counted from."""
+    """The start of times that are counted in a unit."""
 
 
 def parse_links(options: Iterable[str], content: ContentRule) -> tuple[Link, ...]:
@@ -78,7 +78,7 @@ def parse_constants(name: str, options: Iterable[str], content: ContentRule) -> 
 
 
 def is_content(column: str, content: ContentRule) -> bool:
-    """Whether the column is named like a prompt, an answer or another content, whatever the spelling."""
+    """Return whether the column is named like content, such as a prompt or an answer, in any spelling."""
     return content.scrub({column: None}).dropped
 
 

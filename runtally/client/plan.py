@@ -76,7 +76,7 @@ class ColumnPlanner:
 
 
 def has_column(row: dict[str, Any], column: str) -> bool:
-    """Whether the row has the column, or the path into nested objects that its dots spell."""
+    """Return whether the row has the column, or the nested path that its dots spell."""
     return column in row or _walk(row, column) is not None
 
 

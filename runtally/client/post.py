@@ -211,7 +211,7 @@ def _error(response: httpx.Response) -> _Error:
 
 
 def _said(response: httpx.Response) -> str:
-    """What an error says, with its first details; never a whole body, a proxy's error page can be long."""
+    """Return the message of an error with its first details; never a whole body, which may be a proxy's page."""
     error = _error(response)
     details = _reason(error.details)
     message = error.message or f"HTTP {response.status_code}"

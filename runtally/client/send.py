@@ -33,7 +33,7 @@ class Rejection:
 
 @dataclass(slots=True)
 class Totals:
-    """What became of the runs so far: `processed` were taken by the server, `duplicates` of them it had already."""
+    """The results so far: `processed` runs were accepted by the server, `duplicates` of them were stored before."""
 
     processed: int = 0
     duplicates: int = 0
@@ -62,7 +62,7 @@ class Totals:
 
 
 class Posts(Protocol):
-    """What posts a batch: a `Poster`."""
+    """The sender of batches: a `Poster`."""
 
     async def post(self, project_id: str, runs: Sequence[OutgoingRun]) -> Receipt: ...
 

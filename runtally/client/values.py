@@ -22,7 +22,7 @@ class BadValue(Exception):
 
 
 class Kind(StrEnum):
-    """What a field takes."""
+    """The type of a field's values."""
 
     TEXT = "text"
     COUNT = "whole number"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
     @property
     def is_number(self) -> bool:
-        """Whether nothing but a number can come out, so that no content can slip through."""
+        """Whether only numbers result, so that no content can slip through."""
         return self not in {Kind.TEXT, Kind.TEXTS, Kind.OBJECT}
 
 
@@ -53,7 +53,7 @@ UNITS: Final[dict[Kind, dict[str, Decimal]]] = {
 
 
 def is_missing(value: object) -> bool:
-    """Whether there is no value: null, or the texts that spreadsheets and data frames write for it."""
+    """Return whether there is no value: null, or the texts that spreadsheets and data frames write for it."""
     return value is None or (isinstance(value, str) and value.strip().casefold() in _MISSING)
 
 

@@ -1,4 +1,4 @@
-"""Which Postgres programs to use, and who runs them. Nothing is started here."""
+"""Find the Postgres programs, and the account that runs them. Nothing is started here."""
 
 import os
 import pwd
@@ -22,7 +22,7 @@ COPIES = "programs-"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who runs Postgres, which refuses to run as root."""
+    """The account that runs Postgres, which refuses to run as root."""
 
     uid: int
     gid: int
@@ -39,7 +39,7 @@ class Account:
         return self.uid != os.geteuid()
 
     def options(self) -> dict[str, Any]:
-        """How `subprocess` starts a program of Postgres: as this account, away from the terminal, with no secrets.
+        """Return the options of `subprocess` for a program of Postgres: its account, no terminal, no secrets.
 
         A session of its own keeps Ctrl-C from reaching the server before the service has finished with it. The PG*
         variables of the caller would lead the programs to some other server.
@@ -76,7 +76,7 @@ def myself() -> Account:
 
 
 def account_for(data: Path) -> Account:
-    """Whoever owns the data; for root without data yet, `postgres` if there is such a user, else `nobody`.
+    """Return the owner of the data; for root without data yet, `postgres` if there is such a user, else `nobody`.
 
     Raises `SettingsError` when the data belongs to somebody else and we may not act for them.
     """
@@ -203,5 +203,5 @@ def _copy_wheel(site: Path, home: Path) -> None:
 
 
 def last_line(said: str) -> str:
-    """Of what a program said: why it failed, as a rule."""
+    """Return the last line of a program's output, which usually has the reason of a failure."""
     return (said.strip().splitlines() or ["(nothing)"])[-1]

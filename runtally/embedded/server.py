@@ -68,7 +68,7 @@ class Shutdown(Enum):
 
 
 class Answer(IntEnum):
-    """What pg_isready's exit code says."""
+    """The meaning of pg_isready's exit code."""
 
     READY = 0
     NOT_NOW = 1
@@ -93,7 +93,7 @@ class Server:
         return f"postgresql://{SUPERUSER}@/{DATABASE}?host={self._socket_folder}&port={PORT}"
 
     def listens(self) -> bool:
-        """Whether anybody is at the socket, however busy; cheap enough to ask every second."""
+        """Return whether a server listens at the socket, however busy; cheap enough to call every second."""
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(1)
             found = asking.connect_ex(str(self._socket_folder / f".s.PGSQL.{PORT}"))
@@ -126,7 +126,7 @@ class Server:
         return (f"--host={self._socket_folder}", f"--port={PORT}", f"--username={SUPERUSER}", "--dbname=postgres")
 
     def _answer(self, programs: Programs) -> Answer:
-        """Whether the server takes connections. Pid files are not asked: after a crash they lie."""
+        """Return whether the server accepts connections. Pid files are not read: after a crash they are wrong."""
         asked = myself().run([programs["pg_isready"], *self._address()])
         return Answer(min(asked.returncode, Answer.NOBODY))
 
@@ -182,7 +182,7 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     def _ended(self, how: Shutdown, seconds: float) -> bool:
-        """Whether the server was gone in time, once it was told to end."""
+        """Return whether the server ended in time after it was told to."""
         if self._process is not None and self._is_ours():
             self._process.send_signal(how.number)
             with suppress(subprocess.TimeoutExpired):
@@ -194,7 +194,7 @@ class Server:
         return account.run([programs["pg_ctl"], "stop", f"--pgdata={self._data}", *options]).returncode == 0
 
     def _is_stopping(self) -> bool:
-        """Whether the server says of itself that it ends."""
+        """Return whether the server reports that it is stopping."""
         with suppress(FileNotFoundError, IndexError):
             return (self._data / "postmaster.pid").read_text().splitlines()[STATUS_LINE].strip() == "stopping"
         return False
@@ -260,7 +260,7 @@ class Server:
 
 
 def socket_folder(home: Path) -> Path:
-    """Where the socket is: in the data folder, or, where its path is too long or too odd for that, in /tmp.
+    """Return the folder of the socket: in the data folder, or in /tmp if that path is too long or unsuitable.
 
     Always the same for one folder and user, so that every process finds the server.
     """

@@ -1,6 +1,6 @@
-"""A badge: which text goes where, in which colour. Pure; `templates/badges/*.svg` draw it.
+"""The layout of a badge: its texts, their places and its colour. Pure; `templates/badges/*.svg` draw it.
 
-The three styles are those that badges of other services have, so that ours stands in a row with them.
+The three styles are those of other badge services, so that badges look alike in a row.
 """
 
 import unicodedata
@@ -12,11 +12,11 @@ from runtally.experiments.text_width import Face, text_width
 from runtally.experiments.verdict import Outcome
 
 MAX_LABEL = 64
-"""Characters of a label; what is longer is cut."""
+"""The most characters of a label; a longer one is cut."""
 
 _CUT = "…"
 _JOINERS = {"\u200c", "\u200d"}
-# XML cannot hold the first four; the others are not seen, and could turn the text around that is.
+# XML cannot hold the first four; the others are invisible, and could reverse the visible text.
 _NOT_SHOWN = {"Cc", "Cs", "Zl", "Zp", "Cf"}
 
 
@@ -27,12 +27,12 @@ class Style(StrEnum):
 
     @classmethod
     def parse(cls, text: str | None) -> "Style":
-        """Flat, if there is no such style: a badge in a README is better plain than broken."""
+        """Return the style of this name, or the flat one: in a README a plain badge is better than a broken one."""
         return cls(text) if text in set(cls) else cls.FLAT
 
 
 class Colour(StrEnum):
-    """Named as badge services name them."""
+    """A colour, by its name at badge services."""
 
     GREEN = "brightgreen"
     RED = "red"
@@ -48,7 +48,7 @@ COLOURS = {Outcome.PASS: Colour.GREEN, Outcome.FAIL: Colour.RED, Outcome.UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Measures of a style in pixels."""
+    """The measures of a style in pixels."""
 
     height: int
     text_size: int
@@ -66,7 +66,7 @@ _LOOKS = {Style.FLAT: _SMALL, Style.FLAT_SQUARE: _SMALL, Style.FOR_THE_BADGE: _L
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One half of a badge, in pixels: where it starts, how wide it is, where its text stands."""
+    """One half of a badge, in pixels: its start, its width and the position of its text."""
 
     text: str
     x: int
@@ -81,7 +81,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """Everything that a template needs; equal badges look the same."""
+    """The values that a template needs. Equal badges look the same."""
 
     style: Style
     title: str
@@ -96,7 +96,7 @@ class Badge:
 
 
 def badge_of(outcome: Outcome, label: str, style: Style) -> Badge:
-    """The badge with this label, or without one if there is nothing to be seen of it."""
+    """Lay out the badge with this label, or without one if the label has no visible character."""
     look, label = _LOOKS[style], cleaned(label)
     if not label:
         message = _part(outcome, 0, look, look.message_face, (look.outer_padding, look.outer_padding))
@@ -107,7 +107,7 @@ def badge_of(outcome: Outcome, label: str, style: Style) -> Badge:
 
 
 def cleaned(label: str) -> str:
-    """The label in one line of at most `MAX_LABEL` characters, all of which can be shown."""
+    """Return the label as one line of at most `MAX_LABEL` visible characters."""
     shown = "".join(character for character in label if character.isspace() or _is_shown(character))
     line = " ".join(shown.split())
     return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1].rstrip() + _CUT
@@ -123,6 +123,6 @@ def _part(text: str, x: int, look: _Look, face: Face, padding: tuple[int, int]) 
     text = text.upper() if look.is_upper_case else str(text)
     before, after = padding
     measured = text_width(text, look.text_size, face, spacing=look.spacing)
-    # Whole pixels, so that edges are sharp; what that adds goes to both sides of the text.
+    # Whole pixels give sharp edges; the surplus is split between both sides of the text.
     width = ceil(before + measured + after)
     return Part(text, x, width, round(x + before + (width - before - measured - after) / 2, 2), round(measured, 2))

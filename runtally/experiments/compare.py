@@ -1,4 +1,4 @@
-"""Two experiments side by side: what each came to, and whether the difference is more than chance."""
+"""Compare two experiments: the figures of each, and whether the difference is more than chance."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from runtally.experiments.rule import MAX_SAMPLE_RUNS
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One of the two: its runs, and what they say; None where they say nothing."""
+    """One of the two experiments: its sample, and the estimates from it; None where the sample gives none."""
 
     sample: Sample
     cost_per_run: Estimate | None
@@ -20,13 +20,13 @@ class Arm:
 
     @property
     def is_partial(self) -> bool:
-        """Whether there are more runs than were read."""
+        """Whether the experiment has more runs than were read."""
         return self.sample.runs >= MAX_SAMPLE_RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The second against the first. A difference is None where there are too few runs to say."""
+    """The second experiment compared with the first. A difference is None where there are too few runs."""
 
     first: Arm
     second: Arm
@@ -45,7 +45,7 @@ class Comparison:
 
 
 async def read_arm(connection: Connection, project_id: str, experiment_id: str, since: datetime) -> Arm:
-    """The runs of an experiment since then; all zero if there is no such experiment."""
+    """Read the runs of an experiment since then; all figures are zero if there is no such experiment."""
     sample = await queries.select_sample(connection, project_id, experiment_id, since)
     return Arm(
         sample,

@@ -1,4 +1,4 @@
-"""Changing an experiment: its rule, and who may see its badge."""
+"""Change an experiment: its rule, and whether its badge is private."""
 
 import secrets
 from dataclasses import asdict
@@ -15,7 +15,7 @@ TOKEN_BYTES = 16
 
 
 async def get(session: AsyncSession, project_id: str, experiment_id: str) -> Experiment:
-    """Raises `NotFound`."""
+    """Return the experiment. Raises `NotFound`."""
     experiment = await session.get(Experiment, (project_id, experiment_id))
     if experiment is None:
         raise NotFound(
@@ -39,7 +39,7 @@ def rule_of(experiment: Experiment) -> Rule:
 
 
 def set_rule(session: AsyncSession, by: Actor, experiment: Experiment, rule: Rule) -> None:
-    """Raises `InvalidThresholds`, and changes nothing then."""
+    """Change the rule. Raises `InvalidThresholds`, and then changes nothing."""
     validate(rule)
     before, after = _flat(rule_of(experiment)), _flat(rule)
     record(session, by, Change("experiment.rule_set", experiment.id, experiment.project_id, before, after))
@@ -54,7 +54,7 @@ def set_rule(session: AsyncSession, by: Actor, experiment: Experiment, rule: Rul
 
 
 def make_private(session: AsyncSession, by: Actor, experiment: Experiment) -> str:
-    """A new token, without which the badge says `unknown` from now on; one that was there before works no more."""
+    """Make the badge private, and return its new token. Without the token the badge says `unknown`; an old one is void."""
     record(session, by, Change("experiment.made_private", experiment.id, experiment.project_id))
     experiment.badge_token = token = secrets.token_urlsafe(TOKEN_BYTES)
     session.add(experiment)

@@ -1,16 +1,16 @@
-"""What a sample of runs says of all runs to come, and of the difference between two experiments. Pure.
+"""Estimate from a sample of runs: error rate, mean and percentile with intervals, and differences of two samples. Pure.
 
-Floats, because nothing here is money that is owed: an interval of confidence has no twelfth decimal.
+The numbers are floats: they are estimates and not money that is owed.
 """
 
 from dataclasses import dataclass
 from math import ceil, exp, floor, inf, log, sqrt
 
 _Z = 1.959963984540054
-"""How many standard deviations to either side hold 95 % of a normal distribution."""
+"""The number of standard deviations to either side that hold 95 % of a normal distribution."""
 P95 = 0.95
 MIN_RUNS = 30
-"""With fewer runs in either experiment no difference is claimed: the intervals rest on the normal distribution."""
+"""The least runs for a difference: the intervals rest on the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Sample:
     runs: int
     failed: int
     priced: int
-    """Runs whose cost is known; mean and variance are over these."""
+    """Runs whose cost is known; mean and variance are taken over these."""
     mean_cost_usd: float
     cost_variance: float
     timed: int
@@ -29,20 +29,20 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, and between what the true one lies in 95 of 100 cases. `high` is infinite where no run is far enough up."""
+    """A figure and its 95 % confidence interval. `high` is infinite where too few runs lie above."""
 
     value: float
     low: float
     high: float
     runs: int
-    """How many runs it is of."""
+    """The number of runs that the figure is taken over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """By how much the second is more than the first: the figure, and between what it lies in 95 of 100 cases.
+    """The difference between two figures, second minus first, and its 95 % confidence interval.
 
-    Of rates it is the difference, of amounts the ratio less one: 0.1 is 10 % more.
+    Rates differ by their difference, amounts by their ratio less one: 0.1 is 10 % more.
     """
 
     value: float
@@ -51,27 +51,27 @@ class Difference:
 
     @property
     def is_real(self) -> bool:
-        """Whether chance alone would hardly make it."""
+        """Whether the difference is unlikely to be chance."""
         return self.low > 0 or self.high < 0
 
 
 def rate(failed: int, runs: int) -> Estimate | None:
-    """The share of failed runs, with Wilson's score interval; None without runs."""
+    """Estimate the share of failed runs, with Wilson's score interval; None without runs."""
     if not runs:
         return None
     share, weight = failed / runs, _Z**2 / runs
     middle = (share + weight / 2) / (1 + weight)
     reach = _Z / (1 + weight) * sqrt(share * (1 - share) / runs + weight / (4 * runs))
-    # At the ends the interval reaches the share itself; rounding must not put it beyond.
+    # At the ends the interval reaches the share itself, whatever rounding does.
     low = 0.0 if failed == 0 else min(share, middle - reach)
     high = 1.0 if failed == runs else max(share, middle + reach)
     return Estimate(share, low, high, runs)
 
 
 def mean(value: float, variance: float, runs: int) -> Estimate | None:
-    """A mean of amounts, with an interval that is normal in the logarithm: never below zero, longer upwards.
+    """Estimate a mean of amounts, with an interval that is normal in the logarithm: never below zero, longer upwards.
 
-    None with fewer than two runs, and for a mean of nothing, which has no logarithm.
+    None with fewer than two runs, and for a mean of zero, which has no logarithm.
     """
     if runs < 2 or value <= 0:  # noqa: PLR2004  # One run has no variance.
         return None
@@ -80,32 +80,35 @@ def mean(value: float, variance: float, runs: int) -> Estimate | None:
 
 
 def ranks(runs: int) -> tuple[float, float, float]:
-    """Where an ordered sample has the lower end, the p95 and the upper end, as shares for `percentile_disc`.
+    """Return the ranks of the lower end, the p95 and the upper end, as shares for `percentile_disc`.
 
-    The binomial distribution says how many runs lie below the true percentile. An upper end beyond the last run is more
-    than 1: it is not known.
+    The binomial distribution says how many runs lie below the true percentile. A share above 1 for the upper end means
+    that it is unknown.
     """
     middle, reach = runs * P95, _Z * sqrt(runs * P95 * (1 - P95))
     low, high = max(1, floor(middle - reach)), ceil(middle + reach) + 1
-    # Half a rank below each: a share that is exactly that of a rank might be rounded to the next.
+    # Half a rank below each: a share that is exactly a rank might be rounded to the next.
     return (low - 0.5) / runs, (ceil(middle) - 0.5) / runs, (high - 0.5) / runs
 
 
 def percentile(latencies: tuple[int, ...], runs: int) -> Estimate:
-    """From the latencies at `ranks`; without the last where that is not known."""
+    """Estimate the percentile from the latencies at `ranks`; the last is left out where it is unknown."""
     low, value, *high = latencies
     return Estimate(float(value), float(low), float(high[0]) if high else inf, runs)
 
 
 def rates_apart(first: Estimate | None, second: Estimate | None) -> Difference | None:
-    """By Newcombe's method, from both intervals; None where there are too few runs to say."""
+    """Return the difference of two rates by Newcombe's method; None where there are too few runs."""
     if first is None or second is None or not _are_enough(first, second):
         return None
     return _apart(first, second)
 
 
 def amounts_apart(first: Estimate | None, second: Estimate | None) -> Difference | None:
-    """As `rates_apart`, of the logarithms; None also where an interval has no end."""
+    """Return the ratio of two amounts less one, from the intervals of their logarithms.
+
+    None where there are too few runs, or where an interval has no end.
+    """
     if first is None or second is None or not _are_enough(first, second):
         return None
     if min(first.low, second.low) <= 0 or inf in (first.high, second.high):
@@ -123,7 +126,7 @@ def _logarithm(estimate: Estimate) -> Estimate:
 
 
 def _apart(first: Estimate, second: Estimate) -> Difference:
-    """Each end of the difference from the squares of what the two intervals reach towards it."""
+    """Combine two intervals: each end of the difference is the root of the squared distances to the intervals' ends."""
     value = second.value - first.value
     down = sqrt((second.value - second.low) ** 2 + (first.high - first.value) ** 2)
     up = sqrt((second.high - second.value) ** 2 + (first.value - first.low) ** 2)

@@ -1,8 +1,7 @@
-"""What the runs of large windows came to, as one process remembers it of days that are over.
+"""Read the runs of large windows, with days that are over taken from the memo.
 
-To read twenty thousand runs takes longer than all the rest of a page, and all but those of today are the same as a minute
-ago. So a verdict is put together of what is remembered day by day, of today's runs, and of those of the day within which
-the window begins.
+To read twenty thousand runs takes longer than all the rest of a page, and only today's differ from a minute ago. So a
+verdict is combined from remembered days, from today's runs, and from the runs of the day in which the window begins.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,19 +16,19 @@ from typing import TypeAlias
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.experiments import queries
-from runtally.experiments.queries import Day, ExactTotals, Stretch
+from runtally.experiments.queries import Day, ExactTotals, RunSpan
 from runtally.experiments.rule import MAX_WINDOW_RUNS, Measured, Rule, Window
 from runtally.experiments.verdict import Stats
 from runtally.usage.day_queries import select_versions
 from runtally.usage.memo import DayMemo
 
-# Fewer are read as fast as anything is looked up.
+# Fewer runs than this are read as fast as a memo is consulted.
 FEW_RUNS = 2_000
-# Each is looked up by itself.
+# Each window takes statements of its own.
 MAX_WINDOWS = 30
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT = timedelta(microseconds=1)
-# Wide enough for any amount of any count of runs.
+# Wide enough for any sum of amounts.
 _CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 _Key: TypeAlias = tuple[str, str, str, Window]
@@ -42,9 +41,9 @@ async def select_experiments(
     project_ids: Sequence[str] | None,
     experiment_id: str | None = None,
 ) -> tuple[Measured, ...]:
-    """Read what `queries.select_experiments` does; the connection must be that of a snapshot."""
+    """Read the same as `queries.select_experiments`; the connection must be that of a snapshot."""
     large = await queries.select_large(connection, project_ids, experiment_id, few=FEW_RUNS, most=MAX_WINDOWS)
-    others = await queries.select_experiments(connection, now, project_ids, experiment_id, besides=large)
+    others = await queries.select_experiments(connection, now, project_ids, experiment_id, excluding=large)
     measured = await _measured(connection, memo, now, large) if large else ()
     return tuple(sorted((*others, *measured), key=lambda one: (one.project_id, one.id)))
 
@@ -52,7 +51,7 @@ async def select_experiments(
 async def select_stats_at(
     connection: Connection, memo: DayMemo, now: datetime, experiment: Measured, ends: Sequence[datetime]
 ) -> tuple[Stats, ...]:
-    """Read what `queries.select_stats_at` does, at midnights that are over."""
+    """Read the same as `queries.select_stats_at`, at midnights that are over."""
     key = _key(experiment)
     version = (await _versions(connection, [experiment], ends[-1])).get(experiment.project_id)
     known = {end: memo.get(("verdict at", key, end), version, now) for end in ends}
@@ -69,15 +68,14 @@ async def _measured(
     connection: Connection, memo: DayMemo, now: datetime, large: Sequence[Measured]
 ) -> Iterable[Measured]:
     midnight = start_of_day(now)
-    windows = [_stretch(one, now) for one in large]
+    windows = [_span(one, now) for one in large]
     begun = [window._replace(since=_later(window.since, midnight - _MOMENT)) for window in windows]
-    today = await queries.select_stretches(connection, begun)
+    today = await queries.select_spans(connection, begun)
     before = await _read_days(connection, memo, now, midnight, large)
     parts = [
-        _put_together(window, midnight, came_to, days)
-        for window, came_to, days in zip(windows, today, before, strict=True)
+        _combine(window, midnight, totals, days) for window, totals, days in zip(windows, today, before, strict=True)
     ]
-    rests = await queries.select_stretches(connection, [rest for _, rest in parts])
+    rests = await queries.select_spans(connection, [rest for _, rest in parts])
     return (
         replace(one, stats=_stats((*whole, rest), one.rule))
         for one, (whole, _), rest in zip(large, parts, rests, strict=True)
@@ -87,28 +85,28 @@ async def _measured(
 async def _read_days(
     connection: Connection, memo: DayMemo, now: datetime, midnight: datetime, large: Sequence[Measured]
 ) -> list[Sequence[Day]]:
-    """The newest first; not all of those that a window holds need be there."""
+    """Return the remembered days of each window, the newest first. Days of a window may be missing."""
     versions = await _versions(connection, large, midnight)
 
     async def of(one: Measured) -> Sequence[Day]:
         async def read() -> Sequence[Day]:
-            return await queries.select_days(connection, _stretch(one, now)._replace(until=midnight))
+            return await queries.select_days(connection, _span(one, now)._replace(until=midnight))
 
         return await memo.of(("days", midnight, _key(one)), versions.get(one.project_id), now, read)
 
     return [await of(one) for one in large]
 
 
-def _put_together(
-    window: Stretch, midnight: datetime, today: ExactTotals, days: Sequence[Day]
-) -> tuple[list[ExactTotals], Stretch]:
-    """Today's runs with the days that are in the window as a whole, and where its other runs are."""
+def _combine(
+    window: RunSpan, midnight: datetime, today: ExactTotals, days: Sequence[Day]
+) -> tuple[list[ExactTotals], RunSpan]:
+    """Add today's runs to the days that lie wholly in the window, and return the span of its other runs."""
     whole, left, until = [today], window.most - today.totals.runs, midnight
     for day in days:
-        if day.came_to.totals.runs > left or (window.since is not None and day.begins <= window.since):
+        if day.exact.totals.runs > left or (window.since is not None and day.begins <= window.since):
             break
-        whole.append(day.came_to)
-        left -= day.came_to.totals.runs
+        whole.append(day.exact)
+        left -= day.exact.totals.runs
         until = day.begins
     return whole, window._replace(until=until, most=left)
 
@@ -121,17 +119,17 @@ def _stats(parts: Sequence[ExactTotals], rule: Rule) -> Stats:
         failed=sum(one.totals.failed for one in parts),
         unpriced=sum(one.totals.unpriced for one in parts),
         cost_usd=reduce(_CONTEXT.add, (one.totals.cost_usd for one in parts), Decimal(0)),
-        # As Postgres computes the place of a percentile.
+        # The rank that Postgres's percentile_disc uses.
         p95_latency_ms=latencies[ceil(0.95 * len(latencies)) - 1] if latencies else None,
         is_partial=rule.window.runs is None and runs >= MAX_WINDOW_RUNS,
     )
 
 
-def _stretch(experiment: Measured, now: datetime) -> Stretch:
-    """All of the window."""
+def _span(experiment: Measured, now: datetime) -> RunSpan:
+    """Return the span of the whole window."""
     window = experiment.rule.window
     since = None if window.hours is None else now - timedelta(hours=window.hours)
-    return Stretch(experiment.project_id, experiment.id, since, None, window.runs or MAX_WINDOW_RUNS)
+    return RunSpan(experiment.project_id, experiment.id, since, None, window.runs or MAX_WINDOW_RUNS)
 
 
 def _later(since: datetime | None, other: datetime) -> datetime:

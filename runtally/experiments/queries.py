@@ -1,4 +1,4 @@
-"""SQL of experiments: what the runs in an experiment's window came to, beside its rule."""
+"""SQL of experiments: their rules, and the totals of the runs in their windows."""
 
 from array import array
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from runtally.models.measures import columns_over_runs, measures_named
 from runtally.usage.summary_queries import totals_reader
 from runtally.usage.totals import Totals
 
-# Runs of one time are taken by id, so that the same runs always have the same verdict.
+# Runs of the same time are ordered by id, so that the same runs always give the same verdict.
 _JUDGED = f"""
   CROSS JOIN LATERAL (
     SELECT count(*) AS runs,
@@ -35,8 +35,8 @@ _JUDGED = f"""
 """
 _JUDGED_NOW = _JUDGED.format(moment="$1::timestamptz", bound="")
 
-# A private experiment is none at all without its token. Digests are compared, so that the time tells nothing of the token, and
-# its runs are not even looked at. Two are as good as more: the id is ambiguous.
+# A private experiment is invisible without its token. Digests are compared, so that the time reveals nothing of the
+# token, and its runs are not read. Two projects are enough to know that the id is ambiguous.
 SELECT_VISIBLE = """
     SELECT asked.number,
            found.project_id,
@@ -82,14 +82,14 @@ ORDER BY project_id, id
    LIMIT $4
 """
 
-# Latencies come along, because a percentile is not put together of others.
+# Latencies are kept one by one, because percentiles cannot be combined.
 _MEASURES = ("runs", "errors", "timeouts", "unpriced", "cost_usd")
 _SUMMED = f"""coalesce(array_agg(latency_ms) FILTER (WHERE latency_ms IS NOT NULL), '{{}}') AS latencies,
            count(*) AS runs,
            {columns_over_runs(measures_named(*_MEASURES[1:]))}"""
 _totals_of = totals_reader(_MEASURES)
 
-SELECT_STRETCHES = f"""
+SELECT_SPANS = f"""
     SELECT summed.*
       FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[])
            WITH ORDINALITY AS asked (project_id, experiment_id, since, until, most, number)
@@ -158,8 +158,8 @@ SELECT_LATENCIES = f"""
 """
 
 
-class Stretch(NamedTuple):
-    """The last runs of an experiment between two times, neither of which counts; with None, since ever or until now."""
+class RunSpan(NamedTuple):
+    """The last `most` runs of an experiment between two times, both excluded; None means no limit."""
 
     project_id: str
     experiment_id: str
@@ -169,7 +169,7 @@ class Stretch(NamedTuple):
 
 
 class ExactTotals(NamedTuple):
-    """What runs came to, with each of their latencies: a verdict's percentile is exact."""
+    """Totals of runs, with each of their latencies: a verdict's percentile is exact."""
 
     totals: Totals
     latencies: Sequence[int]
@@ -179,16 +179,16 @@ class Day(NamedTuple):
     """All runs of an experiment on one day."""
 
     begins: datetime
-    came_to: ExactTotals
+    exact: ExactTotals
 
 
 async def select_visible(
     connection: Connection, asked: Sequence[tuple[str, str | None, bytes | None]]
 ) -> list[dict[str, bool]]:
-    """Projects whose experiment of this id a caller with this token may see, and whether it is private.
+    """Read for each question the projects whose experiment the caller may see, and whether it is private.
 
-    Asked is an experiment id, a project and the hash of a token, and each of these gets an answer: at most two projects, of
-    which a private one is never left out.
+    A question is an experiment id, a project and the hash of a token. At most two projects are returned, and a private
+    one is never left out.
     """
     found: list[dict[str, bool]] = [{} for _ in asked]
     for row in await connection.fetch(SELECT_VISIBLE, *map(list, zip(*asked, strict=True))):
@@ -197,7 +197,7 @@ async def select_visible(
 
 
 async def select_keys(connection: Connection, project_ids: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """Project and id of all experiments, private ones too, or of those of some projects, in this order."""
+    """Read project and id of all experiments, private ones too, or of those of some projects, in this order."""
     return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_KEYS, project_ids))
 
 
@@ -207,10 +207,10 @@ async def select_experiments(
     project_ids: Sequence[str] | None,
     experiment_id: str | None = None,
     *,
-    besides: Sequence[Measured] = (),
+    excluding: Sequence[Measured] = (),
 ) -> tuple[Measured, ...]:
-    """All experiments but these, private ones too, or those of some projects, or of an id, by project and id."""
-    known = [one.project_id for one in besides], [one.id for one in besides]
+    """Read all experiments, private ones too, or those of some projects or of an id, by project and id."""
+    known = [one.project_id for one in excluding], [one.id for one in excluding]
     rows = await connection.fetch(SELECT_EXPERIMENTS, now, project_ids, experiment_id, *known)
     return tuple(_measured(row, has_stats=True) for row in rows)
 
@@ -218,35 +218,35 @@ async def select_experiments(
 async def select_large(
     connection: Connection, project_ids: Sequence[str] | None, experiment_id: str | None, *, few: int, most: int
 ) -> tuple[Measured, ...]:
-    """The first `most` of those whose window may hold more than a `few` runs; nothing is known of these yet."""
+    """Read the first `most` experiments whose window may hold more than `few` runs, without statistics."""
     rows = await connection.fetch(SELECT_LARGE, project_ids, experiment_id, few, most)
     return tuple(_measured(row, has_stats=False) for row in rows)
 
 
-async def select_stretches(connection: Connection, asked: Sequence[Stretch]) -> list[ExactTotals]:
-    """For each of them what its runs came to."""
-    rows = await connection.fetch(SELECT_STRETCHES, *map(list, zip(*asked, strict=True)))
+async def select_spans(connection: Connection, asked: Sequence[RunSpan]) -> list[ExactTotals]:
+    """Read the totals of each span."""
+    rows = await connection.fetch(SELECT_SPANS, *map(list, zip(*asked, strict=True)))
     return [ExactTotals(_totals_of(values), latencies) for latencies, *values in rows]
 
 
-async def select_days(connection: Connection, stretch: Stretch) -> tuple[Day, ...]:
-    """The days of which it has all runs, the newest first."""
+async def select_days(connection: Connection, span: RunSpan) -> tuple[Day, ...]:
+    """Read the days of which the span has all runs, the newest first."""
     days = [
         Day(day, ExactTotals(_totals_of(values), array("q", sorted(latencies))))
-        for day, latencies, *values in await connection.fetch(SELECT_DAYS, *stretch)
+        for day, latencies, *values in await connection.fetch(SELECT_DAYS, *span)
     ]
-    # Of the last one there may be more.
+    # The last day may have more runs than the span.
     return tuple(days[:-1])
 
 
 async def select_stats_at(connection: Connection, experiment: Measured, ends: Sequence[datetime]) -> tuple[Stats, ...]:
-    """What the runs in the experiment's window came to at each of these moments, later runs not counted."""
+    """Read the statistics of the experiment's window at each of these moments, without later runs."""
     rows = await connection.fetch(SELECT_AT_ENDS, experiment.project_id, experiment.id, ends)
     return tuple(_stats(row, has_run_limit=experiment.rule.window.runs is not None) for row in rows)
 
 
 async def select_sample(connection: Connection, project_id: str, experiment_id: str, since: datetime) -> Sample:
-    """All runs of an experiment since then, the newest if there are very many."""
+    """Read a sample: all runs of an experiment since then, or the newest if there are very many."""
     [row] = await connection.fetch(SELECT_SAMPLE, project_id, experiment_id, since)
     return Sample(**row)
 
@@ -254,7 +254,7 @@ async def select_sample(connection: Connection, project_id: str, experiment_id: 
 async def select_latencies(
     connection: Connection, project_id: str, experiment_id: str, since: datetime, shares: Sequence[float]
 ) -> tuple[int, ...]:
-    """The latencies below which these shares of the same runs lie; at least one of them must report one."""
+    """Read the latencies at these shares of the sample; at least one run must report a latency."""
     return tuple(await connection.fetchval(SELECT_LATENCIES, project_id, experiment_id, since, shares))
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on experiments, computed from their runs; what those of days that are over came to may be remembered."""
+"""Read verdicts on experiments, computed from their runs. Days that are over may come from the memo."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -15,14 +15,14 @@ from runtally.usage.memo import DayMemo
 
 HISTORY_DAYS = 30
 MIN_HISTORY_DAYS = 7
-# A window of the default size is read in no time at thirty moments, one of a hundred thousand runs is not. So many are read
-# in 25 ms.
+# A window of the default size is read quickly at thirty moments, one of a hundred thousand runs is not. So many runs
+# are read in 25 ms.
 _HISTORY_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a badge is asked for by somebody who need not be known."""
+    """A request for a badge, by a caller who need not be known."""
 
     experiment_id: str
     project_id: str | None = None
@@ -38,11 +38,11 @@ class Judged:
 
 
 async def public_projects(connection: Connection, questions: Sequence[Question]) -> list[str | None]:
-    """For each question the project of the one experiment whose verdict it may have; None when there is no single one.
+    """Find for each question the project of its one experiment; None when there is no single one.
 
-    An id can be that of experiments in several projects. A token picks the private one that it belongs to. Without it only
-    public ones are looked at, and if these are several the question must name the project: runs of two projects are never
-    mixed, and none is taken for the other.
+    Several projects may have experiments with the same id. A token selects the private one that it belongs to. Without
+    a token only public ones count, and if there are several the question must name the project: runs of two projects
+    are never mixed, and none is taken for the other.
     """
     visible = await queries.select_visible(connection, [_looked_up(question) for question in questions])
     return [_single(found) for found in visible]
@@ -50,7 +50,7 @@ async def public_projects(connection: Connection, questions: Sequence[Question])
 
 def _looked_up(question: Question) -> tuple[str, str | None, bytes | None]:
     if "\0" in f"{question.experiment_id}{question.project_id}":
-        # Postgres keeps none, and no experiment is called nothing.
+        # Postgres stores no NUL, and no experiment has an empty id.
         return "", None, None
     sha256 = hashlib.sha256(question.token.encode(errors="replace")).digest() if question.token else None
     return question.experiment_id, question.project_id, sha256
@@ -62,7 +62,7 @@ def _single(found: Mapping[str, bool]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class DayVerdict:
     """The verdict at the end of a day (UTC), or so far today."""
 
     day: datetime
@@ -75,7 +75,10 @@ async def verdicts(
     project_ids: Collection[str] | None = None,
     memo: DayMemo | None = None,
 ) -> tuple[Judged, ...]:
-    """All experiments of these projects, or of all projects, by project and id; for whoever may read the runs."""
+    """Read the verdicts of all experiments of these projects, or of all projects, by project and id.
+
+    The caller must be allowed to read their runs.
+    """
     ids = None if project_ids is None else list(project_ids)
     return tuple(_judged(one) for one in await _select(connection, now, ids, None, memo))
 
@@ -83,7 +86,10 @@ async def verdicts(
 async def verdict_on(
     connection: Connection, now: datetime, project_id: str, experiment_id: str, memo: DayMemo | None = None
 ) -> Judged:
-    """One experiment, private or not; for whoever may read its runs. Raises `NotFound`."""
+    """Read the verdict on one experiment, private or not. Raises `NotFound`.
+
+    The caller must be allowed to read its runs.
+    """
     found = await _select(connection, now, [project_id], experiment_id, memo)
     if not found:
         raise NotFound("There is no such experiment in this project; `runtally experiments list` shows all.")
@@ -92,10 +98,10 @@ async def verdict_on(
 
 async def history(
     connection: Connection, now: datetime, judged: Judged, memo: DayMemo | None = None
-) -> tuple[Past, ...]:
-    """What today's rule would have said at the end of each of the last days, oldest first; today's verdict is the last.
+) -> tuple[DayVerdict, ...]:
+    """Apply today's rule at the end of each of the last days, oldest first; today's verdict comes last.
 
-    Nothing is stored for it: the runs tell. Fewer days are read where the window holds very many runs.
+    No verdict is stored: all are computed from the runs. Fewer days are read where the window holds very many runs.
     """
     experiment = judged.experiment
     affordable = _HISTORY_RUNS // max(1, experiment.stats.runs)
@@ -107,8 +113,10 @@ async def history(
         found = await queries.select_stats_at(connection, experiment, ends)
     else:
         found = await large.select_stats_at(connection, memo, now, experiment, ends)
-    gone = [Past(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)]
-    return (*gone, Past(today, judged.verdict))
+    gone = [
+        DayVerdict(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)
+    ]
+    return (*gone, DayVerdict(today, judged.verdict))
 
 
 async def _select(

@@ -1,4 +1,4 @@
-"""An experiment's rule: which runs are judged, and by which thresholds. What it may be is decided here. Pure."""
+"""An experiment's rule: which runs are judged, by which thresholds, and which values are valid. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,16 +10,18 @@ from runtally.models.experiment import RATE_DECIMALS
 from runtally.money import MAX_USD, USD_DECIMALS, plain
 
 MAX_WINDOW_RUNS = 100_000
-"""The most runs that one verdict reads, also in a window of hours: anybody may ask for a badge, as often as they like."""
+"""The most runs that one verdict reads, also in a window of hours: anybody may ask for a badge, as often as they
+like.
+"""
 MAX_SAMPLE_RUNS = 5_000
-"""The most runs of each of two experiments that are compared, the newest: they tell an error rate of 5 % to 0.6 %."""
+"""The most runs of each of two compared experiments, the newest: they give an error rate of 5 % to within 0.6 %."""
 MAX_WINDOW_HOURS = 24 * 366
 MAX_LATENCY_MS = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last so many runs, those of the last so many hours, or of both whichever are fewer; never neither."""
+    """A window of runs: the last `runs`, those of the last `hours`, or the fewer of both; at least one is set."""
 
     runs: int | None = 100
     hours: int | None = None
@@ -27,7 +29,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which runs are judged, and what they must keep to."""
+    """The runs that are judged, and their thresholds."""
 
     window: Window = field(default_factory=Window)
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -35,7 +37,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An experiment with its rule, and what the runs in its window came to."""
+    """An experiment with its rule, and the statistics of the runs in its window."""
 
     project_id: str
     id: str
@@ -45,12 +47,12 @@ class Measured:
 
     @property
     def is_private(self) -> bool:
-        """Whether its badge's URL must carry the token."""
+        """Whether the URL of its badge must carry the token."""
         return self.badge_token is not None
 
 
 def validate(rule: Rule) -> None:
-    """Raises `InvalidThresholds` with every value that is out of bounds."""
+    """Raise `InvalidThresholds` with every value that is out of bounds."""
     details = tuple(_wrong(rule))
     if details:
         raise InvalidThresholds(details=details)
@@ -83,7 +85,7 @@ def _wrong_limits(limits: Thresholds) -> Iterator[Detail]:
 
 
 def _is_within(number: Decimal | None, most: Decimal, decimals: int) -> bool:
-    """Whether it is none, or a number that its column holds exactly."""
+    """Return whether the number is None, or one that its column holds exactly."""
     if number is None:
         return True
     exponent = number.as_tuple().exponent

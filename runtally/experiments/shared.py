@@ -1,4 +1,4 @@
-"""Verdicts for whoever asks, however many do: a README may be looked at by a thousand people at once."""
+"""Verdicts for anonymous callers, however many: a README may be read by a thousand people at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ class _Experiment(NamedTuple):
 
 
 class SharedVerdicts:
-    """Never reads one experiment's runs twice at a time, whatever tokens are made up for it; one per process.
+    """Reads the runs of an experiment at most once at a time, whatever tokens callers send; one per process.
 
-    Those who ask while an answer is being read share the next one. They can't share the one under way: it may not have seen
-    runs that were acknowledged before they asked. So an answer is never older than its question, and nothing is kept.
+    Callers that come while an answer is being read share the next one. They cannot share the one under way, which may
+    not include runs that were acknowledged before they came. So an answer is never older than its question, and nothing
+    is cached.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -34,7 +35,7 @@ class SharedVerdicts:
         self._next: dict[_Experiment, asyncio.Task[Verdict | None]] = {}
 
     async def verdict(self, question: Question) -> Verdict | None:
-        """The verdict that this question may have; None when there is no single experiment for it.
+        """Return the verdict for a question; None when there is no single experiment for it.
 
         Raises `StoreUnavailable` and `StoreBusy`.
         """
@@ -48,10 +49,10 @@ class SharedVerdicts:
     async def _shared(self, experiment: _Experiment) -> Verdict | None:
         if experiment not in self._next:
             task = asyncio.create_task(self._read_after(self._reading.get(experiment), experiment))
-            # An error is everybody's who waits; if nobody does any more it is nobody's.
+            # All waiting callers get the error; retrieve it here in case none waits any more.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._next[experiment] = task
-        # A client that goes away takes the answer from nobody else.
+        # A client that disconnects must not cancel the answer for others.
         return await asyncio.shield(self._next[experiment])
 
     async def _read_after(
@@ -65,7 +66,7 @@ class SharedVerdicts:
             async with self._database.connection() as connection:
                 return (await verdict_on(connection, self._clock(), *experiment)).verdict
         except NotFound:
-            # Deleted since it was found.
+            # The experiment was deleted since it was found.
             return None
         finally:
             if self._reading[experiment] is task:

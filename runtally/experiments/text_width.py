@@ -1,4 +1,4 @@
-"""How wide text is, in a font that is drawn like Verdana. Pure.
+"""Measure text in a font that is drawn like Verdana. Pure.
 
 Latin, Greek and Cyrillic letters, punctuation and currencies have their measured widths (`scripts/font_widths.py`). A character of
 another class has the width of its class: an em for East Asian letters, a little more for emoji, nothing for combining marks.
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-# In thousandths of the font size.
+# Widths in thousandths of the font size.
 _EM = 1000
 _HALF_WIDTH = 500
 _EMOJI = 1250
-# Arrows, operators and check marks: what most of them have in the font.
+# The width of most arrows, operators and check marks in the font.
 _SIGN = 838
-# What the font draws for a character that it does not have.
+# The width of the box that is drawn for a missing character.
 _OTHER = 600
 _NOTHING = 0
 
@@ -57,21 +57,21 @@ _WIDTHS = {Face.REGULAR: _widths(_TABLE.regular), Face.BOLD: _widths(_TABLE.bold
 
 
 def text_width(text: str, size: float, face: Face = Face.REGULAR, *, spacing: float = 0) -> float:
-    """The width in pixels of text of this size in pixels, with so many pixels between two characters."""
+    """Return the width in pixels of a text of this size in pixels, with `spacing` pixels between two characters."""
     widths = list(_character_widths(text, face))
     gaps = sum(width > 0 for width in widths) - 1
     return sum(widths) * size / _EM + max(gaps, 0) * spacing
 
 
 def _character_widths(text: str, face: Face) -> Iterator[int]:
-    """The width of each character, zero for those that are drawn as part of the one before."""
+    """Yield the width of each character; zero if it is drawn as part of the one before."""
     before = ""
     for character in text:
         point = ord(character)
         if before == _ZERO_WIDTH_JOINER or (before and point in _SKIN_TONES):
             yield _NOTHING
         elif point in _REGIONAL_INDICATORS:
-            # Two of them are one flag.
+            # A pair of these is one flag.
             yield _EMOJI // 2
         else:
             yield _width(character, face)

@@ -1,7 +1,7 @@
-"""The verdict on an experiment: what its runs came to, held against thresholds. Pure and exact.
+"""The verdict on an experiment: compare the statistics of its runs with thresholds. Pure and exact.
 
-A threshold holds when the runs show that it does. Runs without a cost count as nothing, so a cost is then a minimum: it can
-break its limit, but it cannot hold it.
+A threshold holds only if the runs show that it does. Runs without a cost count as zero, so the cost is then a minimum:
+it can break its limit, but cannot prove that it holds.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from enum import StrEnum
 
 from runtally.money import USD_DECIMALS
 
-# Wide enough for the largest amount of the database times the largest count of runs: a product is never rounded.
+# Wide enough for the largest amount of the database times the largest number of runs: a product is never rounded.
 _CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 _STEP = Decimal(1).scaleb(-USD_DECIMALS)
 
 
 class Outcome(StrEnum):
-    """What a badge says."""
+    """The word on a badge."""
 
     PASS = "pass"  # noqa: S105  # The contract's word for what went well.
     FAIL = "fail"
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
 
 
 class Measure(StrEnum):
-    """What a threshold limits."""
+    """The figure that a threshold limits."""
 
     ERROR_RATE = "error_rate"
     P95_LATENCY_MS = "p95_latency_ms"
@@ -36,7 +36,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What the runs must keep to; None is no limit."""
+    """The limits of an experiment; None is no limit."""
 
     max_error_rate: Decimal | None = Decimal("0.05")
     max_p95_latency_ms: int | None = None
@@ -47,27 +47,27 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What the runs that are judged came to."""
+    """The statistics of the runs that are judged."""
 
     runs: int = 0
     failed: int = 0
     """Runs that ended in an error or a timeout."""
     unpriced: int = 0
-    """Runs whose cost is not known; `cost_usd` counts them as nothing."""
+    """Runs whose cost is unknown; `cost_usd` counts them as zero."""
     cost_usd: Decimal = Decimal(0)
     p95_latency_ms: int | None = None
-    """Nearest rank over the runs that report a latency; None without any."""
+    """The nearest rank over the runs that report a latency; None if there are none."""
     is_partial: bool = False
     """Whether older runs of the window were left out, because it holds too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One threshold: the limit, what the runs came to (None: nothing is known), and whether the limit holds."""
+    """One threshold: the limit, the figure of the runs (None if unknown), and whether the limit holds."""
 
     measure: Measure
     value: Decimal | None
-    """To 12 decimals, for showing; `holds` was decided exactly."""
+    """Rounded to 12 decimals for display; `holds` was decided exactly."""
     limit: Decimal
     holds: bool
     is_minimum: bool = False
@@ -76,7 +76,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome, and every threshold that is set."""
+    """The outcome, and a check for every threshold that is set."""
 
     outcome: Outcome
     checks: tuple[Check, ...]
@@ -85,7 +85,7 @@ class Verdict:
 
 
 def verdict_of(stats: Stats, thresholds: Thresholds) -> Verdict:
-    """Pass when every set threshold holds; unknown below `min_runs`, and without any run at all."""
+    """Return the verdict: pass when every set threshold holds; unknown below `min_runs`, and without any run."""
     checks = tuple(_checks(stats, thresholds))
     if stats.runs < max(1, thresholds.min_runs):
         outcome = Outcome.UNKNOWN
@@ -108,7 +108,7 @@ def _checks(stats: Stats, thresholds: Thresholds) -> Iterator[Check]:
 
 
 def _mean_check(measure: Measure, total: Decimal, runs: int, limit: Decimal, *, is_minimum: bool = False) -> Check:
-    """Of a sum over the runs; compared by multiplication, because a quotient would be rounded."""
+    """Check a mean over the runs; compared by multiplication, because a quotient would be rounded."""
     if not runs:
         return Check(measure, None, limit, holds=False)
     value = _CONTEXT.divide(total, Decimal(runs)).quantize(_STEP, context=_CONTEXT)

@@ -1,4 +1,4 @@
-"""All tables, so that whoever needs the whole schema imports one name."""
+"""All tables: importing this package registers the whole schema."""
 
 from sqlmodel import SQLModel
 

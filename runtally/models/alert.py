@@ -1,4 +1,4 @@
-"""Alerts: where they go, what they say, and how sending them went."""
+"""Alerts: their targets, their messages, and their deliveries."""
 
 import uuid
 from datetime import datetime
@@ -23,14 +23,14 @@ class AlertKind(StrEnum):
     BUDGET = "budget"
     """A share of the budget is used."""
     ANOMALY = "anomaly"
-    """An hour costs far more than it used to."""
+    """An hour costs far more than usual."""
     REPORT = "report"
-    """What a week cost, and what changed in it."""
+    """A week's cost, and the changes in it."""
     TEST = "test"
 
 
 class AlertTarget(SQLModel, table=True):
-    """Where a project's alerts go."""
+    """A target of a project's alerts."""
 
     __tablename__ = "alert_targets"
     __table_args__ = (UniqueConstraint("project_id", "kind", "address"),)
@@ -46,10 +46,10 @@ class AlertTarget(SQLModel, table=True):
 
 
 class Alert(SQLModel, table=True):
-    """An alert, decided once. What is sent of it never changes, however often it is tried."""
+    """An alert, decided once. Its message never changes, however often it is tried."""
 
     __tablename__ = "alerts"
-    # However many processes evaluate at the same moment, there is one alert of these.
+    # There is one such alert, however many processes evaluate at the same moment.
     __table_args__ = (UniqueConstraint("project_id", "kind", "subject", "level"),)
 
     project_id: str = column("Project it is about.", key=True)
@@ -64,11 +64,11 @@ class Alert(SQLModel, table=True):
 
 
 class AlertDelivery(SQLModel, table=True):
-    """One alert for one target: still to be sent, sent, or given up."""
+    """One alert for one target: waiting, sent, or given up."""
 
     __tablename__ = "alert_deliveries"
     __table_args__ = (
-        # What is due, by all workers again and again; what was sent is not in it.
+        # Deliveries that are due, which all workers query again and again; delivered ones are left out.
         Index(
             "ix_alert_deliveries_due",
             "due_at",

@@ -1,4 +1,4 @@
-"""Who did what."""
+"""The audit log: who did what."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from runtally.models.base import Json, Timestamp, column, identity
 
 
 class AuditEntry(SQLModel, table=True):
-    """One change of something that is not a run, and who made it. Never holds a secret; nothing ever changes it."""
+    """One change of anything but a run, and who made it. It never holds a secret, and is never changed."""
 
     __tablename__ = "audit_entries"
     # The history of one project, newest first.

@@ -14,11 +14,11 @@ PricePerMillion = Numeric(14, PRICE_DECIMALS)
 Json = JSONB(none_as_null=True)
 TextArray = ARRAY(Text)
 
-# Rows are checked where they come in, and by the database. Pydantic's validators of tables would never run, and to build them
-# takes a tenth of a start.
+# Rows are checked where they are received, and by the database. Pydantic's validators of tables would never run, and
+# building them takes a tenth of a start.
 SQLModel.model_config["defer_build"] = True
 
-# Names of constraints that do not depend on the database that made them, so a migration can always name what it changes.
+# Names of constraints that are the same in every database, so a migration can name what it changes.
 SQLModel.metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -39,7 +39,7 @@ def column(  # noqa: PLR0913  # One short line per column of a table is worth an
     name: str | None = None,
     server_default: str | None = None,
 ) -> Any:  # noqa: ANN401
-    """A column with its comment; `default=None` makes it nullable."""
+    """Declare a column with its comment; `default=None` makes it nullable."""
     options: dict[str, Any] = {"comment": comment}
     if name:
         options["name"] = name
@@ -49,7 +49,7 @@ def column(  # noqa: PLR0913  # One short line per column of a table is worth an
 
 
 def identity() -> Any:  # noqa: ANN401  # Typed like `sqlmodel.Field`.
-    """A bigint primary key that the database counts up."""
+    """Declare a bigint primary key that the database counts up."""
     return Field(
         None,
         sa_type=BigInteger,

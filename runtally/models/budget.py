@@ -1,4 +1,4 @@
-"""What a project may cost in a month."""
+"""The budget of a project for each month."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Sums of runs by tracked dimensions: what a project tracks, the sums of each day, and what is not merged into them yet."""
+"""Sums of runs by tracked dimensions: what a project tracks, the sums of each day, and those that are not merged yet."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -13,38 +13,38 @@ from runtally.models.base import TextArray, Timestamp, column
 from runtally.models.measures import MEASURES
 
 EVERY_PROJECT = ""
-"""In `tracked_keys`, in place of a project: what each project tracks that has no entry of its own for the key."""
+"""In `tracked_keys`, in place of a project: keys that every project tracks unless it has an entry of its own."""
 
 DIMENSION_MEASURES = tuple(measure for measure in MEASURES if measure.in_dimensions)
-"""What is summed by dimension."""
+"""The measures that are summed by dimension."""
 
 MAX_TRACKED_KEYS = 12
-"""Keys that a project may track."""
+"""The most keys that a project may track."""
 MAX_VALUES = 5_000
-"""Values of a key, day and project that have sums of their own; the runs of all others are one sum."""
+"""The most values of a key, day and project that have sums of their own; all other runs are one sum."""
 MAX_VALUE_LENGTH = 256
-"""Characters of a value that count; longer ones are cut."""
+"""The most characters of a value; longer ones are cut."""
 
 HOURS_KEPT_DAYS = 35
-"""Days that sums by hour are kept; those by day are kept for ever."""
+"""The days for which sums by hour are kept; those by day are kept for ever."""
 
 
 class Detail(StrEnum):
-    """What the sums of a block tell apart, beside the values of its key."""
+    """The further keys by which the sums of a block are split."""
 
     DAY = "day"
-    """Nothing: they are what most is read from."""
+    """None: most questions read these."""
     MODEL = "model"
     """Provider and model."""
     HOUR = "hour"
 
 
 class KeyState(StrEnum):
-    """What is done about a key of a project."""
+    """The state of a key in a project."""
 
     TRACKED = "tracked"
     FILLING = "filling"
-    """Its runs are counted as they come, and a job counts those of before; until it is done nothing is read."""
+    """New runs are counted, and a job counts earlier ones; until it is done the sums are not read."""
     DROPPING = "dropping"
     """A job deletes its sums."""
     UNTRACKED = "untracked"
@@ -98,7 +98,7 @@ DIMENSION_SUMS = Table(
     Column("models", TextArray, nullable=False, comment="Model of each sum; blank where it is of all models."),
     *_measure_arrays(),
 )
-"""All sums of one key and day in a row: column by column, which Postgres packs to a fraction of what a row each would take."""
+"""All sums of one key and day in a row, column by column, which Postgres packs far smaller than a row for each sum."""
 
 DIMENSION_LATENCIES = Table(
     "dimension_latencies",
@@ -109,7 +109,9 @@ DIMENSION_LATENCIES = Table(
     Column("latencies", ARRAY(Integer), nullable=False, comment="Latency of each count, as in a binned sketch."),
     Column("counts", ARRAY(BigInteger), nullable=False, comment="Runs of the value with this latency."),
 )
-"""The latency sketches of one key and day in a row. Those of hours are read from the runs: they were half of what merging took."""
+"""The latency sketches of one key and day in a row. Those by hour are read from the runs: they took half of the
+merge.
+"""
 
 DIMENSION_DELTAS = Table(
     "dimension_deltas",

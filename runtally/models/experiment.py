@@ -1,4 +1,4 @@
-"""Experiments: what their badge is computed from."""
+"""Experiments, and the rules of their verdicts."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ Rate = Numeric(RATE_DECIMALS + 1, RATE_DECIMALS)
 
 
 class Experiment(SQLModel, table=True):
-    """An experiment of one project; made by the first run that names it, with the default rule."""
+    """An experiment of one project. Its first run creates it, with the default rule."""
 
     __tablename__ = "experiments"
     __table_args__ = (
@@ -25,7 +25,7 @@ class Experiment(SQLModel, table=True):
         CheckConstraint("max_cost_per_run_usd >= 0", name="max_cost_per_run_usd"),
         CheckConstraint("max_total_cost_usd >= 0", name="max_total_cost_usd"),
         CheckConstraint("min_runs > 0", name="min_runs"),
-        # A badge's URL has the experiment's id alone.
+        # The URL of a badge may have the experiment's id alone.
         Index("ix_experiments_id", "id"),
     )
 
@@ -43,5 +43,6 @@ class Experiment(SQLModel, table=True):
     max_cost_per_run_usd: Decimal | None = column("Largest mean cost of a run in US dollars.", Usd, default=None)
     max_total_cost_usd: Decimal | None = column("Largest cost of all runs judged in US dollars.", Usd, default=None)
     min_runs: int = column("Fewer runs than this have no verdict.", Integer, default=1, server_default="1")
-    # In the clear, so that pages can show the badge's URL again: whoever reads this table reads the runs themselves.
+    # Stored in clear text, so that pages can show the badge's URL again: anybody who can read this table can read the
+    # runs themselves.
     badge_token: str | None = column("What the badge's URL must carry; empty: the badge is public.", default=None)

@@ -7,10 +7,10 @@ from runtally.models.base import column
 
 
 class RateLimit(SQLModel, table=True):
-    """What a limit's key has used. A row whose time has passed says nothing and is deleted sooner or later."""
+    """The use of a rate-limit key. A row whose time has passed means nothing, and is deleted later."""
 
     __tablename__ = "rate_limits"
-    # Counting is worth no WAL: a crash of Postgres empties the table, and every limit starts anew.
+    # Counts need no WAL: a crash of Postgres empties the table, and every limit starts again.
     __table_args__ = {"prefixes": ["UNLOGGED"]}
 
     key: str = column("What is limited, and by which limit.", key=True)

@@ -1,4 +1,4 @@
-"""The measures: what is summed over runs. One row each drives the tables of sums and every statement that writes or reads them."""
+"""The measures: what is summed over runs. One row each drives the tables of sums and all statements on them."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,12 +9,14 @@ from sqlalchemy.types import TypeEngine
 from runtally.tokens import TOKEN_KINDS, TokenKind
 
 ADDED = "1"
-"""The weight of runs that are all added. Elsewhere it is SQL of 1 for a run that is added and -1 for one that is taken away."""
+"""The weight of runs that are all added. Otherwise a weight is SQL: 1 for a run that is added, -1 for one that is
+subtracted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A sum over runs: of one of their columns, or of how many they are."""
+    """A sum over runs: of one of their columns, or of their number."""
 
     name: str
     """The column in the tables of sums, and the field in Python."""
@@ -30,23 +32,23 @@ class Measure:
     in_dimensions: bool = False
     """Whether sums by dimension have it too."""
     server_default: str | None = None
-    """SQL, for a measure that was added to tables that had rows."""
+    """An SQL default, for a measure that was added to tables with rows."""
 
     def over_runs(self, weight: str = ADDED) -> str:
-        """SQL that sums it over rows of runs."""
+        """Return SQL that sums the measure over rows of runs."""
         value = f"{weight} * {self.summed}" if self.summed and weight != ADDED else self.summed or weight
         whole = f"sum({value})" + (f" FILTER (WHERE {self.condition})" if self.condition else "")
-        # Each group has runs, but not each has runs that meet a condition or have a value.
+        # A group has runs, but perhaps none that meets the condition or has a value.
         return f"coalesce({whole}, 0)" if self.summed or self.condition else whole
 
     def of_run(self, weight: str = ADDED) -> str:
-        """SQL of what one run adds to it; NULL for nothing."""
+        """Return SQL of what one run adds to the measure; NULL for nothing."""
         value = f"{weight} * {self.summed}" if self.summed and weight != ADDED else self.summed or weight
         return f"CASE WHEN {self.condition} THEN {value} END" if self.condition else value
 
     @property
     def over_sums(self) -> str:
-        """SQL that adds up rows of sums. A sum of `bigint` is `numeric` to Postgres."""
+        """Return SQL that adds up rows of sums. A sum of `bigint` is `numeric` in Postgres."""
         return f"sum({self.name})::bigint" if self.column_type is BigInteger else f"sum({self.name})"
 
 
@@ -55,7 +57,7 @@ def _count(name: str, comment: str, condition: str | None = None, *, in_dimensio
 
 
 def _tokens(kind: TokenKind) -> Measure:
-    # Sums of what a client may send have no upper end.
+    # Sums of counts that clients send may exceed any integer.
     return Measure(
         kind.count_column,
         kind.meaning,
@@ -102,21 +104,21 @@ MEASURES = (
         server_default="0",
     ),
 )
-"""In the order of their columns."""
+"""All measures, in the order of their columns."""
 TOTAL_MEASURES = tuple(measure for measure in MEASURES if measure.in_totals)
-"""Those of `rollup_totals`."""
+"""The measures of `rollup_totals`."""
 
 
 def measures_named(*names: str) -> tuple[Measure, ...]:
-    """These measures, in the order of `MEASURES`."""
+    """Return these measures, in the order of `MEASURES`."""
     return tuple(measure for measure in MEASURES if measure.name in names)
 
 
 def columns_over_runs(measures: tuple[Measure, ...] = MEASURES, weight: str = ADDED) -> str:
-    """SQL of the columns that sum measures over rows of runs."""
+    """Return SQL of the columns that sum measures over rows of runs."""
     return ",\n         ".join(f"{measure.over_runs(weight)} AS {measure.name}" for measure in measures)
 
 
 def columns_over_sums(measures: tuple[Measure, ...] = MEASURES) -> str:
-    """SQL of the columns that add up rows of sums."""
+    """Return SQL of the columns that add up rows of sums."""
     return ",\n         ".join(f"{measure.over_sums} AS {measure.name}" for measure in measures)

@@ -1,4 +1,4 @@
-"""What came by OTLP, by who sent it."""
+"""Counts of OTLP requests by client."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from runtally.models.base import Timestamp, column
 
 
 class OtlpClient(SQLModel, table=True):
-    """What one service sent to one project by one kind of exporter: enough to say why it is not seen, and nothing else of it."""
+    """Counts of what one service sent to one project by one kind of exporter: enough to explain missing runs."""
 
     __tablename__ = "otlp_clients"
 
@@ -30,7 +30,7 @@ class OtlpClient(SQLModel, table=True):
 
 
 class Client(msgspec.Struct):
-    """A row of `OtlpClient` on its way to or from the database: its columns, in their order."""
+    """A row of `OtlpClient` in Python: its columns, in their order."""
 
     project_id: str
     service: str

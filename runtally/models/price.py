@@ -13,11 +13,11 @@ from runtally.models.base import PricePerMillion, TextArray, Timestamp, column, 
 from runtally.tokens import PRICE_COLUMNS
 
 AMOUNT_COLUMNS = (*PRICE_COLUMNS, "per_thousand_requests")
-"""The amounts of a price, in the order in which they are shown."""
+"""The amounts of a price, in the order of forms and lists."""
 
 
 class Match(StrEnum):
-    """How an entry finds its runs."""
+    """The way in which an entry matches names."""
 
     EXACT = "exact"
     PREFIX = "prefix"
@@ -25,14 +25,14 @@ class Match(StrEnum):
 
 
 class PriceSource(StrEnum):
-    """Who set a price. What an admin touched is an admin's from then on; a catalogue sync leaves it alone."""
+    """The owner of a price. An entry that an admin changed is an admin's, and catalogue syncs leave it alone."""
 
     CATALOGUE = "catalogue"
     ADMIN = "admin"
 
 
-# Equal texts in an exclusion constraint, as ranges of one text each. The operators of texts would need btree_gist, which not
-# everybody who may make tables may install.
+# Equal texts in an exclusion constraint, as ranges of one text each. An operator for texts would need the extension
+# btree_gist, which not every owner of a database may install.
 _PERIOD = (text("tstzrange(effective_from, effective_to)"), "&&")
 
 
@@ -55,7 +55,7 @@ class PriceEntry(SQLModel, table=True):
         CheckConstraint("effective_from < effective_to", name="period"),
         CheckConstraint("above_input_tokens >= 0", name="above_input_tokens"),
         CheckConstraint("currency = 'USD'", name="currency"),
-        # One price for one name at a time. Aliases are compared by `pricing.entries`: the database has no index for them.
+        # One price for a name at a time. `pricing.entries` compares aliases: the database has no index for them.
         ExcludeConstraint(
             _same("coalesce(project_id, '')"),
             _same("provider"),
@@ -68,7 +68,7 @@ class PriceEntry(SQLModel, table=True):
             deferrable=True,
             initially="IMMEDIATE",
         ),
-        # A sync finds the entries it wrote before by their place in the catalogue.
+        # A sync finds its earlier entries by their place in the catalogue.
         Index("uq_price_entries_catalogue_key", "catalogue_key", unique=True),
     )
 
@@ -116,7 +116,7 @@ class PriceEntry(SQLModel, table=True):
 
 
 class ProjectDiscount(SQLModel, table=True):
-    """What a project pays less than the list price; a price that it has negotiated is left alone."""
+    """A project's percentage off the list price. Prices of its own are not reduced."""
 
     __tablename__ = "project_discounts"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Projects and the keys that open them."""
+"""Projects and their API keys."""
 
 import uuid
 from datetime import datetime
@@ -9,14 +9,14 @@ from sqlmodel import SQLModel
 from runtally.models.base import TextArray, Timestamp, column
 
 KEPT_FOR_EVER = 0
-"""In place of a number of days."""
+"""The value for no end, in place of a number of days."""
 # Metrics in short buckets over the longest range are counted from the runs.
 MIN_RETENTION_DAYS = 31
 MAX_RETENTION_DAYS = 3650
 
 
 class Project(SQLModel, table=True):
-    """A project; made by the first run that names it."""
+    """A project. Its first run creates it."""
 
     __tablename__ = "projects"
 
@@ -30,7 +30,8 @@ class Project(SQLModel, table=True):
     dropped_before: datetime | None = column(
         "Start of a day (UTC): older live runs were dropped, and their sums are kept.", Timestamp, default=None
     )
-    # In the clear, as that of a badge is: pages show the URL again, and it opens nothing that is not in this database.
+    # Stored in clear text, like a badge's token: pages show the URL again, and it gives access to nothing but data of
+    # this database.
     embed_token: str | None = column(
         "What the URL of its charts must carry to be seen without signing in; empty: there is none.", default=None
     )

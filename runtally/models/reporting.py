@@ -1,4 +1,4 @@
-"""The reporting table, which outlives live runs, and the queue of runs on their way there."""
+"""The reporting table, which keeps runs longer than the live table, and the queue of runs on their way there."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,15 +10,15 @@ from runtally.models.base import TextArray, Timestamp, column, identity
 from runtally.models.run import RunColumns
 
 REPORTING = "reporting"
-"""Marks tables that may live in another database than the others."""
+"""A mark of tables that may live in another database than the others."""
 
 
 class OutboxArrival(SQLModel, table=True):
-    """Batches of runs that were stored and that no relay has looked at yet: one row of a statement and project."""
+    """Batches of stored runs that no relay has taken yet: one row per statement and project."""
 
     __tablename__ = "outbox_arrivals"
     __table_args__ = (
-        # A relay takes first what has waited longest.
+        # A relay takes the batches first that have waited longest.
         Index("ix_outbox_arrivals_queued_at", "queued_at"),
     )
 
@@ -30,13 +30,13 @@ class OutboxArrival(SQLModel, table=True):
 
 
 class Outbox(SQLModel, table=True):
-    """Runs that were changed, or whose batch was expanded, until they are pushed. A run is in it once at most."""
+    """Runs that were changed, or whose batch was expanded, until they are delivered. A run is queued at most once."""
 
     __tablename__ = "outbox"
     __table_args__ = (
-        # A relay takes what has been due longest; parked runs are never due.
+        # A relay takes the runs first that have been due longest; parked runs are never due.
         Index("ix_outbox_due_at", "due_at", postgresql_where=text("parked_at IS NULL")),
-        # They are few, and looked for among a million when the relay was away.
+        # Parked runs are few, and must be found among a million that wait while a relay is away.
         Index("ix_outbox_parked", "parked_at", postgresql_where=text("parked_at IS NOT NULL")),
     )
 
@@ -75,7 +75,7 @@ class ReportingRun(RunColumns, table=True):
 
 @dataclass(frozen=True, slots=True)
 class DailyView:
-    """A view over the reporting table: its measures by day and these columns, each with what it means."""
+    """A view over the reporting table: its measures by day and these columns, each with its description."""
 
     name: str
     comment: str

@@ -1,4 +1,4 @@
-"""Runs whose costs are computed again: which, how far it has come, and what it changes."""
+"""Repricings: which runs are priced again, the progress, and the changes."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +11,7 @@ from runtally.models.base import Json, Timestamp, column, identity
 
 
 class RepricingState(StrEnum):
-    """First costs are compared without changing any; then, if somebody says so, they are changed."""
+    """The state of a repricing. First costs are compared without a change; once it is started, they are changed."""
 
     COMPARING = "comparing"
     COMPARED = "compared"
@@ -22,7 +22,7 @@ class RepricingState(StrEnum):
 
 
 class Repricing(SQLModel, table=True):
-    """The runs of a scope, walked by project and time, first to compare and then to change their costs."""
+    """A repricing: its scope is read by project and time, first to compare and then to change costs."""
 
     __tablename__ = "repricings"
     __table_args__ = (

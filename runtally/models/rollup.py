@@ -1,4 +1,4 @@
-"""Sums of runs by project and time, kept in the same transaction as the runs, so that they are exact at every moment."""
+"""Rollups: sums of runs by project and time, written in the runs' transaction, so that they are exact at every moment."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from runtally.models.base import Timestamp, column, identity
 from runtally.models.measures import MEASURES, TOTAL_MEASURES, Measure
 
 ALL_PROJECTS_KEY = ""
-"""In the tables, in place of a project: all of them together. No project has this id. Elsewhere: `RollupScope`."""
+"""The project id of sums over all projects, which no project can have. Use `RollupScope` outside of tables."""
 
 LATENCY_BASE = 1.02
-"""From one bin of a latency sketch to the next. Whatever is in a bin is within 1 % of its middle (DDSketch)."""
+"""The ratio of two bins of a latency sketch. A value is within 1 % of the middle of its bin (DDSketch)."""
 EXACT_LATENCIES = 128
-"""So many different latencies of a bucket are kept as they are; only more are put into bins."""
+"""The number of different latencies of a bucket that are kept exactly; more are put into bins."""
 LONGEST_EXACT_MS = 500_000_000
-"""Days; what takes longer is in a bin from the start, so that keys fit into four bytes."""
+"""The longest exact latency, some days; a longer one is always in a bin, so that keys fit into four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollupScope:
-    """Whose runs a sum is of: a project's, or with None those of all projects together."""
+    """The project whose runs are summed, or all projects together with None."""
 
     project_id: str | None
 
@@ -38,7 +38,7 @@ class RollupScope:
 
     @property
     def key(self) -> str:
-        """What stands for it in the tables."""
+        """The project id in the tables."""
         return ALL_PROJECTS_KEY if self.project_id is None else self.project_id
 
 
@@ -47,30 +47,32 @@ ALL_PROJECTS = RollupScope(None)
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """A length of buckets, and how long such buckets are needed."""
+    """A length of buckets, and how long such buckets are kept."""
 
     minutes: int
     kept: timedelta | None
-    """Since the end of the bucket; None: for ever. Older times are read in longer buckets."""
+    """How long after its end a bucket is kept; None: for ever. Older times are read in longer buckets."""
 
     @property
     def length(self) -> timedelta:
         return timedelta(minutes=self.minutes)
 
 
-# Each default interval of the metrics is one of these, so that a window is read as it is stored. Short ones
-# expire, because of many projects with few runs each they would be many rows: there each holds a single run.
+# Each default interval of the metrics is a grain, so that a window is read as it is stored. Short buckets expire: many
+# projects with few runs each would have many rows, each with a single run.
 GRAINS = (
     Grain(15, timedelta(days=4)),
     Grain(60, timedelta(days=35)),
     Grain(360, None),
 )
 TOTAL_GRAINS = (*GRAINS, Grain(1_440, None))
-"""Whole days as well, so that a month of a thousand projects is 30,000 rows; by models they would be too many to write."""
+"""Grains of totals, with whole days, so that a month of a thousand projects is 30,000 rows. By model, days would be too
+many.
+"""
 
 
 def _bucket_columns() -> tuple[Column[Any], ...]:
-    """The key of a bucket; new columns for each table, because a column belongs to one."""
+    """Create the key columns of a bucket, new ones for each table, because a column belongs to one."""
     return (
         Column("project_id", Text, primary_key=True, comment="Project of the runs; empty for all projects together."),
         Column(
@@ -94,7 +96,7 @@ ROLLUPS = Table(
     Column("model", Text, primary_key=True, comment="Model of the runs."),
     *_sum_columns(MEASURES),
 )
-"""The runs of one provider's model in one bucket. Every column that is no part of the key is a measure."""
+"""The runs of one provider's model in one bucket. Every column outside of the key is a measure."""
 
 ROLLUP_TOTALS = Table(
     "rollup_totals",
@@ -102,13 +104,13 @@ ROLLUP_TOTALS = Table(
     *_bucket_columns(),
     *_sum_columns(TOTAL_MEASURES),
 )
-"""The runs of one bucket, of all models: one row where rollups have one per model, for what does not tell these apart."""
-# A day of all projects is a row of each: without this, each of them is looked up by itself (240 KB for 30,000 days).
+"""The runs of one bucket, of all models: one row instead of one per model."""
+# Days of all projects at once: without this index each project is looked up by itself (240 KB for 30,000 days).
 Index("ix_rollup_totals_days", ROLLUP_TOTALS.c.bucket, postgresql_where=text("grain = 1440"))
 
 
 class LatencySketch(SQLModel, table=True):
-    """How the latencies of a bucket's runs are distributed, close enough for percentiles within 1 %."""
+    """The distribution of the latencies of a bucket's runs, accurate for percentiles within 1 %."""
 
     __tablename__ = "latency_sketches"
 

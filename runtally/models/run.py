@@ -1,4 +1,4 @@
-"""What is stored of one LLM call. `RunColumns` declares it once; table, insert, import and documentation read it."""
+"""The stored values of one LLM call. `RunColumns` declares them once; table, insert, import and documentation read it."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from runtally.tokens import kind_named
 
 
 class Status(StrEnum):
-    """How a run ended."""
+    """The outcome of a run."""
 
     SUCCESS = "success"
     ERROR = "error"
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class CostSource(StrEnum):
-    """Where a run's cost comes from."""
+    """The source of a run's cost."""
 
     PROVIDER = "provider"
     CATALOG = "catalog"
@@ -32,7 +32,7 @@ class CostSource(StrEnum):
 
 
 def count_of(kind: str) -> Any:  # noqa: ANN401  # Typed like `column`.
-    """A column with the counts of a kind of tokens."""
+    """Declare a column for the counts of a kind of tokens."""
     return column(kind_named(kind).meaning, BigInteger, default=None)
 
 
@@ -81,7 +81,7 @@ class RunColumns(SQLModel):
     idempotency_key: str | None = column("Idempotency key, as sent; not enforced.", default=None)
     prompt_hash: str | None = column("Hash of the prompt, made by the client.", default=None)
     prompt_preview: str | None = column("Start of the prompt, at most 160 characters.", default=None)
-    # `metadata` is taken on SQLAlchemy's classes; the column has the right name.
+    # SQLAlchemy's classes already have an attribute `metadata`; the column has the right name.
     meta: dict[str, Any] | None = column("Free-form metadata without content.", Json, default=None, name="metadata")
     created_at: datetime = column("When the run was stored (UTC).", Timestamp)
     version: int = column("Grows with each change of the run.", Integer)
@@ -97,7 +97,7 @@ class Run(RunColumns, table=True):
         CheckConstraint("cost_usd >= 0", name="cost_usd"),
         # Metrics and pages read one project's runs of a time range.
         Index("ix_runs_project_id_occurred_at", "project_id", "occurred_at"),
-        # A verdict reads the last runs of one experiment; most runs are in none.
+        # A verdict reads the last runs of one experiment; most runs belong to none.
         Index(
             "ix_runs_experiment",
             "project_id",
@@ -105,20 +105,20 @@ class Run(RunColumns, table=True):
             "occurred_at",
             postgresql_where=text("experiment_id IS NOT NULL"),
         ),
-        # The failures of a long time are few; without this they are looked for among all runs (1 byte a run).
+        # Failures over a long time are few; without this index they are searched for among all runs (1 byte a run).
         Index("ix_runs_failed", "project_id", "occurred_at", postgresql_where=text("status <> 'success'")),
-        # The runs of one trace, whenever that was (28 bytes a run that has one).
+        # The runs of one trace, at any time (28 bytes for a run with a trace).
         Index("ix_runs_trace", "project_id", "trace_id", postgresql_where=text("trace_id IS NOT NULL")),
-        # A model that is hardly used; its runs are sorted by time when they are read, which keeps this small, as Postgres
-        # stores each name once for many runs (7 bytes a run).
+        # A model that is rarely used. Its runs are sorted by time when they are read, which keeps this index small:
+        # Postgres stores each name once for many runs (7 bytes a run).
         Index("ix_runs_project_id_model", "project_id", "model"),
-        # A price that is added later looks for the few runs that wait for one, in the order of the key.
+        # A new price looks for the few runs without a cost, in the order of the key.
         Index("ix_runs_unpriced", "project_id", "id", postgresql_where=text("cost_usd IS NULL")),
     )
 
 
 class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A run on its way to or from the database: the columns of `RunColumns`, in their order."""
+    """A run in Python: the columns of `RunColumns`, in their order."""
 
     project_id: str
     id: str
@@ -159,6 +159,6 @@ class StoredRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def answered_by(self) -> str | None:
-        """The model that answered, if its client says so: `model` is what was asked for, which may be a router."""
+        """The model that answered, if the client reported it: `model` is the requested one, which may be a router."""
         model = (self.metadata or {}).get("responseModel")
         return model if isinstance(model, str) else None

@@ -1,4 +1,4 @@
-"""Users: who may sign in, what they may do where, and the links by which they come in."""
+"""Users: their roles and projects, their sessions, and the links of invitations."""
 
 import uuid
 from datetime import datetime
@@ -12,7 +12,7 @@ from runtally.models.base import Timestamp, column
 
 
 class Role(StrEnum):
-    """What a user may do; an admin in every project, the others in those that they are members of."""
+    """The role of a user: an admin has it in every project, the others in those that they are members of."""
 
     ADMIN = "admin"
     MEMBER = "member"
@@ -20,10 +20,10 @@ class Role(StrEnum):
 
 
 class User(SQLModel, table=True):
-    """Somebody who signs in, with a password or through an OpenID provider."""
+    """A person who signs in, with a password or through an OpenID provider."""
 
     __tablename__ = "users"
-    # One signs in by address; it is stored in lower case.
+    # Users sign in by address, which is stored in lower case.
     __table_args__ = (Index("uq_users_email", "email", unique=True),)
 
     id: uuid.UUID = column("Identity.", Uuid, key=True)
@@ -37,12 +37,12 @@ class User(SQLModel, table=True):
 
 
 class Identity(SQLModel, table=True):
-    """Who a user is for an OpenID provider."""
+    """A user's identity at an OpenID provider."""
 
     __tablename__ = "identities"
     __table_args__ = (
         ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
-        # Those of a user go with them.
+        # Used to delete them with their user.
         Index("ix_identities_user_id", "user_id"),
     )
 
@@ -53,14 +53,14 @@ class Identity(SQLModel, table=True):
 
 
 class Membership(SQLModel, table=True):
-    """What a user who is no admin may do in a project."""
+    """The role in one project of a user who is not an admin."""
 
     __tablename__ = "memberships"
     __table_args__ = (
         CheckConstraint("role IN ('member', 'viewer')", name="role"),
         ForeignKeyConstraint(["project_id"], ["projects.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
-        # Each request asks for those of one user.
+        # Each request reads those of one user.
         Index("ix_memberships_user_id", "user_id"),
     )
 
@@ -70,14 +70,14 @@ class Membership(SQLModel, table=True):
 
 
 class Session(SQLModel, table=True):
-    """Somebody who is signed in, in one browser, as a user or with a key."""
+    """A session in one browser, of a user or of a key."""
 
     __tablename__ = "sessions"
     __table_args__ = (
         CheckConstraint("(user_id IS NULL) <> (key_id IS NULL)", name="holder"),
         ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["key_id"], ["api_keys.id"], ondelete="CASCADE"),
-        # All of a user's, or of a key's, end at once.
+        # All sessions of a user, or of a key, end at once.
         Index("ix_sessions_user_id", "user_id"),
         Index("ix_sessions_key_id", "key_id"),
     )
@@ -91,7 +91,7 @@ class Session(SQLModel, table=True):
 
 
 class Invitation(SQLModel, table=True):
-    """A link that works once: to make an account, or to give an account a new password."""
+    """A link that works once: to create an account, or to set a new password."""
 
     __tablename__ = "invitations"
     __table_args__ = (
@@ -100,7 +100,7 @@ class Invitation(SQLModel, table=True):
         CheckConstraint("(role IS NULL) = (user_id IS NOT NULL)", name="purpose"),
         ForeignKeyConstraint(["project_id"], ["projects.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
-        # A link is looked up by the hash of its token.
+        # A link is found by the hash of its token.
         Index("uq_invitations_token_hash", "token_hash", unique=True),
     )
 

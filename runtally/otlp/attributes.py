@@ -1,7 +1,7 @@
-"""Which attributes say what of a run: the table, and how a span is read by it. Pure.
+"""The table of attributes: which of them fill which field of a run. Pure.
 
-For each field the names are in order: the first one that says anything wins, the newer convention before the older one. What is
-not in this table is never decoded. `docs/opentelemetry.md` shows it to users.
+The names of a field are in order: the first with a value wins, newer conventions before older ones. Attributes that are
+not in the table are never decoded. `docs/opentelemetry.md` shows it to users.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from runtally.otlp.parse import Found, Parser
 from runtally.otlp.values import Attributes, Value, Wanted
 
 Facts: TypeAlias = dict[str, Any]
-"""What a span says of a run, by field."""
+"""The values of a span for the fields of a run."""
 
 OPERATION_ID = "ai.operationId"
 OPERATION = "gen_ai.operation.name"
@@ -25,7 +25,7 @@ LOGFIRE_TYPE = "logfire.span_type"
 KINDS = (
     OPERATION_ID, OPERATION, OBSERVATION_TYPE, LANGSMITH_KIND, OPENINFERENCE_KIND, REQUEST_TYPE, TRACELOOP_KIND, LOGFIRE_TYPE,
 )  # fmt: skip
-"""What says which kind of span it is; see `spans`."""
+"""Attributes that tell the kind of a span; see `spans`."""
 LEVEL = "langfuse.observation.level"
 
 FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
@@ -159,7 +159,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "release": (parse.text, ("service.version", "langfuse.release")),
 }  # fmt: skip
-"""By field: how a value is read, and the names in their order."""
+"""For each field: how a value is parsed, and the attributes in their order."""
 
 MEANING = {
     "provider": "`provider`, under the catalogue's name; `metadata.providerName` if it was another",
@@ -196,7 +196,7 @@ MEANING = {
     "environment": "`metadata.environment`",
     "release": "`metadata.release`",
 }
-"""What the fields are of a run, for people."""
+"""A description of each field, for people."""
 
 PARTS: Mapping[str, Callable[[Value], Found]] = {
     "llm.invocation_parameters": parse.invocation_parameters,
@@ -215,15 +215,15 @@ OF_RESOURCE = (
     "deployment.environment.name", "deployment.environment", "langfuse.environment", "langfuse.release", "session.id",
     "user.id", "enduser.id",
 )  # fmt: skip
-"""What is looked for in resources."""
+"""Attributes of resources that are read."""
 _OF_SPANS_TOO = ("experiment", "session", "user", "environment", "release", "service")
-"""Fields that a resource may say for all its spans."""
+"""Fields that a resource may set for all its spans."""
 
 LANGFUSE_PREFIXES = ("langfuse.trace.metadata.", "langfuse.observation.metadata.")
 FREE_PREFIXES = (
     "traceloop.association.properties.", "ai.telemetry.metadata.", *LANGFUSE_PREFIXES, "runtally.metadata.",
 )  # fmt: skip
-"""What people attach to their spans on purpose; what follows names it in the metadata of the run."""
+"""Prefixes of attributes that people add on purpose; the rest of the name is the name in the run's metadata."""
 MAX_FREE_KEYS = 32
 
 
@@ -231,7 +231,7 @@ class _Source(NamedTuple):
     field: str
     rank: int
     parse: Parser | None
-    """None for one of `PARTS`."""
+    """None for an attribute of `PARTS`."""
 
 
 def _sources() -> Mapping[str, tuple[_Source, ...]]:
@@ -250,7 +250,7 @@ COUNT_NAMES = frozenset({*FIELDS["input"][1], *FIELDS["output"][1]})
 
 
 def wanted_of_spans(more: frozenset[str]) -> Wanted:
-    """What is decoded of spans; `more` are names that an operator wants to keep."""
+    """Return the attributes of spans to decode; `more` are names that an operator wants to keep."""
     return Wanted(OF_SPAN | more, FREE_PREFIXES)
 
 
@@ -259,13 +259,13 @@ def wanted_of_resources(more: frozenset[str]) -> Wanted:
 
 
 def read_resource(attributes: Attributes) -> Facts:
-    """What a resource says for all its spans."""
+    """Read the fields that a resource sets for all its spans."""
     facts = read_facts(attributes, {})
     return {field: facts[field] for field in _OF_SPANS_TOO if field in facts}
 
 
 def read_facts(attributes: Attributes, of_resource: Facts) -> Facts:
-    """What the attributes of a span say, and what its resource says where they do not."""
+    """Read the fields from the attributes of a span, and where they are missing from its resource."""
     facts: Facts = {**of_resource}
     ranks: dict[str, int] = {}
     for name, value in attributes.items():
@@ -282,7 +282,7 @@ def read_facts(attributes: Attributes, of_resource: Facts) -> Facts:
 
 
 def read_free(attributes: Attributes, more: frozenset[str]) -> Mapping[str, Value]:
-    """What people attached on purpose, by the names that it has in metadata; not more than metadata has room for."""
+    """Read the attributes that people added on purpose, by their names in metadata; no more than metadata has room for."""
     if attributes.keys() <= OF_SPAN:
         return {}
     free: dict[str, Value] = {}

@@ -1,4 +1,4 @@
-"""Bodies of OTLP requests: unpacked in steps, and no more large ones in work at once than there is room for."""
+"""Decompress bodies of OTLP requests in steps, and limit how many large ones are processed at once."""
 
 import asyncio
 import zlib
@@ -9,22 +9,22 @@ from runtally.errors import BodyTooLarge, InvalidOtlp, StoreBusy
 
 LARGE_BODY = 2 * 1024 * 1024
 MAX_CONCURRENT = 2
-"""Larger bodies that are in work at the same time."""
+"""The most large bodies that are processed at the same time."""
 MAX_WAITING = 32
 WAIT_SECONDS = 5.0
-# What is unpacked before other requests have their turn.
+# The bytes that are unpacked before other requests have their turn.
 _STEP = 512 * 1024
-# Packers of some clients write several members; each costs a copy of what follows it, so they are limited.
+# Some clients write several gzip members; each costs a copy of the bytes after it, so their number is limited.
 _MAX_MEMBERS = 128
 _GZIP, _ZLIB = zlib.MAX_WBITS | 16, zlib.MAX_WBITS
 _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 _PLAIN = frozenset({"", "identity"})
 ENCODINGS = _PLAIN | _WINDOWS.keys()
-"""What a body may say of how it is packed."""
+"""The values of Content-Encoding that are accepted."""
 
 
 class LargeBodies:
-    """Turns of the large bodies of one process."""
+    """Limits the large bodies of one process."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -33,9 +33,9 @@ class LargeBodies:
 
     @asynccontextmanager
     async def unpacked(self, body: bytes, encoding: str) -> AsyncIterator[bytes]:
-        """The body, unpacked; while it is used, a large one has its turn.
+        """Unpack the body; a large one holds one of the few places while the block runs.
 
-        Raises `BodyTooLarge`, `InvalidOtlp`, and `StoreBusy` where too many wait for their turn, or for too long.
+        Raises `BodyTooLarge`, `InvalidOtlp`, and `StoreBusy` where too many wait for a place, or for too long.
         """
         window = _WINDOWS.get(encoding)
         small = min(LARGE_BODY, self._limit)
@@ -68,7 +68,7 @@ class LargeBodies:
 
 
 async def _inflated(packed: bytes, window: int, limit: int) -> bytes | None:
-    """All members of the body, in steps; None if they are more than the limit. Raises `InvalidOtlp`."""
+    """Unpack all members of the body, in steps; None if they exceed the limit. Raises `InvalidOtlp`."""
     parts: list[bytes] = []
     left = limit
     for _ in range(_MAX_MEMBERS):

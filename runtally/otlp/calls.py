@@ -1,4 +1,4 @@
-"""A call of a model, from whatever was recorded of it: what it used, how it ended and what is known of it, settled. Pure."""
+"""A call of a model, assembled from the records of it: its tokens, its outcome and its metadata. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ _MAX_WAIT_MS = 24 * 3600 * _MS_PER_SECOND
 
 
 class Call(msgspec.Struct, eq=False):
-    """A call on its way to a run. Times are Unix nanoseconds, 0 where unknown."""
+    """A call before it becomes a run. Times are Unix nanoseconds, 0 where unknown."""
 
     key: bytes
     """Trace id and span id; empty if there was no span."""
     run_id: str
     trace_id: str
     parent_id: bytes
-    """Id of the span above, empty if there is none."""
+    """The id of the parent span, empty if there is none."""
     project_id: str
     resource: Resource
     scope: str
@@ -41,18 +41,18 @@ class Call(msgspec.Struct, eq=False):
     error_code: str | None
     facts: Facts
     free: Mapping[str, Value] = {}
-    """What people attached to it on purpose."""
+    """Attributes that people added on purpose."""
     about: Mapping[str, Any] = {}
-    """What is known of a coding agent and of who used it, by names in metadata."""
+    """Metadata about a coding agent and its user."""
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Input and output, as far as they are known."""
+        """The numbers of input and output tokens, where known."""
         return self.facts.get("input"), self.facts.get("output")
 
     @property
     def models(self) -> frozenset[str]:
-        """The names of its model, as two instrumentations would write them alike."""
+        """The names of its model, in the spelling that is the same for all instrumentations."""
         names = (self.facts.get("model"), self.facts.get("response_model"))
         return frozenset(name.casefold().rpartition("/")[2] for name in names if name)
 
@@ -63,7 +63,7 @@ class Ending(NamedTuple):
 
 
 def ending(facts: Facts, exception_type: str, *, has_failed: bool) -> Ending:
-    """How the call ended. The code is the name of a class or a status, never a message."""
+    """Return the status and error code of the call. The code is the name of a class or a status, never a message."""
     if not has_failed:
         return Ending(Status.SUCCESS, None)
     classes = [kind for kind in (facts.get("error_type"), exception_type) if kind]
@@ -78,17 +78,17 @@ def ending(facts: Facts, exception_type: str, *, has_failed: bool) -> Ending:
 
 
 def error_code(kind: str) -> str:
-    """The last part of the name of a class; nothing of a text that is a message."""
+    """Return the last part of a class name; None for a text that is a message."""
     if any(map(str.isspace, kind.strip())):
         return ""
     last = _ERROR_PART.split(kind.rstrip(".: "))[-1]
     return _ERROR_CHARS.sub("", last)[:_MAX_ERROR_CODE]
 
 
-def settle_tokens(facts: Facts, *, has_failed: bool) -> None:
-    """Make cached and written tokens a part of the input, and reasoning a part of the output, where they were told apart.
+def normalize_tokens(facts: Facts, *, has_failed: bool) -> None:
+    """Add cached and written tokens to the input, and reasoning tokens to the output, if they are counted apart.
 
-    Nothing is ever subtracted. A call that failed and says 0 says nothing.
+    Nothing is ever subtracted. A zero of a failed call counts as unknown.
     """
     if has_failed:
         for field in ("input", "output", "cached", "written", "reasoning"):
@@ -119,8 +119,8 @@ def settle_tokens(facts: Facts, *, has_failed: bool) -> None:
     _keep(facts, "output", tokens_out)
 
 
-def settle_first_token(facts: Facts, start: int) -> None:
-    """Make one number of milliseconds of the ways to say when the first part of an answer came; the first one wins."""
+def resolve_first_token(facts: Facts, start: int) -> None:
+    """Compute the milliseconds to the first token from the attributes that give it; the first one wins."""
     found = facts.pop("first_token_s", None)
     in_ms, at = facts.pop("first_token_ms", None), facts.pop("first_token_at", None)
     found = in_ms if found is None else found
@@ -131,7 +131,7 @@ def settle_first_token(facts: Facts, start: int) -> None:
 
 
 def _since(start: int, moment: str) -> int | None:
-    """Milliseconds from Unix nanoseconds to an ISO 8601 time, which Langfuse writes in quotes; None if that is before."""
+    """Return the milliseconds from Unix nanoseconds to an ISO 8601 time, which Langfuse quotes; None if negative."""
     try:
         at = datetime.fromisoformat(moment.strip('"'))
     except ValueError:
@@ -156,10 +156,10 @@ _FILLED_BY_ONE = ("cost", "first_token", "finish_reasons")
 
 
 def fill(call: Call, other: Call, *, is_same: bool) -> None:
-    """Take over what the call lacks from another record of it or, unless `is_same`, from a record of several calls with it."""
+    """Fill the call's empty fields from another record of it or, unless `is_same`, from a record of several calls."""
     fields: tuple[str, ...] = _FILLED_ALWAYS + _FILLED_BY_ONE if is_same else _FILLED_ALWAYS
     if is_same and "input" not in call.facts and "output" not in call.facts:
-        # Counts that belong together are of one record.
+        # Token counts are taken together, from one record.
         fields += _TOKENS
     for field in fields:
         if field in other.facts:

@@ -1,6 +1,6 @@
-"""What came by OTLP by who sent it: first, last, how much, and what became of it.
+"""Count OTLP requests by client: first, last, how many, and what became of their records.
 
-It answers why somebody who sends sees nothing. Written every few seconds at most, not with each request.
+The counts explain to a sender why no runs appear. They are written every few seconds at most, not with each request.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from runtally.models.otlp import Client
 from runtally.otlp.queries import upsert_clients
 
 MAX_KEPT = 500
-"""Clients between two writings; what comes beyond is not told of."""
+"""The most clients that are counted between two writes; others are not counted."""
 _MAX_CHARS = 100
 _UNNAMED = "(unnamed)"
 
@@ -30,21 +30,21 @@ class Tally(msgspec.Struct):
     told_elsewhere: int = 0
 
     def add(self, other: "Tally") -> None:
-        """Count the records of another origin too; the request is the same."""
+        """Add the records of another origin of the same request."""
         requests = self.requests
         _sum(self, other)
         self.requests = requests
 
 
 class ClientCounts:
-    """What came to this process since it was last written down."""
+    """The counts of this process since the last write."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._clients: dict[tuple[str, str, str, str], Client] = {}
 
     def add(self, project_id: str, service: object, exporter: str, signal: str, tally: Tally) -> None:
-        """Count what came of one origin with a request."""
+        """Count the records of one origin in a request."""
         now = self._clock()
         named = service.strip() if isinstance(service, str) else ""
         key = project_id, _short(named), _short(exporter.partition("/")[0].strip()), signal
@@ -57,7 +57,7 @@ class ClientCounts:
         _sum(client, tally)
 
     async def write(self, database: Database) -> None:
-        """Write down what came. Raises `StoreUnavailable`, and then it is kept for the next time."""
+        """Write the counts. Raises `StoreUnavailable`, and then keeps them for the next time."""
         taken, self._clients = self._clients, {}
         if not taken:
             return
@@ -69,7 +69,7 @@ class ClientCounts:
             raise
 
     def _put_back(self, clients: Iterable[Client]) -> None:
-        """Keep what could not be written until the next time."""
+        """Keep counts that could not be written until the next time."""
         for client in clients:
             since = self._clients.get(client.key)
             if since is not None:

@@ -1,7 +1,7 @@
-"""OTLP in JSON: the same spans and log records as `protobuf` reads, from the mapping that the OTLP specification has.
+"""Read OTLP in JSON: the same spans and log records as `protobuf` reads, by the mapping of the OTLP specification.
 
-Ids are hex in any case, 64-bit numbers come as numbers or as strings, enums as numbers or names. A value that is not wanted
-stays bytes.
+Ids are hex in either case, 64-bit numbers may be strings, enums may be names. A value that is not wanted is never
+decoded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # 2^64 has as many digits; a longer text is no number of nanoseconds.
 _MAX_DIGITS = 20
 _INT64, _UINT64 = 2**63, 2**64
-# To decode all at once is one pass over the content instead of two, and takes this much memory for each object at most.
+# Decoding all at once takes one pass over the content instead of two, and this much memory per object at most.
 _OBJECTS_AT_ONCE = 250_000
 _Number = int | float | str | None
 _T = TypeVar("_T")
@@ -151,7 +151,7 @@ _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
-    """The spans of a request, in their order. Raises `Malformed` on the way."""
+    """Yield the spans of a request, in their order. Raises `Malformed` on the way."""
     resources = _Resources(rules.resource)
     try:
         whole = body.count(b"{") <= _OBJECTS_AT_ONCE
@@ -169,7 +169,7 @@ def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
 
 
 def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
-    """The log records of a request, in their order. Raises `Malformed` on the way."""
+    """Yield the log records of a request, in their order. Raises `Malformed` on the way."""
     resources = _Resources(rules.resource)
     try:
         for group in _bounded(_logs.decode(body).resource_logs, MAX_GROUPS):
@@ -193,7 +193,7 @@ def _bounded(items: Sequence[_T] | None, most: int) -> Sequence[_T]:
 
 
 class _Resources:
-    """The resources of a request, equal ones once."""
+    """The resources of a request; equal ones are read once."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
@@ -230,7 +230,7 @@ def _read_span(sent: _Span, resource: Resource, scope: str, rules: Rules) -> Spa
 def _read_log_record(sent: _LogRecord, resource: Resource, scope: str, rules: Rules) -> LogRecord:
     record = LogRecord(resource, scope, _nanoseconds(sent.time_unix_nano), _nanoseconds(sent.observed_time_unix_nano))
     record.attributes = _attributes(sent.attributes, rules.record)
-    # A longer one is none of those that are wanted, and stays unread.
+    # A longer body is none of the wanted ones, and is not decoded.
     longest = max(map(len, rules.bodies), default=0) + len('{"stringValue":""}') + 2
     if not isinstance(sent.body, UnsetType) and len(bytes(sent.body)) <= longest:
         record.body = _wanted_text(_any_value(sent.body), rules)
@@ -244,7 +244,7 @@ def _wanted_text(value: Value | None, rules: Rules) -> str:
 
 
 def _id(sent: Raw | UnsetType, size: int) -> bytes:
-    """The id if it is valid, which one of zeros alone is not; else empty."""
+    """Return the id; empty if it is invalid, as one of zeros alone is."""
     if isinstance(sent, UnsetType):
         return b""
     text = bytes(sent)
@@ -290,7 +290,7 @@ def _attributes(sent: Sequence[_KeyValue] | None, wanted: Wanted) -> Attributes:
 
 
 def _any_value(sent: Raw) -> Value | None:
-    """A scalar or a list of such; None for what is neither."""
+    """Return a scalar or a list of scalars; None for any other value."""
     value = _any.decode(sent)
     if value is None:
         return None

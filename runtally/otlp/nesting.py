@@ -1,6 +1,6 @@
-"""Calls that are one inside another, through spans between that are none: of these the innermost stays.
+"""Keep the innermost of nested calls. Spans that are no calls may lie between.
 
-Outer ones are frameworks that repeat what the client library below them says. Pure.
+Outer calls are those of frameworks, which repeat what the client library below them records. Pure.
 """
 
 from collections import Counter
@@ -13,18 +13,18 @@ from runtally.otlp.values import TRACE_ID_BYTES, Span
 SpanKey: TypeAlias = bytes
 """Trace id and span id."""
 
-# A chain of spans may be as long as a request; what is looked for on it is near.
+# A chain of spans may be as long as a request; the span that is looked for is near.
 _MAX_STEPS = 64
 
 
 class Lineage:
-    """Which spans of a request are below which."""
+    """The parents of the spans of a request."""
 
     def __init__(self) -> None:
         self._parents: dict[SpanKey, SpanKey] = {}
 
     def add(self, span: Span) -> SpanKey:
-        """The span's key; empty if its ids are not valid."""
+        """Add a span and return its key; empty if its ids are not valid."""
         if not span.trace_id or not span.span_id:
             return b""
         key = span.trace_id + span.span_id
@@ -33,7 +33,7 @@ class Lineage:
         return key
 
     def up(self, key: SpanKey) -> Iterator[SpanKey]:
-        """The ancestors of a span, the nearest first; of a very long chain only these."""
+        """Yield the ancestors of a span, the nearest first; of a very long chain only the nearest."""
         for _ in range(_MAX_STEPS):
             parent = self._parents.get(key)
             if parent is None:
@@ -42,9 +42,9 @@ class Lineage:
             key = parent
 
     def above(self, keys: Iterable[SpanKey]) -> set[SpanKey]:
-        """All ancestors of these spans, also the first one of each chain that is not of this request.
+        """Return all ancestors of these spans, including the first of each chain that is not in this request.
 
-        Each is visited once, so chains that meet, and circles, take no longer.
+        Each is visited once, so chains that meet, and cycles, take no longer.
         """
         found: set[SpanKey] = set()
         for key in keys:
@@ -55,14 +55,14 @@ class Lineage:
         return found
 
     def is_unknown(self, key: SpanKey) -> bool:
-        """Whether this request does not say what is above the span, if anything is."""
+        """Return whether this request does not hold the span, so that its parent is unknown."""
         return key not in self._parents
 
 
 def keep_innermost(calls: Sequence[Call], lineage: Lineage, above: Sequence[SpanKey]) -> list[Call]:
-    """The calls that are around no other one; `above` are spans that are known to be around one of another request.
+    """Keep the calls that enclose no other call; `above` are spans that enclose a call of another request.
 
-    Those that stay are told what outer ones know, and who is above them that stays.
+    The kept calls are filled from the outer ones, and get the nearest kept call as their parent.
     """
     outer = lineage.above([*(call.key for call in calls if call.key), *above])
     outer.update(above)

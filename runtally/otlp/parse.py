@@ -1,7 +1,7 @@
-"""Values of attributes as what they mean: counts, amounts, texts, lists, and what stands in JSON or in a Python literal.
+"""Parse values of attributes: counts, amounts, texts, lists, JSON in strings, Python literals. Pure.
 
-Instrumentations write the same thing as a number, as digits in a string, or as JSON; what is none of these is as if it were not
-there. Pure.
+Instrumentations write the same value as a number, as digits in a string, or as JSON. A value of any other form counts
+as missing.
 """
 
 import math
@@ -17,13 +17,13 @@ from runtally.money import MAX_USD
 from runtally.otlp.values import Value
 
 MAX_ITEMS = 20
-"""Of a list that is kept."""
-# As many as the largest count has, and some noughts before them.
+"""The most items of a list that is kept."""
+# As many digits as the largest count has, and some leading zeros.
 _MAX_DIGITS = 20
 _MAX_NUMBER_CHARS = 40
 _MAX_LITERAL_CHARS = 8_192
 _MS_PER_SECOND = 1000
-# A number of milliseconds that a column keeps; centuries.
+# The most milliseconds that a column holds; centuries.
 _MAX_MS = float(2**53)
 _OK_STATUS, _LAST_STATUS = 100, 599
 
@@ -33,7 +33,7 @@ _Sent = TypeVar("_Sent")
 
 
 def count(value: Value) -> int | None:
-    """A whole number from 0 to 2^53 - 1, also as a double or as digits."""
+    """Parse a whole number from 0 to 2^53 - 1, also from a double or from digits."""
     if isinstance(value, str):
         digits = value.strip()
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
@@ -43,12 +43,12 @@ def count(value: Value) -> int | None:
         if not value.is_integer():
             return None
         value = int(value)
-    # A boolean is a whole number to Python, and to nobody else.
+    # In Python a boolean is an int.
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT else None
 
 
 def amount(value: Value) -> Decimal | None:
-    """US dollars above 0: those who do not know a cost say that it is 0."""
+    """Parse US dollars above 0. Instrumentations write 0 for an unknown cost."""
     if isinstance(value, bool | list) or (isinstance(value, str) and len(value) > _MAX_NUMBER_CHARS):
         return None
     try:
@@ -59,26 +59,26 @@ def amount(value: Value) -> Decimal | None:
 
 
 def name(value: Value) -> str | None:
-    """A text of any length that is not blank: what is too long is for whoever stores it to refuse."""
+    """Parse a text that is not blank, of any length: whether it is too long is decided where it is stored."""
     if isinstance(value, str):
         return value.strip() or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def text(value: Value) -> str | None:
-    """A text that metadata may keep; a longer one is left out."""
+    """Parse a text that fits into metadata; a longer one is left out."""
     found = name(value)
     return found if found is not None and is_kept(found) else None
 
 
 def provider(value: Value) -> str | None:
-    """The name of a provider; LiteLLM says `Unknown` where it knows none."""
+    """Parse the name of a provider; LiteLLM writes `Unknown` if it knows none."""
     found = name(value)
     return None if found is None or found.casefold() == "unknown" else found
 
 
 def texts(value: Value) -> list[str] | None:
-    """A list of texts, also as JSON in a string, or one text alone."""
+    """Parse a list of texts, also from JSON in a string, or one text alone."""
     items: Any = value
     if isinstance(value, str):
         items = json_list(value) if value.lstrip().startswith("[") else [value]
@@ -95,7 +95,7 @@ def flag(value: Value) -> bool | None:
 
 
 def seconds(value: Value) -> int | None:
-    """Seconds as whole milliseconds."""
+    """Parse seconds into whole milliseconds."""
     return _rounded(value, _MS_PER_SECOND)
 
 
@@ -109,12 +109,12 @@ def http_status(value: Value) -> int | None:
 
 
 def is_kept(value: str) -> bool:
-    """Whether metadata may keep the text, by its length and for the database."""
+    """Return whether the text fits into metadata and can be stored."""
     return len(value) <= MAX_NAME and "\0" not in value
 
 
 def kept(value: Value) -> Value | None:
-    """What people attached to a span on purpose, if it is small: a scalar, or a list of such."""
+    """Parse an attribute that people added on purpose, if it is small: a scalar, or a list of scalars."""
     if isinstance(value, list):
         return [*value] if len(value) <= MAX_ITEMS and all(kept(item) is not None for item in value) else None
     if isinstance(value, float):
@@ -123,7 +123,7 @@ def kept(value: Value) -> Value | None:
 
 
 def unquoted(value: Value) -> Value:
-    """Langfuse writes each value of metadata as JSON since version 5, a text too: then without its quotes."""
+    """Remove JSON quotes: since version 5 Langfuse writes each value of metadata as JSON, texts too."""
     if isinstance(value, str) and value.startswith('"') and value.endswith('"') and len(value) > 1:
         try:
             return msgspec.json.decode(value, type=str)
@@ -193,7 +193,7 @@ class _Details(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    """Tokens as Langfuse is told them: OpenAI's names, Anthropic's, its own, and LangChain's flattened ones."""
+    """Token counts that are given to Langfuse: by OpenAI's names, Anthropic's, its own, and LangChain's flattened ones."""
 
     prompt_tokens: _Number = None
     input_tokens: _Number = None
@@ -234,7 +234,7 @@ def hidden_params(value: Value) -> Found:
 
 
 def provider_metadata(value: Value) -> Found:
-    """What the AI SDK is told by a vendor beyond what all of them say."""
+    """Parse the vendor-specific counts that the AI SDK passes on."""
     sent = _decoded(value, _Vendors)
     if sent is None:
         return {}
@@ -290,7 +290,10 @@ _MEMBERS = {
 
 
 def literal(value: Value) -> Found:
-    """Counts in a Python literal, as LiteLLM and LangSmith write a usage object; of two that name the same, the larger one."""
+    """Parse counts from a Python literal, as LiteLLM and LangSmith write a usage object.
+
+    If two items name the same count, the larger one wins.
+    """
     found: Found = {}
     if isinstance(value, str):
         for member, digits in _MEMBER.findall(value[:_MAX_LITERAL_CHARS]):
@@ -311,7 +314,7 @@ def _counts(values: tuple[_Number, ...]) -> Iterator[int]:
 
 
 def _decoded(value: Value, kind: type[_Sent]) -> _Sent | None:
-    """The JSON, unless it is none, or has something else where the named members should be."""
+    """Decode JSON; None if it is invalid, or a member has another type."""
     if not isinstance(value, str):
         return None
     try:

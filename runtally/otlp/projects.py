@@ -1,4 +1,4 @@
-"""Which project a span or log record belongs to."""
+"""Find the project of a span or log record."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from runtally.otlp.values import Attributes
 
 OF_RESOURCE = ("runtally.project", "openinference.project.name", "service.name")
 _NO_SERVICE = "unknown_service"
-"""How SDKs begin the name of a service that has none."""
+"""The prefix of a service name that an SDK invents."""
 
 
 class ProjectRule(NamedTuple):
-    """How a request's projects are found."""
+    """The rule by which a request's projects are found."""
 
     named: str | None
-    """The project of all of it, by the key or as the request says; then resources are not asked."""
+    """The project of the whole request, by its key or as the request names it; resources are then ignored."""
     default: str
 
     def project_of(self, resource: Attributes) -> str:
@@ -28,6 +28,6 @@ class ProjectRule(NamedTuple):
 
 
 def valid_project(sent: object) -> str | None:
-    """The id without blanks at its ends, if a project can have it."""
+    """Return the id without surrounding blanks, if it is a valid one."""
     text = trimmed(sent) if isinstance(sent, str) else ""
     return text if is_project_id(text) else None

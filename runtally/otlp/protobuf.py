@@ -1,7 +1,7 @@
-"""OTLP in protobuf: a reader of the wire that knows the few fields that make a run, and steps over all others undecoded.
+"""Read OTLP in protobuf: a reader of the wire format that decodes the few fields of a run and skips all others.
 
-The numbers are those of opentelemetry-proto. Unknown fields are skipped by their wire type. Of a field that comes twice the last
-one counts, and of a message that comes twice both, as protobuf has it.
+The field numbers are those of opentelemetry-proto. Unknown fields are skipped by their wire type. As in protobuf, the
+last value of a repeated scalar counts, and repeated messages are merged.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from runtally.otlp.values import (
     digest_of,
 )
 
-# A tag is a field's number and its wire type in one: 0 varint, 1 of 8 bytes, 2 with its length before it, 5 of 4 bytes.
+# A tag combines a field's number and its wire type: 0 varint, 1 fixed 8 bytes, 2 length-delimited, 5 fixed 4 bytes.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _REQUEST_RESOURCE = _KEY = _ITEM = 1 << 3 | _BYTES
 _GROUP_HEAD = 1 << 3 | _BYTES
@@ -48,7 +48,7 @@ _LOG_TIME, _LOG_OBSERVED = 1 << 3 | _FIXED64, 11 << 3 | _FIXED64
 _LOG_BODY, _LOG_ATTRIBUTE, _LOG_EVENT_NAME = 5 << 3 | _BYTES, 6 << 3 | _BYTES, 12 << 3 | _BYTES
 
 _STATUS_ERROR = 2
-# A byte of a varint that is not its last one.
+# The bit that every byte of a varint but the last one has.
 _MORE = 0x80
 _MAX_VARINT_BYTES = 10
 _MAX_TAG = 2**32 - 1
@@ -57,22 +57,22 @@ _uint64 = Struct("<Q").unpack_from
 _double = Struct("<d").unpack_from
 _EXCEPTION, _RAW_REQUEST = EXCEPTION.encode(), RAW_REQUEST.encode()
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
-# Bytes of an attribute that may be the same in many records, and how many such are remembered within a request.
+# The longest attribute that is remembered within a request, and how many are, as many records repeat the same ones.
 _SHORT, _MAX_KNOWN = 128, 4_096
 _UNREAD: tuple[str, Value] = ("", "")
-# What reading beyond the end, or text that is none, raises.
+# Errors of reading beyond the end, or text that is not UTF-8.
 _WRONG = (IndexError, StructError, UnicodeDecodeError)
 
 _Record = TypeVar("_Record", Span, LogRecord)
 
 
 def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
-    """The spans of an ExportTraceServiceRequest, in their order. Raises `Malformed` on the way."""
+    """Yield the spans of an ExportTraceServiceRequest, in their order. Raises `Malformed` on the way."""
     return _records(body, rules, _span)
 
 
 def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
-    """The records of an ExportLogsServiceRequest, in their order. Raises `Malformed` on the way."""
+    """Yield the records of an ExportLogsServiceRequest, in their order. Raises `Malformed` on the way."""
     return _records(body, rules, _log_record)
 
 
@@ -102,7 +102,7 @@ def _records(
 
 
 class _Attributes:
-    """Reads attributes of records. Within a request most of the short ones are the same in many records, and are read once."""
+    """Reads attributes of records. Most short ones are repeated in many records of a request, and are read once."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -110,9 +110,9 @@ class _Attributes:
         self._wanted = rules.record
 
     def read(self, body: bytes, pos: int, end: int) -> tuple[str, Value] | None:
-        """Name and value; None unless it is wanted and has a value of a kind that is kept."""
+        """Read name and value; None unless the attribute is wanted and has a value that is kept."""
         if end - pos > _SHORT:
-            # As all encoders write it: first the key, with its length in one byte. Most long values are content.
+            # The usual encoding: first the key, with its length in one byte. Most long values are content.
             key_end = pos + 2 + body[pos + 1]
             if (
                 body[pos] == _KEY
@@ -132,7 +132,7 @@ class _Attributes:
 
 
 def _fields(body: bytes, pos: int, end: int, *, most: int = MAX_FIELDS) -> Iterator[tuple[int, int, int]]:
-    """The fields of a message: tag, and where the content begins and ends."""
+    """Yield the fields of a message: tag, and where the content begins and ends."""
     while pos < end:
         most -= 1
         if most < 0:
@@ -154,7 +154,7 @@ def _fields(body: bytes, pos: int, end: int, *, most: int = MAX_FIELDS) -> Itera
 
 
 def _skip(body: bytes, tag: int, pos: int) -> int:
-    """Where a field ends that has no length before it."""
+    """Return where a field ends that has no length prefix."""
     kind = tag & 7
     if kind == _VARINT:
         return _varint(body, pos)[1]
@@ -166,7 +166,7 @@ def _skip(body: bytes, tag: int, pos: int) -> int:
 
 
 def _varint(body: bytes, pos: int) -> tuple[int, int]:
-    """The number, and where it ends."""
+    """Read a varint, and return it with its end."""
     byte = body[pos]
     if byte < _MORE:
         return byte, pos + 1
@@ -181,7 +181,7 @@ def _varint(body: bytes, pos: int) -> tuple[int, int]:
 
 
 def _group(body: bytes, pos: int, end: int) -> tuple[bytes, list[tuple[int, int]]]:
-    """The parts of a message that has a head, in field 1, and items, in field 2: the head's bytes, and where the items are."""
+    """Split a message into its head (field 1) and its items (field 2): the head's bytes, and where the items are."""
     head, items = b"", []
     for tag, begin, stop in _fields(body, pos, end, most=MAX_GROUPS + 1):
         if tag == _GROUP_ITEM:
@@ -265,7 +265,7 @@ def _span(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # One loop over th
 
 
 def _id(raw: bytes, size: int) -> bytes:
-    """The id if it is valid, which one of zeros alone is not; else empty."""
+    """Return the id; empty if it is invalid, as one of zeros alone is."""
     return raw if len(raw) == size and any(raw) else b""
 
 
@@ -276,7 +276,7 @@ def _read_status(body: bytes, pos: int, end: int, span: Span) -> None:
 
 
 def _read_event(body: bytes, pos: int, end: int, span: Span) -> None:
-    """Note an exception and its type; its message, its stack trace and all other events stay unread."""
+    """Read an exception's type; its message, its stack trace and all other events are not decoded."""
     name, kind = b"", ""
     for tag, begin, stop in _fields(body, pos, end):
         if tag == _EVENT_NAME:
@@ -289,7 +289,10 @@ def _read_event(body: bytes, pos: int, end: int, span: Span) -> None:
 
 
 def _attribute(body: bytes, pos: int, end: int, wanted: Wanted) -> tuple[str, Value] | None:
-    """Name and value; None unless it is wanted and has a value of a kind that is kept. Others' values are not looked at."""
+    """Read name and value; None unless the attribute is wanted and has a value that is kept.
+
+    Other values are not decoded.
+    """
     key, values = b"", []
     for tag, begin, stop in _fields(body, pos, end):
         if tag == _KEY:
@@ -310,12 +313,12 @@ def _attribute(body: bytes, pos: int, end: int, wanted: Wanted) -> tuple[str, Va
 
 
 def _any_value(body: bytes, pos: int, end: int) -> Value | None:
-    """A scalar or a list of such; None for what is neither."""
+    """Read a scalar or a list of scalars; None for any other value."""
     value: Value | None = None
     for tag, begin, stop in _fields(body, pos, end):
         if tag == _ANY_ARRAY:
             items = [item for at in _items(body, begin, stop) if (item := _scalar(body, *at)) is not None]
-            # An array that comes in two parts is one.
+            # An array in two parts is one array.
             value = [*value, *items] if isinstance(value, list) else items
         elif tag in _ANY_OTHER:
             value = None

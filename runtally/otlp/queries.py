@@ -1,4 +1,4 @@
-"""Statements over what came by OTLP."""
+"""SQL of the counts of OTLP requests by client."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from runtally.db.database import Connection
 from runtally.models.otlp import Client, OtlpClient
 
 MAX_CLIENTS = 1_000
-"""In all; senders may call themselves anything, so what comes beyond is told together."""
+"""The most clients in all. Senders may choose any name, so further ones are counted together."""
 OTHERS = "(others)"
 
 _SUMMED = ("requests", "records", "runs", "twins", "rejected", "no_calls", "told_elsewhere")
 _SUMS = ", ".join(f"{name} = otlp_clients.{name} + excluded.{name}" for name in _SUMMED)
 _KEY = "project_id, service, exporter, signal"
 
-# Whoever is not known yet is one of the others where there is no room for more.
+# A new client is counted under "others" if there is no room for more.
 UPSERT_CLIENTS = f"""
 WITH sent AS MATERIALIZED (
 {sent_rows(OtlpClient)}
@@ -52,11 +52,11 @@ ORDER BY last_at DESC, {_KEY}
 
 
 async def upsert_clients(connection: Connection, clients: Sequence[Client]) -> None:
-    """Add what came since the last time."""
+    """Add the counts since the last write."""
     await connection.execute(UPSERT_CLIENTS, document(clients), MAX_CLIENTS, OTHERS)
 
 
 async def select_clients(connection: Connection, project_id: str | None, limit: int) -> tuple[Client, ...]:
-    """Those of a project, or of all, the last to come first."""
+    """Read the clients of a project, or of all, the latest first."""
     rows = await connection.fetch(SELECT_CLIENTS, project_id, limit)
     return tuple(Client(**row) for row in rows)

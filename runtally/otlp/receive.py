@@ -1,6 +1,6 @@
-"""An OTLP request, step by step: read its spans, keep the calls of models, one of each, and hand them to ingest.
+"""Process an OTLP request: read its spans, keep one record of each call of a model, and pass them to ingest.
 
-A span that is no call of a model is forgotten as soon as it was read.
+A span that is no call of a model is dropped as soon as it was read.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
 from runtally.otlp.attributes import Facts, read_facts, read_free, read_resource, wanted_of_resources, wanted_of_spans
 from runtally.otlp.bodies import LargeBodies
-from runtally.otlp.calls import Call, ending, settle_first_token, settle_tokens
+from runtally.otlp.calls import Call, ending, normalize_tokens, resolve_first_token
 from runtally.otlp.clients import ClientCounts, Tally
 from runtally.otlp.nesting import Lineage, keep_innermost
 from runtally.otlp.projects import ProjectRule, valid_project
@@ -36,16 +36,16 @@ from runtally.settings import Settings
 from runtally.telemetry import count_otlp
 
 MAX_SPANS = 100_000
-"""In one request, so that many small ones take no more memory than a few large ones."""
+"""The most spans in one request, so that many small ones take no more memory than a few large ones."""
 MAX_PROJECTS = 50
-"""In one request."""
+"""The most projects in one request."""
 PIECE = 1_000
-"""Runs that are stored at once."""
-# Spans between which other requests are answered.
+"""The most runs that are stored at once."""
+# Other requests are answered after so many spans.
 _TURN = 100
 # Comparing more calls than that takes longer than another request should wait.
 _MANY_CALLS = 2_000
-# How the AI SDK calls what is streamed.
+# The AI SDK's suffix for streamed calls.
 _STREAM = ".doStream"
 _NAMED_FAULTS = 5
 _TOO_MANY_PROJECTS = Detail("project", f"is one of more than {MAX_PROJECTS} in one request")
@@ -53,15 +53,15 @@ _TOO_MANY_PROJECTS = Detail("project", f"is one of more than {MAX_PROJECTS} in o
 _Record = TypeVar("_Record", Span, LogRecord)
 
 Admit = Callable[[Collection[str]], Awaitable[None]]
-"""Counts the request for each of these projects, and raises `RateLimited` before anything is stored."""
+"""Count the request for each of these projects; raises `RateLimited` before anything is stored."""
 
 
 class Sender(NamedTuple):
-    """Who sent a request, and which projects its spans go to."""
+    """The sender of a request, and the rule for its projects."""
 
     by: Actor
     exporter: str
-    """What its requests say they were made by."""
+    """The User-Agent of its requests."""
     rule: ProjectRule
     admit: Admit
 
@@ -72,9 +72,9 @@ class Outcome:
 
     read: int = 0
     runs: int = 0
-    """Stored now or before."""
+    """Runs stored now or before."""
     twins: int = 0
-    """Calls that another record of the request, or of one shortly before it, told of already."""
+    """Calls that another record already told of, in this request or shortly before it."""
     faults: Counter[Detail] = field(default_factory=Counter)
 
     @property
@@ -83,25 +83,25 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """What was wrong with those that were rejected, with no value of theirs."""
+        """The errors of the rejected records, without any of their values."""
         shown = (f"{fault.path} {fault.message} ({times})" for fault, times in self.faults.most_common(_NAMED_FAULTS))
         return f"Not stored: {self.rejected}; {'; '.join(shown)}."
 
 
 class _Read(NamedTuple):
-    """What was read of a request's spans."""
+    """The calls and spans of a request."""
 
     calls: list[Call]
     apart: list[Call]
-    """Of an agent whose calls are known by what they say, not by their spans."""
+    """Calls of agents that are identified by their content instead of their spans."""
     lineage: Lineage
     above: list[SpanPlace]
-    """Spans that came after calls below them had been stored."""
+    """Spans that arrived after calls below them had been stored."""
     origins: "_Origins"
 
 
 class _Origin(NamedTuple):
-    """Where records of a request came from: their project, what their resource says of them, and what became of them."""
+    """The origin of records: their project, the attributes of their resource, and the counts of their results."""
 
     project_id: str
     facts: Facts
@@ -123,7 +123,7 @@ class _Origins:
         return known
 
     def count(self, calls: Sequence[Call], kept: Sequence[Call], stored: Sequence[Call]) -> None:
-        """Say what became of calls: those that are not kept are told of by another one."""
+        """Count the results of calls; those that are not kept were told of by another record."""
         kept_ids, stored_ids = set(map(id, kept)), set(map(id, stored))
         for call in calls:
             tally = self.of(call.resource).tally
@@ -135,7 +135,7 @@ class _Origins:
                 tally.twins += 1
 
     def tell(self, clients: ClientCounts, exporter: str, signal: str) -> None:
-        """Count the request for each service and project that it holds records of."""
+        """Count the request for each service and project that it has records of."""
         found: dict[tuple[str, object], Tally] = {}
         for resource, origin in self._known.items():
             key = origin.project_id, resource.attributes.get("service.name")
@@ -149,7 +149,7 @@ class _Origins:
 
 
 class Receiver:
-    """Takes OTLP requests in; one per process."""
+    """Receives OTLP requests; one per process."""
 
     def __init__(
         self, ingest: Ingest, settings: Settings, clock: Clock, seconds: Callable[[], float] = time.monotonic
@@ -170,7 +170,7 @@ class Receiver:
         """Store the calls of models among the spans; when this returns they are committed.
 
         Raises `InvalidOtlp`, `BodyTooLarge`, `RateLimited`, `StoreUnavailable` and `StoreBusy`. After the last two the
-        request can be sent again: what was stored then is known.
+        request can be sent again: runs that were stored are recognised.
         """
         outcome = Outcome()
         if not body:
@@ -190,7 +190,7 @@ class Receiver:
         return outcome
 
     async def take_logs(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
-        """Store the calls of models that coding agents tell of in log records. Raises what `take_traces` does."""
+        """Store the calls of models among the log records of coding agents. Raises what `take_traces` does."""
         outcome = Outcome()
         if not body:
             return outcome
@@ -246,7 +246,7 @@ class Receiver:
         return read
 
     async def _store(self, calls: Sequence[Call], sender: Sender, outcome: Outcome) -> list[Call]:
-        """Store the calls as runs, each project's in pieces; those that were stored."""
+        """Store the calls as runs, each project's in pieces, and return those that were stored."""
         projects: dict[str, list[Call]] = {}
         for call in calls:
             projects.setdefault(call.project_id, []).append(call)
@@ -255,7 +255,7 @@ class Receiver:
         await sender.admit(projects.keys())
         stored = await asyncio.gather(
             *(self._store_project(*project, sender.by, outcome) for project in projects.items()),
-            # What is under way for one project is not left alone because another's failed.
+            # One project's error must not leave the statements of another running unattended.
             return_exceptions=True,
         )
         for failed in stored:
@@ -283,7 +283,7 @@ class Receiver:
 
 
 def _still_to_come(stored: Sequence[Call], above: Sequence[SpanPlace], lineage: Lineage) -> Iterator[SpanPlace]:
-    """The spans above what was stored, and above those that are known to be so, that this request does not hold."""
+    """Yield the spans above stored calls that are not in this request."""
     below: dict[str, list[bytes]] = {}
     for project_id, key in [*((call.project_id, call.key) for call in stored), *above]:
         below.setdefault(project_id, []).append(key)
@@ -312,13 +312,13 @@ async def _at_once(calls: Sequence[Call]) -> list[Call]:
 
 
 def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: frozenset[str]) -> Call:
-    """The span as a settled call, with what its resource says of it; `more` are names of attributes to keep besides."""
+    """Convert the span to a call, with the fields of its resource; `more` are further attributes to keep."""
     facts = read_facts(span.attributes, of_resource)
     if str(facts.get("operation", "")).endswith(_STREAM):
         facts.setdefault("streamed", True)
     failed = has_failed(span)
-    settle_tokens(facts, has_failed=failed)
-    settle_first_token(facts, span.start)
+    normalize_tokens(facts, has_failed=failed)
+    resolve_first_token(facts, span.start)
     ended = ending(facts, span.exception_type, has_failed=failed)
     trace_id = span.trace_id.hex()
     return Call(

@@ -1,6 +1,6 @@
-"""What a worker stored in the last minute, because inner spans end first: an outer one may come in a later request.
+"""Remember what a worker stored in the last minute: inner spans end first, so an outer one may come in a later request.
 
-Another worker does not know of it; then one call may stay two runs, if its spans part within the second that exporters wait.
+Other workers do not know of it; one call may then stay two runs, if its spans are sent in different requests.
 """
 
 from collections import deque
@@ -14,16 +14,16 @@ from runtally.otlp.twins import encloses, may_be_same
 
 SECONDS = 60.0
 MAX_CALLS = 20_000
-# As in a request: what was under way at the same time.
+# The same limit as within a request: calls under way at the same time.
 _NEIGHBOURS = 64
 
 _Key: TypeAlias = tuple[str, bytes, bool, str]
 SpanPlace: TypeAlias = tuple[str, bytes]
-"""A project and a span. What another project's spans are above of, or like, is not known."""
+"""A project and a span. Projects are kept apart: spans of one say nothing about another's."""
 
 
 class _Stored:
-    """What is kept of a call that was stored, and whether it took another one since."""
+    """A call that was stored, and whether it has taken a duplicate since."""
 
     __slots__ = ("end", "scope", "start", "status", "tokens", "took")
 
@@ -40,7 +40,7 @@ class _Entry(NamedTuple):
 
 
 class Recent:
-    """One per process."""
+    """The calls that were stored lately; one per process."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -50,11 +50,14 @@ class Recent:
         self._calls: dict[_Key, dict[str, deque[_Stored]]] = {}
 
     def is_above(self, project_id: str, key: bytes) -> bool:
-        """Whether a call of the project below this span was stored."""
+        """Return whether a call of the project below this span was stored."""
         return bool(self._above) and self._above.get((project_id, key), 0.0) > self._seconds()
 
     def takes(self, call: Call) -> bool:
-        """Whether a stored call is a twin of this one, which encloses it. Each takes one; sent again it is taken again."""
+        """Return whether a stored call has this one, which encloses it, as its twin.
+
+        Each stored call takes one twin; a twin that is sent again is taken again.
+        """
         now = self._seconds()
         if self._taken.get((call.project_id, call.key), 0.0) > now:
             return True
@@ -66,7 +69,7 @@ class Recent:
         return False
 
     def add(self, calls: Sequence[Call], above: Iterable[SpanPlace]) -> None:
-        """Keep what was committed, and the spans above that have not come yet."""
+        """Remember committed calls, and the spans above them that have not come yet."""
         now = self._seconds()
         self._expire(now)
         for place in above:
@@ -85,7 +88,7 @@ class Recent:
             _, stored, keys = entries.popleft()
             for key in keys:
                 scopes = self._calls[key]
-                # They come to their queues in the order of the entries.
+                # Queues are in the order of the entries.
                 scopes[stored.scope].popleft()
                 if not scopes[stored.scope]:
                     del scopes[stored.scope]
@@ -97,7 +100,7 @@ class Recent:
 
 
 def _take(call: Call, queue: deque[_Stored]) -> bool:
-    """Whether one of these, the latest first, takes the call."""
+    """Return whether one of these calls, the latest first, takes the call as its twin."""
     for stored in islice(reversed(queue), _NEIGHBOURS):
         is_shorter = stored.end - stored.start <= call.end - call.start
         if is_shorter and not stored.took and encloses(call, stored) and may_be_same(call, stored):
@@ -107,7 +110,7 @@ def _take(call: Call, queue: deque[_Stored]) -> bool:
 
 
 def _put(kept: dict[SpanPlace, float], place: SpanPlace, now: float) -> None:
-    """At the end, so that those that end first stand first."""
+    """Move the place to the end, so that the first to expire stands first."""
     kept.pop(place, None)
     kept[place] = now + SECONDS
 

@@ -1,4 +1,4 @@
-"""A settled call as the run that ingest takes: fields, and the metadata that may pass. Pure."""
+"""Convert a call to the run that ingest stores: its fields, and the metadata that is allowed. Pure."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -27,9 +27,9 @@ _ROOM = MAX_METADATA_BYTES - 1_024
 INVALID_ID = Detail("spanId", "must be 8 bytes that are not all 0, in a trace whose id is 16 such bytes")
 _NAME = f"must be a string of at most {MAX_NAME} characters, without NUL"
 
-# Under these names, too, ingest finds who a run was for.
+# Ingest also reads the user and the session from these names.
 _WRITTEN = {"user": ("userId", "user_id"), "session": ("sessionId", "session_id")}
-# Facts that metadata has under a name of their own, in the order in which it shows them.
+# Facts that metadata has under other names, in the order in which it shows them.
 _METADATA = {
     "service": "service",
     "environment": "environment",
@@ -46,14 +46,14 @@ _METADATA = {
 
 
 def wire_run(call: Call, dropped: frozenset[str] = frozenset()) -> DecodedRun:
-    """The call as a run, without what the operator drops by name; or what is wrong with it."""
+    """Convert the call to a run, without what the operator drops by name; a `BadRun` if it is invalid."""
     facts = call.facts
     provider, provider_name = _provider(facts)
     model = facts.get("model") or UNKNOWN
     wrong = tuple(_faults(call, provider, model))
     if wrong:
         return BadRun(wrong, None)
-    # As fields of a run they are shorter than metadata keeps them.
+    # The field of a run is shorter than texts in metadata.
     reason = next((text for text in facts.get("finish_reasons", ()) if len(text) <= MAX_LABEL), None)
     tags = [tag for tag in facts.get("tags", ()) if len(tag) <= MAX_LABEL][:MAX_TAGS]
     return WireRun(
@@ -88,7 +88,7 @@ def _unless(name: str, dropped: frozenset[str], value: _T | None) -> _T | None:
 
 
 def latency_ms(start: int, end: int) -> int | None:
-    """Nanoseconds of Unix time as a latency; None unless both are known."""
+    """Return the latency in milliseconds; None unless both times are known."""
     return round(max(end - start, 0) / _NS_PER_MS) if start and end else None
 
 
@@ -100,7 +100,7 @@ def _faults(call: Call, provider: str, model: str) -> Iterator[Detail]:
 
 
 def _provider(facts: Facts) -> tuple[str, str | None]:
-    """The provider as the catalogue calls it, and the name that was sent if that is another one."""
+    """Return the provider as the catalogue names it, and the name as sent if that differs."""
     sent = facts.get("provider")
     if sent is None and "provider_model" in facts:
         sent = facts["provider_model"].partition("/")[0] if "/" in facts["provider_model"] else None
@@ -113,7 +113,7 @@ def _provider(facts: Facts) -> tuple[str, str | None]:
 
 
 def _timestamp(nanoseconds: int) -> str:
-    """Unix seconds, to the microsecond."""
+    """Format Unix nanoseconds as seconds, to the microsecond."""
     seconds, microseconds = divmod(nanoseconds // _NS_PER_US, _US_PER_SECOND)
     return f"{seconds}.{microseconds:06}"
 
@@ -139,7 +139,7 @@ def _metadata(call: Call, provider_name: str | None, dropped: frozenset[str]) ->
 
 
 def _fitted(metadata: dict[str, Any], free: Mapping[str, Value]) -> dict[str, Any]:
-    """The metadata without what it has no room for: what people attached goes first, the last first."""
+    """Drop entries for which metadata has no room: what people added goes first, the last entry first."""
     for name in [*metadata, *free][::-1]:
         if len(msgspec.json.encode(metadata)) <= _ROOM:
             break

@@ -1,7 +1,7 @@
-"""Which span is one call of a model. Pure.
+"""Decide which spans are calls of a model. Pure.
 
-Agents, chains, workflows and outer functions repeat the tokens of the calls below them, so a span is a call only by what its
-instrumentation says of it. Of calls that are one inside another `nesting` keeps the innermost.
+Agents, chains, workflows and outer functions repeat the tokens of the calls below them, so a span counts as a call only
+if its instrumentation marks it as one. Of nested calls `nesting` keeps the innermost.
 """
 
 from collections.abc import Callable
@@ -37,9 +37,9 @@ _PROVIDERS = ("gen_ai.system", "gen_ai.provider.name")
 
 
 def is_call(span: Span) -> bool:
-    """Whether the span is one call of a model, by the first rule that applies to it."""
+    """Return whether the span is one call of a model, by the first rule that applies to it."""
     attributes = span.attributes
-    # Most spans are of other things, and say nothing of all that.
+    # Most spans are about other things, and have none of these attributes.
     if _TELLING.isdisjoint(attributes) or span.is_raw_request or attributes.get(LOGFIRE_TYPE) == _PENDING:
         return False
     for name, decide in _RULES:
@@ -56,7 +56,7 @@ def is_call(span: Span) -> bool:
 
 
 def has_failed(span: Span) -> bool:
-    """Whether the call ended in an error, as far as the span's status and events say, or its level."""
+    """Return whether the call failed, by the span's status, events or level."""
     return span.has_failed or span.attributes.get(LEVEL) == "ERROR"
 
 
@@ -98,5 +98,5 @@ _RULES: tuple[tuple[str, Callable[[str, Span], bool]], ...] = (
     (OPERATION, _is_operation),
     (OPENINFERENCE_KIND, lambda said, _: said.casefold() in _OPENINFERENCE_CALLS),
 )
-"""What says which kind of span it is, the most telling first, and how it decides."""
+"""The attributes that tell the kind of a span, the most reliable first, each with its test."""
 _TELLING = frozenset({*(name for name, _ in _RULES), REQUEST_TYPE, *_PROVIDERS})

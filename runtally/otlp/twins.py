@@ -1,7 +1,8 @@
-"""One call that several instrumentations saw: of such records one stays.
+"""Find twins, records of one call by several instrumentations, and keep one of them.
 
-They need not be one inside the other: a library traces itself in a trace of its own beside the one that its user has. So they are
-known by what they say: one encloses the other in time, and both have the same model, tokens and ending, but not the same scope.
+Twins need not be nested: a library may trace itself in a trace of its own, apart from its user's. So twins are
+recognised by their content: one encloses the other in time, and both have the same model, tokens and outcome, but
+different scopes.
 """
 
 from bisect import bisect_right
@@ -12,12 +13,12 @@ from runtally.models.run import Status
 from runtally.otlp.calls import Call, fill
 
 TOLERANCE_NS = 100_000
-"""Two instrumentations of one process read its clock one after the other."""
+"""The tolerance of times: two instrumentations of one process read its clock one after the other."""
 TOKENS, SHARE = 8, 0.02
-"""What two counts of one output may differ by: so many tokens, or this part of the larger one."""
-# A call is compared with its neighbours in time, more of which are hardly ever under way in one process.
+"""The tolerance of output counts: so many tokens, or this part of the larger count."""
+# A call is compared with its neighbours in time; more are hardly ever under way in one process.
 _NEIGHBOURS = 128
-# What a request of nothing but equal calls may take; then each is compared with few.
+# The most comparisons for a request of equal calls; beyond it each call is compared with few.
 _MAX_PAIRS = 200_000
 _FEW = 8
 _ANY = -1
@@ -26,8 +27,8 @@ _UNKNOWN = -2
 _Key: TypeAlias = tuple[str, bytes, bool, str, int]
 
 
-class _Lane:
-    """The calls of one scope that are alike, by their start."""
+class _ScopeCalls:
+    """Similar calls of one scope, by their start."""
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -36,7 +37,7 @@ class _Lane:
 
 
 class Outline(Protocol):
-    """What two records of one call have in common."""
+    """The values that two records of one call have in common."""
 
     start: int
     end: int
@@ -47,7 +48,7 @@ class Outline(Protocol):
 
 
 def may_be_same(call: Outline, other: Outline) -> bool:
-    """Whether two calls of one model say nothing that contradicts that they are one."""
+    """Return whether no value of the two records contradicts that they are one call."""
     return (
         (call.status is Status.SUCCESS) is (other.status is Status.SUCCESS)
         and _equal(call.tokens[0], other.tokens[0])
@@ -56,14 +57,14 @@ def may_be_same(call: Outline, other: Outline) -> bool:
 
 
 def encloses(outer: Outline, inner: Outline) -> bool:
-    """Whether the outer call was under way all the time that the inner one was."""
+    """Return whether the outer call was under way all the time that the inner one was."""
     return outer.start <= inner.start + TOLERANCE_NS and outer.end >= inner.end - TOLERANCE_NS
 
 
 def keep_one_of_each(calls: Sequence[Call]) -> list[Call]:
-    """The calls without twins; those that stay are told what their twins know."""
+    """Keep one of each group of twins; it is filled from the others."""
     takers = find_twins(calls)
-    # The shorter comes first, so whoever takes is known before it is asked who took it.
+    # Shorter calls come first, so a call's own twin is known before the call is taken by a longer one.
     stays: dict[int, int] = {}
     for place, taker in takers.items():
         stays[place] = stays.get(taker, taker)
@@ -72,13 +73,16 @@ def keep_one_of_each(calls: Sequence[Call]) -> list[Call]:
 
 
 def find_twins(calls: Sequence[Call]) -> dict[int, int]:
-    """Which calls are taken by which, by their places, the shortest first. One that takes another may itself be taken."""
-    if len({call.scope for call in calls}) < 2:  # noqa: PLR2004  # Twins are of two scopes.
+    """Map each twin to the call that takes it, by position, the shortest first.
+
+    One that takes another may itself be taken.
+    """
+    if len({call.scope for call in calls}) < 2:  # noqa: PLR2004  # Twins have different scopes.
         return {}
     timed = [place for place, call in enumerate(calls) if 0 < call.start <= call.end]
     timed.sort(key=lambda place: calls[place].end - calls[place].start)
     ranks = {place: rank for rank, place in enumerate(timed)}
-    lanes = _lanes(calls, timed)
+    by_scope = _by_scope(calls, timed)
     takers: dict[int, int] = {}
     scopes: dict[int, set[str]] = {}
     pairs = 0
@@ -86,7 +90,7 @@ def find_twins(calls: Sequence[Call]) -> dict[int, int]:
         call = calls[place]
         best, left = None, _NEIGHBOURS if pairs < _MAX_PAIRS else _FEW
         limit = left
-        for other in _neighbours(call, lanes, left):
+        for other in _neighbours(call, by_scope, left):
             left -= 1
             if (
                 ranks[other] > ranks[place]
@@ -103,17 +107,17 @@ def find_twins(calls: Sequence[Call]) -> dict[int, int]:
     return {place: takers[place] for place in timed if place in takers}
 
 
-def _lanes(calls: Sequence[Call], places: Sequence[int]) -> dict[_Key, dict[str, _Lane]]:
-    """The calls by what twins must agree in, each with those that have the same input tokens, and with all."""
-    lanes: dict[_Key, dict[str, _Lane]] = {}
+def _by_scope(calls: Sequence[Call], places: Sequence[int]) -> dict[_Key, dict[str, _ScopeCalls]]:
+    """Group the calls by the values that twins share, each with the calls of the same input tokens, and with all."""
+    by_scope: dict[_Key, dict[str, _ScopeCalls]] = {}
     for place in sorted(places, key=lambda place: calls[place].start):
         call = calls[place]
         for key in _keys(call, (call.facts.get("input", _UNKNOWN), _ANY)):
-            lane = lanes.setdefault(key, {}).setdefault(call.scope, _Lane())
-            lane.calls.append(place)
-            lane.starts.append(call.start)
-            lane.longest = max(lane.longest, call.end - call.start)
-    return lanes
+            group = by_scope.setdefault(key, {}).setdefault(call.scope, _ScopeCalls())
+            group.calls.append(place)
+            group.starts.append(call.start)
+            group.longest = max(group.longest, call.end - call.start)
+    return by_scope
 
 
 def _keys(call: Call, inputs: tuple[int, int]) -> Iterator[_Key]:
@@ -122,22 +126,22 @@ def _keys(call: Call, inputs: tuple[int, int]) -> Iterator[_Key]:
             yield call.project_id, call.resource.digest, call.status is Status.SUCCESS, model, tokens
 
 
-def _neighbours(call: Call, lanes: dict[_Key, dict[str, _Lane]], limit: int) -> Iterator[int]:
-    """Calls of other scopes that began before this one ended its first moment, the latest first; not more than the limit."""
+def _neighbours(call: Call, by_scope: dict[_Key, dict[str, _ScopeCalls]], limit: int) -> Iterator[int]:
+    """Yield calls of other scopes that were under way when this one ended, the latest first; at most `limit`."""
     tokens = call.facts.get("input")
     inputs = (_ANY, _ANY) if tokens is None else (tokens, _UNKNOWN)
     for key in dict.fromkeys(_keys(call, inputs)):
-        for scope, lane in lanes.get(key, {}).items():
+        for scope, group in by_scope.get(key, {}).items():
             if limit <= 0:
                 return
             limit -= 1
             if scope == call.scope:
                 continue
-            last = bisect_right(lane.starts, call.start + TOLERANCE_NS) - 1
-            earliest = call.end - TOLERANCE_NS - lane.longest
-            while last >= 0 and limit > 0 and lane.starts[last] >= earliest:
+            last = bisect_right(group.starts, call.start + TOLERANCE_NS) - 1
+            earliest = call.end - TOLERANCE_NS - group.longest
+            while last >= 0 and limit > 0 and group.starts[last] >= earliest:
                 limit -= 1
-                yield lane.calls[last]
+                yield group.calls[last]
                 last -= 1
 
 

@@ -1,6 +1,6 @@
-"""What a reader of OTLP hands over, whichever encoding it reads: spans and log records with the wanted attributes alone.
+"""The results of reading OTLP in either encoding: spans and log records with the wanted attributes alone.
 
-A value that nobody asked for stays bytes in the request's body: content is never decoded.
+A value that is not wanted stays undecoded in the request's body, so content is never decoded.
 """
 
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ Value: TypeAlias = Scalar | list[Scalar]
 Attributes: TypeAlias = dict[str, Value]
 
 MAX_ITEMS = 64
-"""Elements that are read of a list; none that is kept may have as many."""
+"""The most elements of a list that are read; a longer list is not kept."""
 EXCEPTION = "exception"
-"""Name of the only event of a span that is read."""
+"""The name of the only event of a span that is read."""
 EXCEPTION_TYPE = "exception.type"
-"""Name of the only attribute that is read of it."""
+"""The name of the only attribute that is read of that event."""
 RAW_REQUEST = "raw_gen_ai_request"
-"""Name of the spans in which LiteLLM repeats a call with its content; no other name is read."""
+"""The name of the spans in which LiteLLM repeats a call with its content; no other span name is read."""
 MAX_GROUPS = 100_000
-"""Resources and scopes of one request, and records of one scope: of more, which may be empty, a few bytes make hours of work."""
+"""The most resources and scopes of a request, and records of a scope: many empty ones cost hours for a few bytes."""
 MAX_FIELDS = 50_000
-"""Attributes and events of one record, or of one resource."""
+"""The most attributes and events of one record, or of one resource."""
 TRACE_ID_BYTES = 16
 SPAN_ID_BYTES = 8
 
 
 class Wanted:
-    """Names of the attributes to decode, by their keys on the wire."""
+    """The names of the attributes to decode, by their keys on the wire."""
 
     def __init__(self, names: frozenset[str], prefixes: tuple[str, ...] = ()) -> None:
         self.names = names
@@ -40,7 +40,7 @@ class Wanted:
 
 
 class Resource(msgspec.Struct, frozen=True, eq=False):
-    """Who sent the records below it. Two are equal if the digests of their encodings are."""
+    """The attributes of a sender. Two resources are equal if the digests of their encodings are."""
 
     attributes: Attributes
     digest: bytes
@@ -58,7 +58,7 @@ class Span(msgspec.Struct, eq=False):
     start: int = 0
     end: int = 0
     has_failed: bool = False
-    """Whether its status says error, or an exception was recorded."""
+    """Whether its status is an error, or an exception was recorded."""
     exception_type: str = ""
     attributes: Attributes = {}
 
@@ -76,18 +76,18 @@ class LogRecord(msgspec.Struct, eq=False):
 
 
 class Rules(NamedTuple):
-    """What to decode of a request."""
+    """The parts of a request to decode."""
 
     resource: Wanted
     record: Wanted
     bodies: frozenset[str] = frozenset()
-    """Of log records: the bodies and event names that say what a record is."""
+    """The bodies and event names of log records that tell their kind."""
 
 
 def digest_of(raw: bytes) -> bytes:
-    """What stands for an encoding, which may be long and hold anything."""
+    """Return a digest of an encoding, which may be long and hold anything."""
     return blake2b(raw, digest_size=16).digest()
 
 
 class Malformed(Exception):
-    """The body is not what its type says."""
+    """The body does not have its declared format."""

@@ -1,4 +1,4 @@
-"""All prices in memory: an immutable snapshot of the registry, and what keeps it current."""
+"""Hold all prices in memory: an immutable snapshot of the registry, and its refresh."""
 
 import asyncio
 import time
@@ -13,16 +13,16 @@ from runtally.db.database import Connection, Database
 from runtally.pricing import queries
 from runtally.pricing.cost import Price
 from runtally.pricing.discount import Discount, less_discount
-from runtally.pricing.match import LookUp, Offer, PriceIndex, in_force
+from runtally.pricing.match import LookUp, PriceCandidate, PriceIndex, in_force
 
-# Many times the models that one service meets; a flood of made-up names costs time, not memory.
+# Many more than the models that one service uses; a flood of invented names costs time, not memory.
 REMEMBERED_NAMES = 4096
 
 log = structlog.get_logger()
 
 
 class RunToPrice(Protocol):
-    """What the price of a run depends on."""
+    """The values of a run that its price depends on."""
 
     @property
     def provider(self) -> str: ...
@@ -37,13 +37,15 @@ class RunToPrice(Protocol):
 
 
 class PriceBook:
-    """The registry as it was at `version`; never changes."""
+    """The registry as it was at `version`; immutable."""
 
-    def __init__(self, offers: Iterable[Offer] = (), version: str = "", discounts: Iterable[Discount] = ()) -> None:
+    def __init__(
+        self, candidates: Iterable[PriceCandidate] = (), version: str = "", discounts: Iterable[Discount] = ()
+    ) -> None:
         self.version = version
-        offers = tuple(offers)
-        self.entries = len(offers)
-        index = PriceIndex(offers)
+        candidates = tuple(candidates)
+        self.entries = len(candidates)
+        index = PriceIndex(candidates)
         self.invalid = index.invalid
         self._index = index
         self._find = lru_cache(maxsize=REMEMBERED_NAMES)(index.find)
@@ -56,9 +58,10 @@ class PriceBook:
     def price_for(
         self, provider: str, model: str, at: datetime, input_tokens: int, project_id: str | None = None
     ) -> Price | None:
-        """The price in force for a run of that many input tokens at that time, or None: never a guess.
+        """Return the price in force for a run at that time with that many input tokens; None if there is none.
 
-        What the project has negotiated comes first; of what all pay, its discount is taken off.
+        It is never a guess. A project's own price comes first. The project's discount is taken off the prices that
+        apply to all projects.
         """
         if project_id in self.with_prices:
             price = in_force(self._find(provider, model, project_id), at, input_tokens)
@@ -70,7 +73,10 @@ class PriceBook:
         return price
 
     def price_of(self, run: RunToPrice, project_id: str) -> Price | None:
-        """The price of the run's model, else of the one that answered: what a router calls its choice has none."""
+        """Return the price of the run's model, else of the model that answered.
+
+        A router's name for its choice has no price of its own.
+        """
         for model in (run.model, run.answered_by):
             if model:
                 price = self.price_for(run.provider, model, run.occurred_at, run.input_tokens or 0, project_id)
@@ -81,15 +87,15 @@ class PriceBook:
     def look_up(
         self, provider: str, model: str, at: datetime, input_tokens: int, project_id: str | None = None
     ) -> LookUp | None:
-        """How `price_for` comes to its price: the first way to write the name under which one is in force."""
+        """Return how `price_for` finds its price: the first spelling of the name under which one is in force."""
         for owner in dict.fromkeys((project_id, None)):
             for step in self._index.look_up(provider, model, owner):
                 if in_force((step.level,), at, input_tokens) is not None:
                     return step
         return None
 
-    def turns_of(self, provider: str, model: str, project_id: str | None = None) -> frozenset[datetime]:
-        """When a price or a discount for it may begin or end."""
+    def change_points(self, provider: str, model: str, project_id: str | None = None) -> frozenset[datetime]:
+        """Return the moments at which a price or a discount of the model may begin or end."""
         levels = self._find(provider, model)
         if project_id in self.with_prices:
             levels += self._find(provider, model, project_id)
@@ -100,18 +106,18 @@ class PriceBook:
         return frozenset(at for at in ends if at is not None)
 
     def knows(self, provider: str, model: str, project_id: str | None = None) -> bool:
-        """Whether any price answers to the name, at whatever time."""
+        """Return whether the name has any price, at whatever time."""
         own = project_id in self.with_prices and self._find(provider, model, project_id)
         return bool(own or self._find(provider, model))
 
 
 async def load_book(connection: Connection) -> PriceBook:
-    # The version first: what changes in between is then loaded again, not missed.
+    # Read the version first: a change in between is then loaded again, not missed.
     version = await queries.select_version(connection)
-    offers = await queries.select_offers(connection)
+    candidates = await queries.select_candidates(connection)
     discounts = await queries.select_discounts(connection)
-    # Thousands of offers are sorted and compiled; requests must not wait for that.
-    return await asyncio.to_thread(PriceBook, offers, version, discounts)
+    # Thousands of candidates are sorted and compiled; requests must not wait for that.
+    return await asyncio.to_thread(PriceBook, candidates, version, discounts)
 
 
 class LivePrices:
@@ -124,16 +130,16 @@ class LivePrices:
 
     @property
     def age_seconds(self) -> float | None:
-        """Time since the book was last known to be the registry's; None before the first time."""
+        """Seconds since the book was last known to be current; None before the first time."""
         return None if self._current_at is None else time.monotonic() - self._current_at
 
     async def refresh(self) -> None:
-        """Load the book if the registry differs from it. Raises `StoreUnavailable` and then keeps the book it has."""
+        """Load the book if the registry has changed. Raises `StoreUnavailable`, and then keeps the book it has."""
         async with self._database.connection() as connection:
             await self.refresh_over(connection)
 
     async def refresh_over(self, connection: Connection) -> None:
-        """Do the same over a connection that its caller has: one who waits for another meanwhile could wait for ever."""
+        """Refresh over the caller's connection: a caller that waits for a second connection could wait for ever."""
         seen_at = time.monotonic()
         is_current = await queries.select_version(connection) == self.book.version
         if not is_current:

@@ -1,8 +1,8 @@
-"""The price catalogue and the registry: seeding on first start, and bringing the registry up to date afterwards.
+"""The price catalogue and the registry: seed the registry on first start, and sync it afterwards.
 
-What an admin touched is left alone. A price that changed is closed, not overwritten, so that a run's price entry stays
-the one that priced it. An entry that the catalogue dropped stays: its price was right. Where the catalogue now says
-something else about a time that is over, what it said before is withdrawn.
+Entries that an admin changed are left alone. A changed price is ended, not overwritten, so that a run's price entry
+remains the one that priced it. An entry that the catalogue dropped stays: its price was right. Where the catalogue
+corrects a time that is over, its old entry is withdrawn.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from runtally.pricing import catalogue_queries as queries
 from runtally.pricing.catalogue_diff import Difference, differences_of
 from runtally.pricing.catalogue_entry import CatalogueEntry, CheckedDay
 from runtally.pricing.catalogue_queries import KnownEntry
-from runtally.pricing.overlap import Taken
+from runtally.pricing.overlap import SlotIndex
 
 PACKAGE = "genai-prices"
 EXPORT = (sys.executable, "-m", "runtally.pricing.catalogue_export")
 
-# Of each version that was installed while this process ran: 70 KB instead of 1.5 MB.
+# One export for each version that was installed while this process ran: 70 KB instead of 1.5 MB.
 _exported: dict[tuple[tuple[str, ...], str], bytes] = {}
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """How many entries of the catalogue a sync added, changed, found unchanged, found gone, and left to an admin."""
+    """The numbers of entries that a sync added, changed, found unchanged, found dropped, and left to an admin."""
 
     added: int
     changed: int
@@ -48,7 +48,7 @@ class SyncReport:
 
 @dataclass(slots=True)
 class Plan:
-    """What a sync has to write."""
+    """The writes of a sync."""
 
     insert: list[CatalogueEntry] = field(default_factory=list)
     update: list[tuple[int, CatalogueEntry]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Plan:
 
 
 def seed_if_empty(database_url: str) -> int:
-    """Fill a registry that never saw the catalogue, and say with how many entries.
+    """Fill a registry that was never seeded, and return the number of entries.
 
     Blocking, with an event loop of its own. Raises `StoreUnavailable` and `CatalogueUnreadable`.
     """
@@ -95,10 +95,10 @@ async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now
     """Bring the registry up to date with the entries, in one transaction."""
     async with connection.transaction():
         await queries.lock_catalogue(connection)
-        # Only what the registry is in the end counts, not each step there.
+        # Overlaps are checked at the end, not at each step.
         await queries.defer_overlaps(connection)
         plan = plan_of(catalogue, await queries.select_known(connection), now)
-        # A retired or withdrawn entry gives its key to the one that replaces it, and its time.
+        # A retired or withdrawn entry gives up its key and its time to the entry that replaces it.
         await queries.withdraw_entries(connection, plan.withdraw, now)
         await queries.retire_entries(connection, plan.retire, now)
         await queries.update_entries(connection, plan.update, now)
@@ -107,7 +107,7 @@ async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now
 
 
 async def compare(connection: Connection) -> tuple[Difference, ...]:
-    """The registry beside the installed catalogue. Raises `CatalogueUnreadable`."""
+    """Compare the registry with the installed catalogue. Raises `CatalogueUnreadable`."""
     lines = await exported_lines()
     day, entry = msgspec.json.Decoder(CheckedDay), msgspec.json.Decoder(CatalogueEntry)
     days = {one.catalogue_key: one.checked_on for one in map(day.decode, lines)}
@@ -133,13 +133,16 @@ async def take(connection: Connection, keys: Collection[str], now: datetime) -> 
 
 
 async def read_catalogue() -> list[CatalogueEntry]:
-    """The installed catalogue, read in a process of its own. Raises `CatalogueUnreadable`."""
+    """Read the installed catalogue in a process of its own. Raises `CatalogueUnreadable`."""
     decoder = msgspec.json.Decoder(CatalogueEntry)
     return [decoder.decode(line) for line in await exported_lines()]
 
 
 async def exported_lines() -> list[bytes]:
-    """The same as JSON, one `ExportedEntry` a line; read once, because it takes seconds. Raises `CatalogueUnreadable`."""
+    """Return the catalogue as JSON, one `ExportedEntry` a line. Raises `CatalogueUnreadable`.
+
+    It is read once per version, because that takes seconds.
+    """
     of = EXPORT, version(PACKAGE)
     if of not in _exported:
         _exported[of] = zlib.compress(await _export())
@@ -158,16 +161,16 @@ async def _export() -> bytes:
 
 
 def plan_of(catalogue: Iterable[CatalogueEntry], known: Iterable[KnownEntry], now: datetime) -> Plan:
-    """What to write for these entries, given all rows of the registry that price something or came from the catalogue."""
+    """Plan the writes for these entries. `known` are all rows that are in force or came from the catalogue."""
     rows = tuple(known)
     by_key = {row.entry.catalogue_key: row for row in rows if row.entry.catalogue_key}
-    admins = Taken((row.entry, row.id) for row in rows if row.source is PriceSource.ADMIN and not row.is_withdrawn)
+    admins = SlotIndex((row.entry, row.id) for row in rows if row.source is PriceSource.ADMIN and not row.is_withdrawn)
     plan = Plan()
     gone = {key for key, row in by_key.items() if row.source is PriceSource.CATALOGUE}
     for entry in catalogue:
         gone.discard(entry.catalogue_key)
         row = by_key.get(entry.catalogue_key)
-        if (row is not None and row.source is PriceSource.ADMIN) or any(admins.in_the_way_of(entry)):
+        if (row is not None and row.source is PriceSource.ADMIN) or any(admins.conflicts_of(entry)):
             plan.kept += 1
         elif row is None:
             plan.insert.append(entry)
@@ -179,16 +182,16 @@ def plan_of(catalogue: Iterable[CatalogueEntry], known: Iterable[KnownEntry], no
 
 
 def _make_room(plan: Plan, rows: Iterable[KnownEntry]) -> None:
-    """Withdraw what the catalogue said before of the times of which it now says something else."""
+    """Withdraw the catalogue's earlier entries for times that its new entries cover."""
     changed = {number for number, _ in plan.update}
     ends = dict(plan.retire)
-    taken = Taken(
+    taken = SlotIndex(
         (msgspec.structs.replace(row.entry, effective_to=ends.get(row.id, row.entry.effective_to)), row.id)
         for row in rows
         if row.source is PriceSource.CATALOGUE and row.id not in changed and row.id not in plan.withdraw
     )
     written = (*plan.insert, *(entry for _, entry in plan.update))
-    in_the_way = {number for entry in written for number in taken.in_the_way_of(entry)}
+    in_the_way = {number for entry in written for number in taken.conflicts_of(entry)}
     plan.corrected += len(in_the_way & set(ends))
     plan.retire = [(number, end) for number, end in plan.retire if number not in in_the_way]
     plan.withdraw += sorted(in_the_way)
@@ -196,7 +199,7 @@ def _make_room(plan: Plan, rows: Iterable[KnownEntry]) -> None:
 
 def _plan_change(plan: Plan, row: KnownEntry, entry: CatalogueEntry, now: datetime) -> None:
     start, end = row.entry.effective_from, row.entry.effective_to
-    # An entry that replaced another one starts later than the catalogue says, and that is no difference.
+    # An entry that replaced another one starts later than the catalogue says, which is no difference.
     entry_from_start = msgspec.structs.replace(entry, effective_from=start)
     began, ended = start is None or start < now, end is not None and end <= now
     if row.entry == entry_from_start:
@@ -211,7 +214,7 @@ def _plan_change(plan: Plan, row: KnownEntry, entry: CatalogueEntry, now: dateti
         plan.retire.append((row.id, now))
         plan.insert.append(entry if over else msgspec.structs.replace(entry, effective_from=now))
     else:
-        # Of a period that is over or still to come all is replaced.
+        # A period that is over or still to come is replaced as a whole.
         plan.withdraw.append(row.id)
         plan.corrected += 1
         plan.insert.append(entry)

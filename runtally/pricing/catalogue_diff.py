@@ -1,4 +1,4 @@
-"""What the catalogue says that the registry does not, to be looked at before it is taken. Pure."""
+"""Compare the catalogue with the registry, for an admin to look at before taking changes. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ import msgspec
 from runtally.models.price import PriceSource
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.catalogue_queries import KnownEntry
-from runtally.pricing.overlap import Taken
+from runtally.pricing.overlap import SlotIndex
 
 COMPARED = tuple(name for name in CatalogueEntry.__struct_fields__ if name not in {"catalogue_key", "provider"})
 
 
 class Kind(StrEnum):
-    """What became of an entry of the catalogue."""
+    """The change of a catalogue entry."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -31,9 +31,9 @@ class Difference:
     before: CatalogueEntry | None
     after: CatalogueEntry | None
     kept_for: int | None = None
-    """The admin's entry that it would be in the way of; then it is not taken."""
+    """The admin's entry that it conflicts with; then it is not taken."""
     checked_on: date | None = None
-    """When the catalogue's keepers last checked it, where they say so."""
+    """The day on which the catalogue's maintainers last checked the price, if known."""
 
     @property
     def entry(self) -> CatalogueEntry:
@@ -44,26 +44,29 @@ class Difference:
 
     @property
     def fields(self) -> tuple[tuple[str, object, object], ...]:
-        """Name, before and after of what differs."""
+        """The name, old and new value of each field that differs."""
         sides = [{name: getattr(side, name, None) for name in COMPARED} for side in (self.before, self.after)]
         return tuple((name, sides[0][name], sides[1][name]) for name in COMPARED if sides[0][name] != sides[1][name])
 
 
 def differences_of(catalogue: Iterable[CatalogueEntry], known: Sequence[KnownEntry]) -> tuple[Difference, ...]:
-    """In the order of the catalogue, what it dropped last; what an admin has taken over is left out."""
+    """List the differences in the order of the catalogue, dropped entries last.
+
+    Entries that an admin took over are left out.
+    """
     by_key = {row.entry.catalogue_key: row for row in known if row.entry.catalogue_key}
-    admins = Taken((row.entry, row.id) for row in known if row.source is PriceSource.ADMIN and not row.is_withdrawn)
+    admins = SlotIndex((row.entry, row.id) for row in known if row.source is PriceSource.ADMIN and not row.is_withdrawn)
     vanished = {key: row for key, row in by_key.items() if row.source is PriceSource.CATALOGUE}
     found = []
     for entry in catalogue:
         vanished.pop(entry.catalogue_key, None)
         row = by_key.get(entry.catalogue_key)
         if row is None:
-            found.append(Difference(Kind.NEW, None, entry, next(admins.in_the_way_of(entry), None)))
+            found.append(Difference(Kind.NEW, None, entry, next(admins.conflicts_of(entry), None)))
         elif row.source is PriceSource.CATALOGUE:
-            # An entry that replaced another one starts later than the catalogue says, and that is no difference.
+            # An entry that replaced another one starts later than the catalogue says, which is no difference.
             after = msgspec.structs.replace(entry, effective_from=row.entry.effective_from)
             if after != row.entry:
-                kept_for = next(admins.in_the_way_of(entry), None)
+                kept_for = next(admins.conflicts_of(entry), None)
                 found.append(Difference(Kind.CHANGED, row.entry, after, kept_for))
     return (*found, *(Difference(Kind.VANISHED, row.entry, None) for row in vanished.values()))

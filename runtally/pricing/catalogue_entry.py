@@ -1,4 +1,4 @@
-"""One price of the catalogue on its way into the registry. Knows neither the package it comes from nor the database."""
+"""One price of the catalogue before it is stored. Independent of the catalogue's package and of the database."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from runtally.models.price import AMOUNT_COLUMNS
 
 
 class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
-    """A row to be; named like the columns of `PriceEntry`."""
+    """A future row of the registry, with the names of the columns of `PriceEntry`."""
 
     provider: str
     model: str
@@ -34,12 +34,12 @@ class CatalogueEntry(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def project_id(self) -> str | None:
-        """The catalogue's prices are for everybody."""
+        """None: prices of the catalogue apply to all projects."""
         return None
 
     @property
     def amounts(self) -> tuple[Decimal | None, ...]:
-        """What a run is charged; a change of these is another price, any other change is not."""
+        """The amounts that a run is charged; a change of these makes another price, any other change does not."""
         found: tuple[Decimal | None, ...] = _amounts_of(self)
         return found
 
@@ -48,18 +48,21 @@ _amounts_of = attrgetter(*AMOUNT_COLUMNS)
 
 
 class ExportedEntry(CatalogueEntry, kw_only=True, frozen=True):
-    """As the catalogue's process prints it; the day is no part of the row to be."""
+    """An entry as the catalogue's process prints it; the day is not stored."""
 
     checked_on: date | None = None
 
 
 class CheckedDay(msgspec.Struct, frozen=True):
-    """When somebody looked whether the price is right, where the catalogue says so."""
+    """The day on which somebody checked the price, where the catalogue tells it."""
 
     catalogue_key: str
     checked_on: date | None = None
 
 
 def key_of(provider: str, model: str, start: date | None, above: int) -> str:
-    """The place in the catalogue: `google/gemini-2.5-pro@2025-06-17>200000`, the parts after the model only if set."""
+    """Return the key of a price in the catalogue: `google/gemini-2.5-pro@2025-06-17>200000`.
+
+    The parts after the model are present only if set.
+    """
     return f"{provider}/{model}" + (f"@{start.isoformat()}" if start else "") + (f">{above}" if above else "")

@@ -1,7 +1,7 @@
 """`python -m runtally.pricing.catalogue_export` prints the price catalogue, one entry a line.
 
-A process of its own, because the catalogue's package takes 100 MB and most of a second: nothing else may import this
-module, nor `catalogue_patterns` and `catalogue_prices`.
+It runs in a process of its own, because the catalogue's package takes 100 MB and most of a second: no other module may
+import this one, nor `catalogue_patterns` and `catalogue_prices`.
 """
 
 import re
@@ -19,23 +19,23 @@ from runtally.pricing.catalogue_history import HISTORY
 from runtally.pricing.catalogue_patterns import names_and_pattern
 from runtally.pricing.catalogue_prices import Period, periods_of
 
-# Names that the catalogue's own patterns cover and ours, being narrower, do not; of models that share one price.
+# Names that the catalogue's patterns match and our narrower ones do not, of models that share one price.
 _MORE_NAMES = {
     ("anthropic", "claude-2"): ("claude-2.0", "claude-2.1"),
-    # Another name of the same model since 2024-09-05: https://api-docs.deepseek.com/updates.
+    # An alias of the model since 2024-09-05: https://api-docs.deepseek.com/updates.
     ("deepseek", "deepseek-chat"): ("deepseek-coder",),
     ("google", "gemma-3"): ("gemma-3-1b-it", "gemma-3-4b-it", "gemma-3-12b-it", "gemma-3-27b-it"),
     ("google", "gemma-3n"): ("gemma-3n-e2b-it", "gemma-3n-e4b-it"),
 }
 
 
-# The catalogue has no field for it; only some of its comments tell.
+# The catalogue has no field for this day; some of its comments tell it.
 _CHECKED = re.compile(r"(?:checked|verified|confirmed)\b(?:[^.;]|\.(?=\S)){0,60}?\b(20\d\d-\d\d-\d\d)\b", re.IGNORECASE)
 
 
 def entries() -> Iterator[CatalogueEntry]:
     for provider in providers:
-        # Of two models with one name the catalogue means the first.
+        # If two models have the same name, the catalogue means the first.
         taken: set[str] = set()
         for model in provider.models:
             names, pattern = names_and_pattern(model.match)
@@ -43,7 +43,7 @@ def entries() -> Iterator[CatalogueEntry]:
             if pattern is None:
                 names = (*names, *more)
             else:
-                # As a pattern, so that a price of its time that has the exact name comes first.
+                # These names go into the pattern, so that a price of its time with the exact name comes first.
                 pattern = "|".join((pattern, *map(re.escape, more)))
             fresh = tuple(name for name in dict.fromkeys(map(str.lower, names)) if name not in taken)
             taken.update(fresh)
@@ -55,7 +55,7 @@ def entries() -> Iterator[CatalogueEntry]:
 
 
 def checked_day(comment: str | None) -> date | None:
-    """The latest day on which somebody checked the price, if the comment tells one."""
+    """Return the latest day on which somebody checked the price, if the comment tells one."""
     days = []
     for text in _CHECKED.findall(comment or ""):
         with suppress(ValueError):

@@ -1,7 +1,7 @@
-"""Prices of the past that the catalogue has dropped or never had, for runs that are imported later.
+"""Past prices that the catalogue dropped or never had, for runs that are imported later.
 
-They are as publicly known at the time and cannot be looked up any more, so what they price is an estimate. Nothing here
-is in force for a run of today's models.
+They were publicly known at the time and cannot be looked up any more, so a cost computed from them is an estimate. None
+of them is in force for today's models.
 """
 
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
-"""The catalogue's way to recognise a model, turned into names that match exactly and one regular expression over the rest.
+"""Convert the catalogue's match rules into exact names and one regular expression for all others.
 
-The catalogue matches widely (everything that starts with `gemini-3.6-flash`), and a wide match puts a wrong price on
-`gemini-3.6-flash-lite` as soon as that exists. So whatever follows a prefix must be a revision of the same model.
+The catalogue matches widely (any name that starts with `gemini-3.6-flash`), and so would put a wrong price on
+`gemini-3.6-flash-lite` as soon as that exists. So after a prefix only revisions of the same model match.
 """
 
 import re
@@ -19,16 +19,17 @@ from genai_prices.types import (
     MatchLogic,
 )
 
-# The rest of a cut-off number, then dates and versions and words that do not change the price, then Bedrock's revision.
+# A revision: the rest of a cut-off number, then dates, versions and words that do not change the price, then Bedrock's
+# revision.
 _REVISION = r"\d*(?:[-@:._](?:\d{2,8}|v\d+|latest|preview|exp|experimental|stable|beta|instruct))*(?::\d+k?)*"
-# A name may begin with a region, a vendor or a path, which all end in something that is no letter or digit.
+# A name may begin with a region, a vendor or a path, which all end in a character that is no letter or digit.
 _LEAD = r"(?:.*[^a-z0-9])?"
-# The name of a fine-tuned model ends in words of the customer's.
+# The name of a fine-tuned model ends in the customer's own words.
 _FINE_TUNED = re.compile(r"ft:|.*\.ft-")
 
 
 def names_and_pattern(match: MatchLogic) -> tuple[tuple[str, ...], str | None]:
-    """The exact names, and a regular expression over whole names in lower case; None where the names are all."""
+    """Return the exact names, and a regular expression for whole names in lower case; None if the names suffice."""
     clauses = list(_alternatives(match))
     names = tuple(dict.fromkeys(clause.equals for clause in clauses if isinstance(clause, ClauseEquals)))
     sources = [source for clause in clauses if not isinstance(clause, ClauseEquals) for source in _sources(clause)]
@@ -60,7 +61,7 @@ def _sources(clause: MatchLogic) -> Iterator[str]:
             yield _whole(clause.regex)
         case ClauseAnd():
             conditions = [inner for inner in clause.and_ if not _rules_out(inner)]
-            # No expression that is decided in bounded time says that two things hold; such a model has its exact names.
+            # An "and" of two conditions cannot be expressed in linear time; such a model has only its exact names.
             if len(conditions) == 1:
                 yield from _sources(conditions[0])
         case ClauseOr():
@@ -71,7 +72,7 @@ def _sources(clause: MatchLogic) -> Iterator[str]:
 
 
 def _rules_out(clause: MatchLogic) -> bool:
-    """Whether it says what a name must not have, such as `-tts`: another product's word, and so none of a revision."""
+    """Return whether the clause excludes a word, such as `-tts`: a word of another product, which no revision has."""
     return isinstance(clause, ClauseRegex) and clause.regex.startswith("^(?!")
 
 
@@ -80,7 +81,7 @@ def _after(literal: str) -> str:
 
 
 def _whole(regex: str) -> str:
-    """A pattern that is searched for, as one over the whole name."""
+    """Turn a pattern that is searched for into one that matches the whole name."""
     start = "" if regex.startswith("^") else ".*"
     end = "" if regex.endswith("$") and not regex.endswith(r"\$") else ".*"
     return f"{start}(?:{regex.removeprefix('^').removesuffix('$')}){end}"

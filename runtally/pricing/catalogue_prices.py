@@ -1,6 +1,6 @@
-"""The catalogue's prices of a model, turned into periods and tiers with the prices that a run and its tokens can be put to.
+"""Convert the catalogue's prices of a model into periods and tiers, in the units of price entries.
 
-What depends on more than tokens, model and day (the hour, seconds of audio) makes an estimate.
+A price that depends on more than tokens, model and day (the hour, seconds of audio) is an estimate.
 """
 
 import re
@@ -38,7 +38,7 @@ _BILLED_APART = (
 )
 _SPEECH = re.compile(r"transcribe|whisper|speech|voxtral")
 _FREE = re.compile(r"\bfree of charge\b|\bincluded in the subscription\b", re.IGNORECASE)
-# Free by the vendors' own price lists; the catalogue gives no price and does not say why.
+# Free by the vendors' price lists; the catalogue gives no price and no reason.
 _KNOWN_FREE = frozenset({("google", "gemma-3"), ("google", "gemma-3n"), ("openai", "moderation")})
 
 MINUTES_A_DAY = 24 * 60
@@ -47,15 +47,15 @@ BILLED_APART = "Bills more than text tokens: audio, images or citations."
 FREE = "Free."
 
 Tiers = dict[int, dict[str, Decimal]]
-"""The prices by column name, above each number of input tokens; 0 is the base."""
+"""Prices by column name, for each number of input tokens above which they hold; 0 is the base."""
 
 Variants = list[tuple[int, ModelPrice]]
-"""The prices of one day, each with the minutes of the day that it is in force."""
+"""The prices of one day, each with the number of minutes for which it is in force."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What a model costs from a day on; `end` is the next period's first day."""
+    """The prices of a model from a day on; `end` is the first day of the next period."""
 
     start: date | None
     end: date | None
@@ -65,7 +65,7 @@ class Period:
 
 
 def periods_of(provider: str, model: ModelInfo) -> list[Period]:
-    """The periods that have a price in tokens, or that are known to be free; an unknown price has none."""
+    """List the periods that have a price in tokens, or that are known to be free; a missing price is not free."""
     starts = _by_start(model)
     ends = [start for start, _ in starts[1:]]
     found: list[Period] = []
@@ -80,7 +80,7 @@ def periods_of(provider: str, model: ModelInfo) -> list[Period]:
 
 
 def _by_start(model: ModelInfo) -> list[tuple[date | None, Variants]]:
-    """The prices by first day, in order. Those for a time of day belong to the period listed before them."""
+    """Group the prices by first day, in order. Prices for a time of day belong to the period listed before them."""
     conditions = [ConditionalPrice(prices=model.prices)] if isinstance(model.prices, ModelPrice) else model.prices
     starts: dict[date | None, Variants] = {}
     current: date | None = None
@@ -119,7 +119,7 @@ def _period(start: date | None, end: date | None, variants: Variants, *, free: b
 
 
 def _tiers(price: ModelPrice) -> Tiers:
-    """A tier costs what its own prices say, and the base for what has no tiers."""
+    """Return the prices of each tier; a price without tiers counts with its base."""
     values = {column: value for key, column in PRICES.items() if (value := getattr(price, key)) is not None}
     starts = {tier.start for value in values.values() if isinstance(value, TieredPrices) for tier in value.tiers}
     return {
@@ -144,7 +144,7 @@ def _is_free(provider: str, model: ModelInfo) -> bool:
 
 
 def _bills_apart(model_id: str, prices: Iterable[ModelPrice]) -> bool:
-    """Whether token counts may not tell the whole bill: what a model hears, draws or speaks costs more than text."""
+    """Return whether token counts may not give the whole bill: audio and images may cost more than text."""
     keys = {key for price in prices for key in _priced_by(price)}
     return not keys.isdisjoint(_BILLED_APART) or bool("input_audio_mtok" in keys and _SPEECH.search(model_id))
 

@@ -1,4 +1,4 @@
-"""SQL of the catalogue: what the registry has of it, and what a sync writes. Whoever changes prices takes its lock."""
+"""SQL of the catalogue: read its entries in the registry, and write those of a sync, under the registry's lock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from runtally.db.database import Connection
 from runtally.models.price import AMOUNT_COLUMNS, PriceSource
 from runtally.pricing.catalogue_entry import CatalogueEntry
 
-# The transaction that writes the catalogue is the only one at a time; another waits, and then finds nothing to do.
+# One transaction at a time writes the catalogue; another waits, and then finds nothing to do.
 LOCK_CATALOGUE = """
 SELECT pg_advisory_xact_lock(hashtext('runtally price catalogue'))
 """
@@ -54,7 +54,7 @@ INSERT INTO price_entries
      VALUES ({", ".join(f"${place}" for place in range(1, len(_INSERTED) + 1))}, 'catalogue', {_NOW}, {_NOW})
 """
 
-# An amount is never overwritten: the runs that it priced point here.
+# An amount is never overwritten: runs that it priced point here.
 UPDATE_ENTRY = """
 UPDATE price_entries
    SET model = $2,
@@ -68,7 +68,7 @@ UPDATE price_entries
  WHERE id = $1
 """
 
-# Without its key a sync does not see it again.
+# Without its key the entry is invisible to later syncs.
 RETIRE_ENTRY = """
 UPDATE price_entries
    SET effective_to = least(effective_to, $2),
@@ -93,17 +93,17 @@ _UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "e
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """A row for everybody, whoever it belongs to now; without a key if it is not, or no longer, the catalogue's."""
+    """A row for all projects, whoever owns it now; without a key if it does not belong to the catalogue (any more)."""
 
     id: int
     entry: CatalogueEntry
     source: PriceSource
     is_withdrawn: bool = False
-    """Then it is here for its key alone: an admin wants no such entry."""
+    """Whether an admin withdrew it: it is listed for its key alone, so that a sync does not add it again."""
 
 
 async def lock_catalogue(connection: Connection) -> None:
-    """Wait for the other process that writes the catalogue; holds until the transaction ends."""
+    """Lock out other processes that write the catalogue, until the transaction ends."""
     await connection.execute(LOCK_CATALOGUE)
 
 
@@ -112,12 +112,12 @@ async def select_seeded(connection: Connection) -> bool:
 
 
 async def defer_overlaps(connection: Connection) -> None:
-    """Refuse prices in each other's way when the transaction ends, not before."""
+    """Check for overlapping prices at the end of the transaction, not before."""
     await connection.execute(DEFER_OVERLAPS)
 
 
 async def select_known(connection: Connection) -> tuple[KnownEntry, ...]:
-    """The rows that a sync has to look at."""
+    """Read the rows that matter to a sync."""
     return tuple(_known(dict(row)) for row in await connection.fetch(SELECT_KNOWN))
 
 
@@ -127,18 +127,18 @@ async def insert_entries(connection: Connection, entries: Iterable[CatalogueEntr
 
 
 async def update_entries(connection: Connection, entries: Iterable[tuple[int, CatalogueEntry]], now: datetime) -> None:
-    """All but the amounts and the start of the period."""
+    """Update all fields but the amounts and the start of the period."""
     rows = [(number, *_UPDATED(entry), now) for number, entry in entries]
     await connection.executemany(UPDATE_ENTRY, rows)
 
 
 async def retire_entries(connection: Connection, ends: Iterable[tuple[int, datetime | None]], now: datetime) -> None:
-    """Give the rows that end and take their key."""
+    """End the rows at the given times, and take their key."""
     await connection.executemany(RETIRE_ENTRY, [(number, end, now) for number, end in ends])
 
 
 async def withdraw_entries(connection: Connection, numbers: Iterable[int], now: datetime) -> None:
-    """Have the rows price nothing any more, and take their key."""
+    """Withdraw the rows, so that they price nothing any more, and take their key."""
     await connection.executemany(WITHDRAW_ENTRY, [(number, now) for number in numbers])
 
 

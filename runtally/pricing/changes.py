@@ -1,4 +1,4 @@
-"""When what somebody uses got another price. Pure."""
+"""Find the moments when a used model got another price. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Price
 
-# The finest that a time can be told.
+# The shortest time that can be stored.
 _JUST_BEFORE = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class PriceChange:
-    """What a provider's model cost before, and from then on; None without a price."""
+    """The price of a provider's model before a moment, and from then on; None without a price."""
 
     at: datetime
     provider: str
@@ -25,10 +25,13 @@ class PriceChange:
 def changes_of(
     used: Iterable[tuple[str, str]], book: PriceBook, since: datetime, until: datetime, project_id: str | None
 ) -> tuple[PriceChange, ...]:
-    """Of these providers' models, after `since` and before `until`, in order; in the tier for short contexts."""
+    """List the price changes of these models after `since` and before `until`, in order.
+
+    Prices are those for short contexts.
+    """
     found = []
     for provider, model in sorted(set(used)):
-        for at in book.turns_of(provider, model, project_id):
+        for at in book.change_points(provider, model, project_id):
             if not since < at < until:
                 continue
             before = book.price_for(provider, model, at - _JUST_BEFORE, 0, project_id)

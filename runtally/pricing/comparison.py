@@ -1,4 +1,4 @@
-"""The registry beside the installed catalogue, as one process remembers it: to read the catalogue takes seconds."""
+"""Remember the comparison of the registry with the catalogue, since reading the catalogue takes seconds."""
 
 from importlib.metadata import version
 
@@ -9,19 +9,19 @@ from runtally.pricing.queries import select_version
 
 
 class Comparison:
-    """What was found, until the registry or the installed catalogue is another."""
+    """The last comparison, valid until the registry or the installed catalogue changes; one per process."""
 
     def __init__(self) -> None:
         self._of: tuple[str, str] | None = None
         self._found: tuple[Difference, ...] = ()
 
     async def known(self, connection: Connection) -> tuple[Difference, ...] | None:
-        """None where it would have to be read."""
+        """Return the comparison if it is current; None if it would have to be computed."""
         return self._found if await _version(connection) == self._of else None
 
     async def read(self, connection: Connection) -> tuple[Difference, ...]:
-        """Raises `CatalogueUnreadable`."""
-        # Asked first: what changes meanwhile makes the next one compare anew.
+        """Return the comparison, computed if necessary. Raises `CatalogueUnreadable`."""
+        # Read the version first: a change in between then makes the next comparison compute anew.
         of = await _version(connection)
         if of != self._of:
             self._found, self._of = await catalogue.compare(connection), of

@@ -1,8 +1,9 @@
-"""What a run costs: the price rules of the contract, in whole pico-dollars. Pure; which price is in force is `match`'s.
+"""Compute the cost of a run: the price rules of the contract, in whole pico-dollars. Pure; `match` finds the price.
 
-Some kinds of tokens are part of others, as `runtally.tokens` says. Each is taken out and priced apart where the price has an
-amount for it; else it stays where it is and costs what the others cost. A client that reports more parts than the whole is charged for the parts, and nothing of the whole is left. A fee
-for each request comes on top, however many tokens there are.
+Some kinds of tokens are part of others, as `runtally.tokens` says. A part is subtracted and priced on its own where the
+price has an amount for it; otherwise it stays in the whole and costs the same as the rest. A client that reports more
+parts than the whole is charged for the parts, and nothing of the whole is left. A fee for each request is added,
+whatever the number of tokens.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ _HUNDRED_PERCENT = 10_000
 
 
 class TokenCounts(Protocol):
-    """Counts of tokens, with an attribute for each kind; a stored run has them, so that pricing it copies nothing."""
+    """Counts of tokens, with an attribute for each kind. A stored run has them, so pricing it copies nothing."""
 
     @property
     def input_tokens(self) -> int | None: ...
@@ -46,13 +47,13 @@ _PLACES = {kind: place for place, kind in enumerate(TOKEN_KINDS)}
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Pico-dollars per token of each kind, in the order of `TOKEN_KINDS`; None where a price has no amount for it."""
+    """Pico-dollars per token of each kind, in the order of `TOKEN_KINDS`; None where the price has no amount for it."""
 
     picos: tuple[int | None, ...]
     charged: tuple[tuple[Callable[[TokenCounts], int | None], bool, int], ...] = field(
         init=False, repr=False, compare=False
     )
-    """Of each part that has an amount: how to read the count, whether it is part of the input, and the amount."""
+    """For each part that has an amount: how to read its count, whether it is part of the input, and the amount."""
     input: int = field(init=False, repr=False, compare=False)
     output: int = field(init=False, repr=False, compare=False)
 
@@ -68,7 +69,7 @@ class Rates:
 
     @classmethod
     def of(cls, **picos: int | None) -> Self:
-        """Rates by the start of the names of their columns, such as `cache_read`; the others have no amount."""
+        """Build rates from the names of their columns, such as `cache_read`; the other kinds have no amount."""
         unknown = picos.keys() - {kind.rate for kind in TOKEN_KINDS}
         if unknown:
             raise TypeError(f"No kind of tokens is priced as {', '.join(sorted(unknown))}")
@@ -80,7 +81,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A price entry, ready to compute with."""
+    """The amounts of a price entry, in the units of the computation."""
 
     id: int
     provider: str
@@ -91,17 +92,17 @@ class Price:
     effective_from: datetime | None = None
     effective_to: datetime | None = None
     request_pico: int = 0
-    """Pico-dollars for each request, beside its tokens."""
+    """Pico-dollars for each request, in addition to its tokens."""
     percent_off: Decimal | None = None
-    """What the project pays less than the entry says; the amounts here are what it pays."""
+    """The percentage that the project's discount took off the entry; the amounts here are after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a cost: so many tokens at `rate_usd` for each `per` of them are `amount_usd`, exactly."""
+    """One line of a cost: `quantity` tokens at `rate_usd` per `per` tokens make exactly `amount_usd`."""
 
     kind: TokenKind | None
-    """None for the fee of the request."""
+    """None for the request's fee."""
     quantity: int
     rate_usd: Decimal
     per: int
@@ -109,7 +110,7 @@ class Line:
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """A run's cost and where it comes from; all None while no price is known."""
+    """A run's cost and its source; all fields are None while no price is known."""
 
     total_usd: Decimal | None
     source: CostSource | None
@@ -123,7 +124,7 @@ UNPRICED = Cost(None, None, None, None)
 
 
 def lines_of(usage: TokenCounts, price: Price) -> tuple[Line, ...]:
-    """List how the cost comes about, kinds without tokens left out. Their amounts add up to `total_usd`."""
+    """List the lines of the cost, without kinds that have no tokens. Their amounts add up to `total_usd`."""
     tokens = {kind: _COUNT_OF[kind](usage) or 0 for kind in TOKEN_KINDS}
     for kind in TOKEN_KINDS:
         if kind.part_of is None:
@@ -145,7 +146,7 @@ def _line(kind: TokenKind | None, quantity: int, pico: int, per: int) -> Line:
 
 
 def total_usd(usage: TokenCounts, price: Price) -> Decimal:
-    """Return the sum of `lines_of` without making the lines: this runs once for every run that is ingested."""
+    """Return the sum of `lines_of` without building the lines: this runs once for every run that is ingested."""
     return from_pico(_total_pico(usage, price))
 
 
@@ -179,7 +180,10 @@ def cache_savings_usd(usage: TokenCounts, price: Price) -> Decimal | None:
 
 
 def discounted(price: Price, percent: Decimal) -> Price:
-    """The price less so many percent, each amount rounded half-even to a whole pico-dollar, so that costs stay exact sums."""
+    """Return the price less a percentage.
+
+    Each amount is rounded half-even to a whole pico-dollar, so that costs stay exact sums.
+    """
     left = _HUNDRED_PERCENT - int(percent * (_HUNDRED_PERCENT // 100))
 
     def less(pico: int | None) -> int | None:
@@ -201,10 +205,11 @@ def resolve_cost(
     reported: Decimal | None,
     upstream_reported: Decimal | None,
 ) -> Cost:
-    """The run's cost by the contract's rules.
+    """Return the run's cost by the contract's rules.
 
-    `direct` says that the provider's own word counts, first the run's reported cost, then the upstream's total. All
-    other runs cost what the price says. What a client reported is an estimate, kept only where nothing can be computed.
+    `direct` says that the provider's own figure counts, first the run's reported cost, then the upstream's total. All
+    other runs are charged by the price. A cost that a client reported is an estimate, used only if none can be
+    computed.
     """
     if direct:
         for amount in (reported, upstream_reported):

@@ -1,4 +1,4 @@
-"""What a project pays less than the list price. Pure."""
+"""A project's discount on the list price. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from runtally.pricing.providers import canonical, provider_key
 
 @dataclass(frozen=True, slots=True)
 class Discount:
-    """Percent off, for one provider or with None for all that have no discount of their own."""
+    """Percent off, for one provider, or with None for all that have no discount of their own."""
 
     project_id: str
     provider: str | None
@@ -20,7 +20,7 @@ class Discount:
     effective_to: datetime | None = None
 
     def holds(self, provider: str, at: datetime) -> bool:
-        """Whether it holds for a run that was sent to the provider under this name."""
+        """Return whether it applies to a run that was sent to the provider under this name."""
         return (
             (self.provider is None or self.provider in {provider_key(provider), canonical(provider)})
             and (self.effective_from is None or at >= self.effective_from)
@@ -29,7 +29,7 @@ class Discount:
 
 
 def less_discount(price: Price, discounts: Iterable[Discount], provider: str, at: datetime) -> Price:
-    """What the project of these discounts pays; one for the provider comes before one for all."""
+    """Return the price after the project's discount; one for the provider comes before one for all."""
     holding = [discount for discount in discounts if discount.holds(provider, at)]
     if not holding:
         return price

@@ -1,4 +1,4 @@
-"""Discounts of projects, as people enter them. What one does to a price is `discount`'s."""
+"""Create and end discounts of projects, as people enter them. `discount` applies them to a price."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from runtally.fields import MAX_NAME
 from runtally.models.price import ProjectDiscount
 from runtally.pricing.draft import MAX_NOTE, read_time
 from runtally.pricing.entries import lock
-from runtally.pricing.overlap import meet
+from runtally.pricing.overlap import overlap
 from runtally.pricing.providers import provider_key
 
 MAX_PERCENT = 100
@@ -22,8 +22,8 @@ DECIMALS = 2
 SHOWN = ("provider", "percent", "effective_from", "effective_to", "note")
 
 
-async def of_project(session: AsyncSession, project_id: str) -> Sequence[ProjectDiscount]:
-    """The latest start first."""
+async def list_of_project(session: AsyncSession, project_id: str) -> Sequence[ProjectDiscount]:
+    """List the project's discounts, the latest start first."""
     query = select(ProjectDiscount).where(ProjectDiscount.project_id == project_id)
     return (await session.exec(query.order_by(col(ProjectDiscount.effective_from).desc().nulls_last()))).all()
 
@@ -31,11 +31,14 @@ async def of_project(session: AsyncSession, project_id: str) -> Sequence[Project
 async def add(
     session: AsyncSession, by: Actor, project_id: str, sent: Mapping[str, str], now: datetime
 ) -> ProjectDiscount:
-    """A new discount of these texts. Raises `InvalidPrice` with every field that is wrong, or with what is in the way."""
+    """Add the discount that a form describes.
+
+    Raises `InvalidPrice` with every field that is wrong, or with the discount that it conflicts with.
+    """
     await lock(session)
     discount = _read(project_id, sent, by, now)
-    for other in await of_project(session, project_id):
-        if other.provider == discount.provider and meet(other, discount):
+    for other in await list_of_project(session, project_id):
+        if other.provider == discount.provider and overlap(other, discount):
             _refuse("effective_from", "Another discount holds at that time; end it first, or choose other times.")
     session.add(discount)
     await session.flush()
@@ -44,7 +47,7 @@ async def add(
 
 
 async def end(session: AsyncSession, by: Actor, discount_id: int, now: datetime) -> None:
-    """It holds until now; one that has not begun never holds. Raises `NotFound`."""
+    """End the discount now; one that has not begun is deleted. Raises `NotFound`."""
     await lock(session)
     discount = await session.get(ProjectDiscount, discount_id)
     if discount is None:

@@ -1,4 +1,4 @@
-"""A price as somebody entered it, in a form or in a file: read and checked, field by field. Pure."""
+"""Read and check a price that was entered in a form or a file, field by field. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ from runtally.money import PRICE_DECIMALS, plain
 from runtally.pricing.expressions import InvalidExpression, demand_expression
 from runtally.pricing.providers import provider_key
 
-# Outside of these a time may be written to the database as infinity, and cannot be computed with.
+# Outside of these the database may store a time as infinity, which cannot be computed with.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 MAX_AMOUNT = Decimal(10) ** 8
 MAX_PATTERN = 4000
@@ -25,7 +25,7 @@ NO = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A row to be; named like the columns of `PriceEntry`, in the order in which people fill it in."""
+    """A future row of the registry, with the names of the columns of `PriceEntry`, in the order of the form."""
 
     provider: str
     model: str
@@ -54,12 +54,12 @@ class Draft:
 
     @property
     def values(self) -> dict[str, Any]:
-        """By the names of the columns."""
+        """The values by the names of their columns."""
         return asdict(self) | {"aliases": list(self.aliases), "match": self.match.value}
 
     @property
     def texts(self) -> dict[str, str]:
-        """As `read_draft` reads it."""
+        """The values as the texts that `read_draft` reads."""
         return {name: _as_text(value) for name, value in self.values.items()}
 
 
@@ -67,7 +67,7 @@ FIELDS: tuple[str, ...] = tuple(Draft.__dataclass_fields__)
 
 
 def read_draft(sent: Mapping[str, str]) -> Draft:
-    """The price of these texts; what is missing is empty. Raises `InvalidPrice` with every field that is wrong."""
+    """Read a price from texts; a missing field counts as empty. Raises `InvalidPrice` with every field that is wrong."""
     check = _Check(sent)
     match = check.match()
     pattern = check.pattern(match)
@@ -94,7 +94,7 @@ def read_draft(sent: Mapping[str, str]) -> Draft:
 
 
 def read_time(text: str) -> datetime | None:
-    """A day or a time since 1970, in UTC where it says no other. Raises `ValueError`."""
+    """Read a day or a time since 1970, in UTC unless it has an offset. Raises `ValueError`."""
     if not text.strip():
         return None
     at = datetime.fromisoformat(text.strip())
@@ -105,7 +105,7 @@ def read_time(text: str) -> datetime | None:
 
 
 class _Check:
-    """Reads the texts and collects what is wrong with them."""
+    """Reads the texts and collects their errors."""
 
     def __init__(self, sent: Mapping[str, str]) -> None:
         self._sent = sent

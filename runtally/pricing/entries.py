@@ -1,7 +1,7 @@
-"""Changes of the registry by people: add a price, correct it, let another one follow, end it, withdraw it.
+"""Change the registry by hand: add a price, correct it, add its successor, end it, withdraw it.
 
-An amount is never overwritten: runs point at the entry that priced them. A correction withdraws the entry and makes
-another for the same time. Whoever changes the registry holds its lock, because names are compared here.
+An amount is never overwritten, because runs point at the entry that priced them. A correction withdraws the entry and
+adds another one for the same time. Every change takes the registry's lock, because names are compared here.
 """
 
 from collections.abc import Sequence
@@ -17,28 +17,28 @@ from runtally.errors import Detail, InvalidPrice, NotFound, OverlappingPrice
 from runtally.models.price import PriceEntry, PriceSource
 from runtally.pricing.catalogue_queries import LOCK_CATALOGUE
 from runtally.pricing.draft import FIELDS, Draft
-from runtally.pricing.overlap import Taken, slots_of
+from runtally.pricing.overlap import SlotIndex, slots_of
 from runtally.pricing.providers import provider_key
 
-# What may change without making another price of it.
+# Fields that may change without making another price.
 IN_PLACE = frozenset({"aliases", "effective_to", "estimated", "note"})
 
 
 async def lock(session: AsyncSession) -> None:
-    """Wait for whoever else changes the registry; holds until the transaction ends."""
+    """Lock out other changes of the registry, until the transaction ends."""
     await (await session.connection()).execute(text(LOCK_CATALOGUE))
 
 
 async def get(session: AsyncSession, entry_id: int) -> PriceEntry:
-    """Raises `NotFound`."""
+    """Return the price entry. Raises `NotFound`."""
     entry = await session.get(PriceEntry, entry_id)
     if entry is None:
         raise NotFound("There is no such price.")
     return entry
 
 
-async def history(session: AsyncSession, entry: PriceEntry) -> Sequence[PriceEntry]:
-    """The entries for the same names in any tier, the newest start first, withdrawn ones last."""
+async def list_history(session: AsyncSession, entry: PriceEntry) -> Sequence[PriceEntry]:
+    """List the entries for the same names in any tier, the newest start first, withdrawn ones last."""
     slots = {(kind, name) for *_, kind, name in slots_of(entry)}
     rows = await session.exec(
         select(PriceEntry)
@@ -54,7 +54,7 @@ async def history(session: AsyncSession, entry: PriceEntry) -> Sequence[PriceEnt
 
 
 async def add(session: AsyncSession, by: Actor, draft: Draft, now: datetime) -> PriceEntry:
-    """A new price. Raises `OverlappingPrice`."""
+    """Add a price. Raises `OverlappingPrice`."""
     await lock(session)
     await _demand_room(session, draft)
     entry = _entry(draft, by, now)
@@ -65,16 +65,16 @@ async def add(session: AsyncSession, by: Actor, draft: Draft, now: datetime) -> 
 
 
 async def change(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Draft, now: datetime) -> PriceEntry:
-    """The corrected price: the same entry if names, end or notes are all that differs, else one in its place.
+    """Correct a price: in place if only names, end or notes differ, else by another entry.
 
-    Raises `InvalidPrice`, and `OverlappingPrice`.
+    Raises `InvalidPrice` and `OverlappingPrice`.
     """
     await lock(session)
     _demand_current(entry)
     before, draft = Draft.of(entry), _spelled_as(entry, draft)
     if draft == before:
         return entry
-    await _demand_room(session, draft, beside=entry)
+    await _demand_room(session, draft, excluding=entry)
     differing = {name for name in FIELDS if getattr(draft, name) != getattr(before, name)}
     if differing <= IN_PLACE:
         for name, value in draft.values.items():
@@ -95,7 +95,7 @@ async def change(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
 
 
 async def follow(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Draft, now: datetime) -> PriceEntry:
-    """A new price from a time on, until when `entry` holds. Raises `InvalidPrice`, and `OverlappingPrice`."""
+    """Add a price that follows `entry` from a time on. Raises `InvalidPrice` and `OverlappingPrice`."""
     await lock(session)
     _demand_current(entry)
     draft, start = _spelled_as(entry, draft), draft.effective_from
@@ -119,14 +119,14 @@ async def follow(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
 
 
 async def end(session: AsyncSession, by: Actor, entry: PriceEntry, at: datetime, now: datetime) -> None:
-    """In force until then, exclusive. Raises `InvalidPrice`."""
+    """End the price at this time, exclusive. Raises `InvalidPrice`."""
     await lock(session)
     _demand_current(entry)
     if entry.effective_from is not None and at <= entry.effective_from:
         why = "The end must come after the start; withdraw the price if it never held."
         raise InvalidPrice(why, details=(Detail("effective_to", why),))
     before = {"effective_to": entry.effective_to}
-    await _demand_room(session, replace(Draft.of(entry), effective_to=at), beside=entry)
+    await _demand_room(session, replace(Draft.of(entry), effective_to=at), excluding=entry)
     entry.effective_to = at
     _touch(entry, now)
     session.add(entry)
@@ -134,24 +134,24 @@ async def end(session: AsyncSession, by: Actor, entry: PriceEntry, at: datetime,
 
 
 async def withdraw(session: AsyncSession, by: Actor, entry: PriceEntry, now: datetime) -> None:
-    """It prices nothing any more, at whatever time; runs that it priced keep their cost until they are repriced."""
+    """Withdraw the price, so that it prices nothing; runs that it priced keep their cost until they are repriced."""
     await lock(session)
     _demand_current(entry)
     await _withdraw(session, entry, now)
     record(session, by, Change("price.withdrawn", target_of(entry), entry.project_id, before=_shown(Draft.of(entry))))
 
 
-async def find_in_the_way(
-    session: AsyncSession, draft: Draft, *, beside: PriceEntry | None = None
+async def find_conflict(
+    session: AsyncSession, draft: Draft, *, excluding: PriceEntry | None = None
 ) -> PriceEntry | None:
-    """An entry for one of the same names at one of the same times; not the one that it takes the place of."""
+    """Find an entry for one of the same names at one of the same times, except the one that the draft replaces."""
     query = select(PriceEntry).where(
         _provider_is(draft.provider),
         col(PriceEntry.withdrawn_at).is_(None),
         PriceEntry.above_input_tokens == draft.above_input_tokens,
     )
-    rows = [row for row in await session.exec(query) if beside is None or row.id != beside.id]
-    return next(Taken((row, row) for row in rows).in_the_way_of(draft), None)
+    rows = [row for row in await session.exec(query) if excluding is None or row.id != excluding.id]
+    return next(SlotIndex((row, row) for row in rows).conflicts_of(draft), None)
 
 
 def target_of(entry: PriceEntry) -> str:
@@ -159,17 +159,17 @@ def target_of(entry: PriceEntry) -> str:
 
 
 def _provider_is(provider: str) -> ColumnElement[bool]:
-    """Under any spelling, as runs find them."""
+    """Match the provider under any spelling, as runs do."""
     return func.regexp_replace(func.lower(PriceEntry.provider), r"[\s_./]+", "-", "g") == provider_key(provider)
 
 
 def _spelled_as(entry: PriceEntry, draft: Draft) -> Draft:
-    """Another spelling of the provider is no correction."""
+    """Keep the provider's spelling: another spelling of the same provider is no correction."""
     return replace(draft, provider=entry.provider) if provider_key(entry.provider) == draft.provider else draft
 
 
-async def _demand_room(session: AsyncSession, draft: Draft, *, beside: PriceEntry | None = None) -> None:
-    other = await find_in_the_way(session, draft, beside=beside)
+async def _demand_room(session: AsyncSession, draft: Draft, *, excluding: PriceEntry | None = None) -> None:
+    other = await find_conflict(session, draft, excluding=excluding)
     if other is None:
         return
     since = f" from {other.effective_from:%Y-%m-%d %H:%M} UTC on" if other.effective_from else ""
@@ -190,12 +190,12 @@ async def _withdraw(session: AsyncSession, entry: PriceEntry, now: datetime) -> 
     entry.withdrawn_at = now
     _touch(entry, now)
     session.add(entry)
-    # What takes its place is refused while it is there.
+    # Flush first: the entry that takes its place would conflict with it.
     await session.flush()
 
 
 def _touch(entry: PriceEntry, now: datetime) -> None:
-    """From now on it is an admin's, and a sync leaves it alone."""
+    """Mark the entry as an admin's, so that syncs leave it alone."""
     entry.source = PriceSource.ADMIN
     entry.updated_at = now
 
@@ -207,5 +207,5 @@ def _entry(draft: Draft, by: Actor, now: datetime) -> PriceEntry:
 
 
 def _shown(draft: Draft) -> dict[str, object]:
-    """For the audit log: what is filled in."""
+    """Return the fields that are filled in, for the audit log."""
     return {name: value for name, value in draft.values.items() if value is not None and value not in ([], False)}

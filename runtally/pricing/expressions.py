@@ -1,7 +1,7 @@
-"""Regular expressions over the names of models, by an engine whose time grows with the name and no faster: RE2.
+"""Match model names with regular expressions by RE2, whose time grows linearly with the name.
 
-Whoever may write a price may write an expression over which Python's own engine would think for years. So none ever meets
-it: what RE2 cannot decide (looking ahead and behind, referring back) is refused, with what to write instead.
+Anybody who may write a price may write an expression that Python's own engine would take years for. So Python's engine
+is never used: what RE2 does not support (looking ahead and behind, back references) is refused, with advice.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -9,7 +9,9 @@ from collections.abc import Container, Iterable, Iterator
 import re2
 
 MAX_BYTES = 128 * 1024
-"""Of memory for an expression: what needs more is refused, and what is accepted decides on a name in a few milliseconds."""
+"""The most memory for an expression. One that needs more is refused; an accepted one matches a name in a few
+milliseconds.
+"""
 
 _AROUND = (
     "A pattern cannot look ahead or behind. Say what it covers, as in gpt-4o(-mini)?, and give a name that it must not cover "
@@ -25,7 +27,7 @@ _COUNT = "Repeat at most 1,000 times, counted together where one repetition is w
 _OPEN_COUNT = "Give a count its start: {0,3} instead of {,3}."
 _SIZE = "This pattern is too large. Shorten it, or count less in it."
 _OTHER = "This is no regular expression: {}."
-# How what RE2 says begins, the first that fits.
+# Advice by the start of RE2's message; the first that matches is used.
 _ADVICE = {
     "invalid perl operator: (?=": _AROUND,
     "invalid perl operator: (?!": _AROUND,
@@ -38,16 +40,16 @@ _ADVICE = {
     "invalid repetition size": _COUNT,
     "pattern too large": _SIZE,
 }
-# A count to Python, and plain text to RE2.
+# Python reads this as a count, RE2 as plain text.
 _OPEN = "{,"
 
 
 class InvalidExpression(ValueError):
-    """Says what to write instead, and nothing of what was written."""
+    """An expression was refused. The message gives advice and never quotes the expression."""
 
 
 def demand_expression(text: str) -> None:
-    """Raises `InvalidExpression` for what names cannot be matched with."""
+    """Raise `InvalidExpression` for text that names cannot be matched with."""
     if _OPEN in text:
         raise InvalidExpression(_OPEN_COUNT)
     try:
@@ -55,12 +57,12 @@ def demand_expression(text: str) -> None:
     except re2.error as error:
         said = str(error.args[0], "utf-8", "replace")
         found = (advice for start, advice in _ADVICE.items() if said.startswith(start))
-        # After the colon it repeats what was written.
+        # RE2 repeats the expression after the colon.
         raise InvalidExpression(next(found, _OTHER.format(said.partition(":")[0]))) from None
 
 
 class Expressions:
-    """Many of them, of which only those are tried that a look at the name does not rule out."""
+    """Many expressions in one filter: only those that may match a name are tried."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._filter = re2.Filter()
@@ -73,11 +75,11 @@ class Expressions:
                 invalid.add(text)
         self._filter.Compile()
         self.invalid = frozenset(invalid)
-        """Those that are no regular expressions; they match nothing."""
+        """Texts that are no regular expressions; they match nothing."""
 
     def matching(self, name: str, among: Container[str]) -> Iterator[str]:
-        """Those among these that cover the whole name, which is in lower case."""
-        # A filter without an expression is none, and must not be asked.
+        """Yield the expressions among these that match the whole name, which is in lower case."""
+        # RE2's filter must not be used without an expression.
         if not self._texts:
             return
         told = _bytes(name)
@@ -95,7 +97,7 @@ class Expressions:
 
 
 def _bytes(text: str) -> bytes:
-    # Half of a pair of surrogates is no character, and nobody's name.
+    # Half of a surrogate pair is no character, and part of no name.
     return text.encode(errors="replace")
 
 
@@ -104,6 +106,6 @@ def _options() -> re2.Options:
     options.max_mem = MAX_BYTES
     options.case_sensitive = False
     options.never_capture = True
-    # It would write the pattern to the standard error stream.
+    # RE2 would write the pattern to the standard error stream.
     options.log_errors = False
     return options

@@ -1,7 +1,7 @@
-"""Which price is in force for (provider, model, time, input tokens). Pure; names are `names`', amounts `cost`'s.
+"""Find the price in force for (provider, model, time, input tokens). Pure.
 
-A name is looked for among exact names and aliases, then among patterns, the one that covers most of the name first; and
-so on for each way to write it. What is not found has no price: never a guess.
+A name is looked up among exact names and aliases, then among patterns, the longest match first; and so on for each
+spelling of it. A name that is not found has no price: never a guess. `names` has the spellings, `cost` the amounts.
 """
 
 from collections import defaultdict
@@ -16,18 +16,18 @@ from runtally.pricing.names import spellings_of
 from runtally.pricing.providers import provider_key, targets_of
 
 Level = tuple[Price, ...]
-"""Prices that answer to a name equally well: tiers and periods, the one to prefer first."""
+"""Prices that match a name equally well: tiers and periods, the preferred one first."""
 Pattern = tuple[Match, str]
 """A prefix, or a regular expression over the whole name."""
 
-# Longer names are no models; and the time of an expression grows with the text that it meets.
+# No model has a longer name; and the time of an expression grows with its text.
 MAX_NAME_CHARS = 256
 MAX_PATTERN_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A price and the names that it answers to."""
+class PriceCandidate:
+    """A price and the names that it matches."""
 
     price: Price
     aliases: tuple[str, ...] = ()
@@ -35,24 +35,24 @@ class Offer:
     pattern: str | None = None
     source: PriceSource = PriceSource.CATALOGUE
     project_id: str | None = None
-    """The project that it is for; None: all."""
+    """The project that has the price; None: all projects."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """A way to write what was asked for, and the prices that answer to it."""
+    """One spelling of a name, and the prices that match it."""
 
     provider: str
     name: str
     pattern: str | None
-    """The pattern that covers the name; None for an exact name."""
+    """The pattern that matches the name; None for an exact name."""
     is_borrowed: bool
-    """Whether another provider's price is taken as an estimate."""
+    """Whether another provider's price is used as an estimate."""
     level: Level
 
 
 def in_force(levels: Iterable[Level], at: datetime, input_tokens: int) -> Price | None:
-    """The first price that holds at that time for that many input tokens."""
+    """Return the first price that is in force at that time for that many input tokens."""
     for level in levels:
         for price in level:
             if (
@@ -65,66 +65,68 @@ def in_force(levels: Iterable[Level], at: datetime, input_tokens: int) -> Price 
 
 
 class PriceIndex:
-    """All offers by project, provider and name; never changes."""
+    """All candidates by project, provider and name; immutable."""
 
-    def __init__(self, offers: Iterable[Offer]) -> None:
-        # In the order of preference, which the levels inherit.
-        in_order = sorted(offers, key=_preference)
-        self._expressions = Expressions(offer.pattern or "" for offer in in_order if offer.match is Match.REGEX)
+    def __init__(self, candidates: Iterable[PriceCandidate]) -> None:
+        # In the order of preference, which the levels keep.
+        in_order = sorted(candidates, key=_preference)
+        self._expressions = Expressions(
+            candidate.pattern or "" for candidate in in_order if candidate.match is Match.REGEX
+        )
         invalid = []
-        shelves: dict[tuple[str | None, str], _Shelf] = defaultdict(_Shelf)
-        for offer in in_order:
-            if offer.match is Match.REGEX and offer.pattern in self._expressions.invalid:
-                invalid.append(offer.price.id)
+        by_provider: dict[tuple[str | None, str], _ProviderIndex] = defaultdict(_ProviderIndex)
+        for candidate in in_order:
+            if candidate.match is Match.REGEX and candidate.pattern in self._expressions.invalid:
+                invalid.append(candidate.price.id)
             else:
-                shelves[offer.project_id, provider_key(offer.price.provider)].add(offer)
+                by_provider[candidate.project_id, provider_key(candidate.price.provider)].add(candidate)
         self.invalid = tuple(invalid)
         """Entries whose pattern is no regular expression; they price nothing."""
-        self._shelves = dict(shelves)
-        self.projects = frozenset(project_id for project_id, _ in shelves if project_id is not None)
-        """Those that have prices of their own."""
+        self._by_provider = dict(by_provider)
+        self.projects = frozenset(project_id for project_id, _ in by_provider if project_id is not None)
+        """Projects that have prices of their own."""
 
     def find(self, provider: str, model: str, project_id: str | None = None) -> tuple[Level, ...]:
-        """What answers to the name, best first, each level once: of a project's own prices, or of everybody's."""
+        """List the levels that match the name, best first, each once: the project's own, or those for all projects."""
         return tuple(dict.fromkeys(step.level for step in self.look_up(provider, model, project_id)))
 
     def look_up(self, provider: str, model: str, project_id: str | None = None) -> Iterator[LookUp]:
-        """Each way to write the name that something answers to, best first."""
+        """Yield each spelling of the name that some price matches, best first."""
         if len(model) > MAX_NAME_CHARS:
             return
         for target in targets_of(provider, model):
-            shelf = self._shelves.get((project_id, target.provider))
-            if shelf is None:
+            index = self._by_provider.get((project_id, target.provider))
+            if index is None:
                 continue
             for name, estimated in spellings_of(target.dialect, target.model):
-                for pattern, level in shelf.levels(name, self._expressions):
+                for pattern, level in index.levels(name, self._expressions):
                     shown = _as_estimate(level) if estimated or target.borrowed else level
                     yield LookUp(target.provider, name, pattern, target.borrowed, shown)
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """The offers of one provider."""
+class _ProviderIndex:
+    """The candidates of one provider."""
 
     exact: dict[str, list[Price]] = field(default_factory=lambda: defaultdict(list))
     patterns: dict[Pattern, list[Price]] = field(default_factory=lambda: defaultdict(list))
     ranks: dict[Pattern, int] = field(default_factory=dict)
-    """Of two patterns that cover as much of a name, the lower one is preferred."""
+    """Ranks of patterns: of two that match equally long, the lower one is preferred."""
     prefixes: set[str] = field(default_factory=set)
     expressions: set[str] = field(default_factory=set)
 
-    def add(self, offer: Offer) -> None:
-        names = offer.aliases if offer.pattern is not None else (offer.price.model, *offer.aliases)
-        if offer.pattern is not None:
-            pattern = offer.match, offer.pattern
+    def add(self, candidate: PriceCandidate) -> None:
+        names = candidate.aliases if candidate.pattern is not None else (candidate.price.model, *candidate.aliases)
+        if candidate.pattern is not None:
+            pattern = candidate.match, candidate.pattern
             self.ranks.setdefault(pattern, len(self.ranks))
-            self.patterns[pattern].append(offer.price)
-            (self.expressions if offer.match is Match.REGEX else self.prefixes).add(offer.pattern)
+            self.patterns[pattern].append(candidate.price)
+            (self.expressions if candidate.match is Match.REGEX else self.prefixes).add(candidate.pattern)
         for name in {name.strip().lower() for name in names}:
-            self.exact[name].append(offer.price)
+            self.exact[name].append(candidate.price)
 
     def levels(self, name: str, expressions: Expressions) -> Iterator[tuple[str | None, Level]]:
-        """The prices that answer to the name, each with the pattern by which they do."""
+        """Yield the prices that match the name, each with its pattern."""
         if name in self.exact:
             yield None, tuple(self.exact[name])
         if len(name) > MAX_PATTERN_CHARS:
@@ -140,8 +142,8 @@ def _as_estimate(level: Level) -> Level:
     return tuple(replace(price, estimated=True) for price in level)
 
 
-def _preference(offer: Offer) -> tuple[int, bool, float, int]:
-    """The highest tier first, an admin's word before the catalogue's, then the latest start and the newest entry."""
-    price = offer.price
+def _preference(candidate: PriceCandidate) -> tuple[int, bool, float, int]:
+    """Order by the highest tier, an admin's entry before the catalogue's, the latest start, the newest entry."""
+    price = candidate.price
     since = price.effective_from.timestamp() if price.effective_from else float("-inf")
-    return -price.above_input_tokens, offer.source is not PriceSource.ADMIN, -since, -price.id
+    return -price.above_input_tokens, candidate.source is not PriceSource.ADMIN, -since, -price.id

@@ -1,25 +1,25 @@
-"""The ways to write one model's name. Pure.
+"""Spellings of one model's name. Pure.
 
-Only writing is undone here (case, paths, dates, regions), never the name of a product: `gpt-4o-audio-preview` is not a
-way to write `gpt-4o`.
+Only differences of writing are removed (case, paths, dates, regions), never the name of a product:
+`gpt-4o-audio-preview` is no spelling of `gpt-4o`.
 """
 
 import re
 from collections.abc import Iterator
 
 _FREE = ":free"
-# Ways in which an aggregator may serve the same model; not `:extended`, whose price is another one.
+# Suffixes of an aggregator for ways to serve the same model; not `:extended`, which has a price of its own.
 _SERVED = re.compile(r":(batch|beta|exacto|floor|nitro|online|thinking)$")
 _SAME_PRICE = "beta"
 
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
-# Month and day alone are how OpenAI writes a date; year and month (`mistral-large-2407`) name different models.
+# OpenAI writes dates as month and day; year and month (`mistral-large-2407`) name different models.
 _RELEASE = re.compile(
     r"(?:[-@]20\d\d(?:-?)(?:0[1-9]|1[0-2])(?:-?)(?:0[1-9]|[12]\d|3[01])"
     r"|-(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
     r"|[-@:]latest|@default)$"
 )
-# What stands before the name, and what after it, in the manner of one provider. Undone one after the other.
+# Prefixes and suffixes that one provider adds to names. They are removed one after the other.
 _MANNERS = {
     "aws": (
         re.compile(r"^arn:aws[^/]*/"),
@@ -35,14 +35,14 @@ _MANNERS = {
 
 
 def spellings_of(dialect: str, model: str) -> Iterator[tuple[str, bool]]:
-    """The name in lower case, then without more and more of what does not change the price.
+    """Yield the name in lower case, then with more and more parts removed that do not change the price.
 
-    Beside each whether its price is an estimate, because the way in which the model was served may change it.
+    Each comes with whether its price is an estimate, because the way the model was served may change it.
     """
     name, estimated = model.lower(), False
     yield name, estimated
     if name.endswith(_FREE):
-        # Its own entry says that it costs nothing; every other entry is a paid one.
+        # Its own entry says that it is free; every other entry is a paid one.
         return
     if served := _SERVED.search(name):
         name, estimated = name[: served.start()], served[1] != _SAME_PRICE

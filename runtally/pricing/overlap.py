@@ -1,7 +1,7 @@
-"""Whether two prices are for the same name at the same time. Pure.
+"""Decide whether two prices are for the same name at the same time. Pure.
 
-An exact name and a pattern over it are not in each other's way: the exact one wins. Nor are a project's price and
-everybody's.
+An exact name and a pattern that matches it do not conflict: the exact one wins. Nor do a project's price and one for
+all projects.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,11 +14,13 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 Slot = tuple[str | None, str, int, str, str]
-"""What there is one price for at a time: project, provider, tier, kind of match and name or pattern."""
+"""The key of a price, of which one may be in force at a time: project, provider, tier, kind of match, name or
+pattern.
+"""
 
 
 class Period(Protocol):
-    """From a time on, until before another; None is without end."""
+    """A time from a start until an exclusive end; None is without limit."""
 
     @property
     def effective_from(self) -> datetime | None: ...
@@ -27,7 +29,7 @@ class Period(Protocol):
 
 
 class Named(Period, Protocol):
-    """An entry of the registry, or what is to become one."""
+    """An entry of the registry, or a future one."""
 
     @property
     def project_id(self) -> str | None: ...
@@ -55,14 +57,14 @@ def slots_of(entry: Named) -> frozenset[Slot]:
     return frozenset(exact if entry.pattern is None else exact | {(*where, str(entry.match), entry.pattern)})
 
 
-def meet(one: Period, other: Period) -> bool:
-    """Whether there is a time at which both are in force."""
+def overlap(one: Period, other: Period) -> bool:
+    """Return whether there is a time at which both are in force."""
     starts = max(one.effective_from or _FIRST, other.effective_from or _FIRST)
     return starts < min(one.effective_to or _LAST, other.effective_to or _LAST)
 
 
-class Taken(Generic[T]):
-    """Entries by what they are for, each with how it is to be called."""
+class SlotIndex(Generic[T]):
+    """Entries by slot, each with a label."""
 
     def __init__(self, entries: Iterable[tuple[Named, T]] = ()) -> None:
         self._by_slot: dict[Slot, list[tuple[Named, T]]] = {}
@@ -73,7 +75,10 @@ class Taken(Generic[T]):
         for slot in slots_of(entry):
             self._by_slot.setdefault(slot, []).append((entry, name))
 
-    def in_the_way_of(self, entry: Named) -> Iterator[T]:
-        """Those with a slot in common at a common time; one with several such slots comes several times."""
+    def conflicts_of(self, entry: Named) -> Iterator[T]:
+        """Yield the labels of entries that share a slot and a time with this one.
+
+        An entry that shares several slots comes several times.
+        """
         for slot in sorted(slots_of(entry), key=str):
-            yield from (name for other, name in self._by_slot.get(slot, ()) if meet(other, entry))
+            yield from (name for other, name in self._by_slot.get(slot, ()) if overlap(other, entry))

@@ -1,6 +1,7 @@
-"""The registry as a CSV file: written, and read back change by change.
+"""Write the registry as a CSV file, and apply one line by line.
 
-A line with an id corrects that entry, one without adds a price; entries that the file leaves out stay as they are.
+A line with an id corrects that entry, one without an id adds a price; entries that the file leaves out stay as they
+are.
 """
 
 import csv
@@ -26,7 +27,7 @@ MAX_LINES = 10_000
 
 
 class Effect(StrEnum):
-    """What a line does."""
+    """The effect of a line."""
 
     ADD = "add"
     CORRECT = "correct"
@@ -36,7 +37,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineEffect:
-    """A line of the file and what it does: `fields` are name, before and after."""
+    """A line of the file and its effect: `fields` are name, old and new value."""
 
     line: int
     effect: Effect
@@ -47,7 +48,7 @@ class LineEffect:
 
 
 async def write(session: AsyncSession) -> str:
-    """All entries that price something, or will."""
+    """Write all entries that are in force, or will be."""
     query = select(PriceEntry).where(col(PriceEntry.withdrawn_at).is_(None))
     order = (col(PriceEntry.provider), col(PriceEntry.model), col(PriceEntry.above_input_tokens), col(PriceEntry.id))
     rows = await session.exec(query.order_by(*order))
@@ -63,7 +64,7 @@ def text_of(rows: Iterable[Mapping[str, str]]) -> str:
 
 
 def read(text: str) -> tuple[Mapping[str, str], ...]:
-    """The lines by column. Raises `InvalidPrice` for what is no such file."""
+    """Read the lines by column. Raises `InvalidPrice` for a file of another form."""
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), restval="")
     try:
         columns = set(reader.fieldnames or ())
@@ -87,8 +88,8 @@ def read(text: str) -> tuple[Mapping[str, str], ...]:
 async def apply(
     session: AsyncSession, by: Actor, rows: Sequence[Mapping[str, str]], now: datetime
 ) -> tuple[LineEffect, ...]:
-    """Do what the lines say; a line that cannot be done is refused and the others are not. The caller commits or not."""
-    # All at once, so that each line finds its own without a query.
+    """Apply the lines. A line that cannot be applied is refused, the others are not. The caller commits or rolls back."""
+    # Read all entries at once, so that each line finds its own without a query.
     known = {row.id: row for row in await session.exec(select(PriceEntry))}
     return tuple([effect async for effect in _effects(session, by, rows, known, now)])
 
@@ -96,7 +97,7 @@ async def apply(
 async def dry_run(
     session: AsyncSession, by: Actor, rows: Sequence[Mapping[str, str]], now: datetime
 ) -> tuple[LineEffect, ...]:
-    """What `apply` would do, found by doing it and taking it back."""
+    """Return what `apply` would do, by applying the lines and rolling back."""
     tried = await session.begin_nested()
     try:
         return await apply(session, by, rows, now)
@@ -136,7 +137,7 @@ async def _effects(
 
 
 def _named(row: Mapping[str, str], known: Mapping[int | None, PriceEntry]) -> PriceEntry | None:
-    """The entry that the line is about; None for a new one. Raises `NotFound`."""
+    """Return the entry that the line names; None for a new one. Raises `NotFound`."""
     text = row.get("id", "").strip()
     if not text:
         return None

@@ -1,6 +1,6 @@
-"""The names under which clients know providers, and whose prices to ask for a model. Pure.
+"""The names under which clients know providers, and whose prices to use for a model. Pure.
 
-A provider is asked under its name as sent before any alias, so that an entry of one's own for `vertex_ai` wins over
+A provider is looked up under its name as sent before any alias, so that an entry of one's own for `vertex_ai` wins over
 Google's.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-# What SDKs, tracers and proxies call the providers of the catalogue, as `provider_key` writes it.
+# Names that SDKs, tracers and proxies use for the providers of the catalogue, as `provider_key` writes them.
 _ALIASES: dict[str, tuple[str, ...]] = {
     "anthropic": ("anthropic-text", "chatanthropic", "claude"),
     "aws": (
@@ -47,7 +47,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _BY_ALIAS = {alias: provider for provider, aliases in _ALIASES.items() for alias in aliases}
 
-# Gateways pass a request on at its vendor's price; the model's name says to whom.
+# Gateways pass a request on at its vendor's price; the model's name tells the vendor.
 _GATEWAYS = frozenset({"ai-gateway", "cloudflare-ai-gateway", "helicone", "litellm", "litellm-proxy", "portkey", "vercel",
                        "vercel-ai-gateway"})  # fmt: skip
 # A routing aggregator has prices of its own, close to the vendor's.
@@ -65,9 +65,9 @@ _SEPARATORS = re.compile(r"[\s_./]+")
 
 
 class Target(NamedTuple):
-    """A provider to ask for a model, in the manner of writing of `dialect`.
+    """A provider whose prices to use for a model, with `dialect` as its way of writing names.
 
-    `borrowed` when it is not the provider that the run was sent to: then its price is an estimate.
+    `borrowed` means that it is not the provider that the run was sent to: then its price is an estimate.
     """
 
     provider: str
@@ -77,12 +77,12 @@ class Target(NamedTuple):
 
 
 def provider_key(name: str) -> str:
-    """The name as providers are told apart: lower case, words joined by dashes."""
+    """Return the name in the form in which providers are compared: lower case, words joined by dashes."""
     return _SEPARATORS.sub("-", name.strip().lower())
 
 
 def canonical(name: str) -> str:
-    """The provider of the catalogue that the name stands for, or the name's key when it is none."""
+    """Return the provider of the catalogue that the name stands for, or the name's key if there is none."""
     key = provider_key(name)
     if key in _BY_ALIAS:
         return _BY_ALIAS[key]
@@ -92,7 +92,7 @@ def canonical(name: str) -> str:
 
 @lru_cache(1024)
 def stored_name(name: str) -> str:
-    """The catalogue's name of the provider; that of another one in lower case, without the interface that was called."""
+    """Return the catalogue's name of the provider; other names in lower case, without the called interface."""
     for written in (name, name.strip().partition(".")[0]):
         known = canonical(written)
         if known in _ALIASES:
@@ -101,7 +101,7 @@ def stored_name(name: str) -> str:
 
 
 def targets_of(provider: str, model: str) -> Iterator[Target]:
-    """Whom to ask, in order: the provider under its own name, the one it stands for, then whose models it passes on."""
+    """Yield the providers to look up: by its own name, by its catalogue name, then those whose models it resells."""
     key, known = provider_key(provider), canonical(provider)
     name = _without_provider(known, model.strip())
     # The name as sent first: in some catalogues the repeated provider belongs to it.
@@ -118,6 +118,9 @@ def targets_of(provider: str, model: str) -> Iterator[Target]:
 
 
 def _without_provider(known: str, model: str) -> str:
-    """`anthropic/claude` of `openrouter/anthropic/claude` that was sent to OpenRouter; a path is left alone."""
+    """Remove the provider from the model's name: `anthropic/claude` for `openrouter/anthropic/claude` at OpenRouter.
+
+    Any other path is left alone.
+    """
     head, slash, rest = model.partition("/")
     return _without_provider(known, rest) if slash and rest and canonical(head) == known else model

@@ -13,10 +13,10 @@ from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.money import pico_per_token
 from runtally.pricing.cost import THOUSAND, Price, Rates
 from runtally.pricing.discount import Discount
-from runtally.pricing.match import Offer
+from runtally.pricing.match import PriceCandidate
 from runtally.tokens import PRICE_COLUMNS
 
-_OFFER = f"""
+_CANDIDATE = f"""
   SELECT id,
          project_id,
          provider,
@@ -32,17 +32,17 @@ _OFFER = f"""
          source
     FROM price_entries
 """
-SELECT_OFFERS = f"""{_OFFER}
+SELECT_CANDIDATES = f"""{_CANDIDATE}
    WHERE withdrawn_at IS NULL
 ORDER BY id
 """
 
-# Also one that was withdrawn: runs that it priced go on naming it.
-SELECT_OFFER = f"""{_OFFER}
+# Withdrawn entries are included: runs that they priced still name them.
+SELECT_CANDIDATE = f"""{_CANDIDATE}
    WHERE id = $1
 """
 
-# Reads three numbers of each table so that nothing slips through: a deletion changes the count, an insertion the greatest id, and a
+# Three numbers of each table tell every change: a deletion changes the count, an insertion the greatest id, and a
 # change that commits after a newer one still changes the sum.
 _VERSION = """SELECT count(*)::text
                || '-' || coalesce(max(id), 0)::text
@@ -78,26 +78,26 @@ ORDER BY provider, model
 
 
 async def select_version(connection: Connection) -> str:
-    """A text that differs whenever the registry differs."""
+    """Read a text that differs whenever the registry differs."""
     return str(await connection.fetchval(SELECT_VERSION))
 
 
-async def select_offers(connection: Connection) -> tuple[Offer, ...]:
-    return tuple(_offer(row) for row in await connection.fetch(SELECT_OFFERS))
+async def select_candidates(connection: Connection) -> tuple[PriceCandidate, ...]:
+    return tuple(_candidate(row) for row in await connection.fetch(SELECT_CANDIDATES))
 
 
 async def select_discounts(connection: Connection, project_id: str | None = None) -> tuple[Discount, ...]:
-    """Of one project or of all."""
+    """Read the discounts of one project, or of all."""
     return tuple(Discount(*row) for row in await connection.fetch(SELECT_DISCOUNTS, project_id))
 
 
-async def select_offer(connection: Connection, entry_id: int) -> Offer | None:
-    row = await connection.fetchrow(SELECT_OFFER, entry_id)
-    return _offer(row) if row else None
+async def select_candidate(connection: Connection, entry_id: int) -> PriceCandidate | None:
+    row = await connection.fetchrow(SELECT_CANDIDATE, entry_id)
+    return _candidate(row) if row else None
 
 
-def _offer(row: asyncpg.Record) -> Offer:
-    return Offer(
+def _candidate(row: asyncpg.Record) -> PriceCandidate:
+    return PriceCandidate(
         price=Price(
             id=row["id"],
             provider=row["provider"],
@@ -144,7 +144,7 @@ ORDER BY provider, model, above_input_tokens, effective_from NULLS FIRST, id
 
 @dataclass(frozen=True, slots=True)
 class ListedPrice:
-    """A price entry as people read it: US dollars per million tokens."""
+    """A price entry for people: US dollars per million tokens."""
 
     provider: str
     model: str
@@ -161,12 +161,12 @@ class ListedPrice:
 async def select_listed(
     connection: Connection, *, providers: Sequence[str] | None, model: str | None, limit: int | None
 ) -> tuple[ListedPrice, ...]:
-    """The entries of these providers with that text in a name; None: of all, with any, without a limit."""
+    """Read the entries of these providers with that text in a name; None: of all, with any, without a limit."""
     rows = await connection.fetch(SELECT_LISTED, providers, model, limit)
     return tuple(ListedPrice(*row) for row in rows)
 
 
-# The longest buckets are the fewest, and are kept for ever.
+# Buckets of the longest grain: they are the fewest, and kept for ever.
 SELECT_USED_MODELS = f"""
   SELECT project_id,
          provider,
@@ -188,7 +188,7 @@ ORDER BY runs DESC, provider, model, project_id
 
 @dataclass(frozen=True, slots=True)
 class UsedModel:
-    """What was sent to a provider's model; `last_used_at` is the start of the bucket."""
+    """The use of a provider's model; `last_used_at` is the start of the last bucket."""
 
     provider: str
     model: str
@@ -200,14 +200,14 @@ class UsedModel:
 
 
 async def select_used_models(connection: Connection, since: datetime) -> tuple[UsedModel, ...]:
-    """The models used since then, in all projects together, the most used first."""
+    """Read the models used since then, in all projects together, the most used first."""
     return tuple(used for _, used in await select_used_models_of(connection, since, (ALL_PROJECTS_KEY,)))
 
 
 async def select_used_models_of(
     connection: Connection, since: datetime, projects: Iterable[str]
 ) -> tuple[tuple[str, UsedModel], ...]:
-    """The same for each of the projects, with its id."""
+    """Read the models used since then in each of the projects, with its id."""
     rows = await connection.fetch(SELECT_USED_MODELS, since, list(projects))
     return tuple((project_id, UsedModel(*used)) for project_id, *used in rows)
 

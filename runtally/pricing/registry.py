@@ -1,4 +1,4 @@
-"""The registry as people look through it: what it has, what is used of it, and what is used without a price."""
+"""Look through the registry: its entries, which of them are used, and which used models have no price."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from runtally.pricing import queries
 from runtally.pricing.book import PriceBook
 from runtally.pricing.queries import UsedModel
 
-# Whoever has not used a model for so long needs no price for it.
+# A model that was not used for so long needs no price.
 USED_WITHIN = timedelta(days=90)
 MAX_WORDS = 8
 MAX_USED = 50
@@ -26,19 +26,21 @@ MANY_TOKENS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The first entries that a search finds, and how many there are in all."""
 
     entries: Sequence[PriceEntry]
     number: int
 
 
-async def search(session: AsyncSession, sought: str, now: datetime, *, past: bool, first: Iterable[int] = ()) -> Found:
-    """Entries with each of the words in a name: the ids that come `first`, then projects' own, then by name.
+async def search(
+    session: AsyncSession, text: str, now: datetime, *, past: bool, first: Iterable[int] = ()
+) -> SearchResult:
+    """Find entries with each of the words in a name: the ids of `first`, then projects' own, then by name.
 
-    With `past` also those that hold no more.
+    With `past`, entries that are over are included.
     """
-    conditions = [_has(word) for word in sought.lower().replace("\0", "").split()[:MAX_WORDS]]
+    conditions = [_has(word) for word in text.lower().replace("\0", "").split()[:MAX_WORDS]]
     if not past:
         conditions.append(col(PriceEntry.withdrawn_at).is_(None))
         conditions.append(or_(col(PriceEntry.effective_to).is_(None), col(PriceEntry.effective_to) > now))
@@ -57,24 +59,25 @@ async def search(session: AsyncSession, sought: str, now: datetime, *, past: boo
         .limit(MAX_FOUND)
     )
     number = (await session.exec(select(func.count()).select_from(PriceEntry).where(*conditions))).one()
-    return Found((await session.exec(query)).all(), number)
+    return SearchResult((await session.exec(query)).all(), number)
 
 
-async def all_discounts(session: AsyncSession) -> Sequence[ProjectDiscount]:
-    """By project, the latest start first."""
+async def list_discounts(session: AsyncSession) -> Sequence[ProjectDiscount]:
+    """List all discounts by project, the latest start first."""
     start = col(ProjectDiscount.effective_from).desc().nulls_last()
     return (await session.exec(select(ProjectDiscount).order_by(col(ProjectDiscount.project_id), start))).all()
 
 
-async def in_use(connection: Connection, book: PriceBook, now: datetime) -> Mapping[int, int | None]:
-    """Entries that price models in use now, with the runs of these models, the most first.
+async def list_in_use(connection: Connection, book: PriceBook, now: datetime) -> Mapping[int, int | None]:
+    """List the entries that price models in use, with the number of their runs, the most first.
 
-    Behind each the entry for its longest contexts, if there is one, with None: how many runs are so long is not counted.
+    Each is followed by the entry for its longest contexts, if there is one, with None: how many runs are so long is not
+    counted.
     """
     since = now - USED_WITHIN
     everywhere = await queries.select_used_models(connection, since)
     own = await queries.select_used_models_of(connection, since, book.with_prices)
-    # What projects with prices of their own used is counted as theirs, not as everybody's.
+    # Use by projects with prices of their own counts as theirs alone.
     uses: list[tuple[str | None, UsedModel, int]] = [(None, one, one.runs) for one in everywhere]
     uses += [(None, one, -one.runs) for _, one in own]
     uses += [(project_id, one, one.runs) for project_id, one in own]
@@ -93,12 +96,12 @@ async def in_use(connection: Connection, book: PriceBook, now: datetime) -> Mapp
     return found
 
 
-async def without_price(
+async def list_unpriced(
     connection: Connection, book: PriceBook, direct_providers: Iterable[str], now: datetime
 ) -> tuple[UsedModel, ...]:
-    """Models in use that have no price now, those with the most runs first.
+    """List the models in use that have no price now, those with the most runs first.
 
-    What a direct provider reports needs no price, as long as it is reported.
+    A direct provider needs no price, as long as it reports costs.
     """
     direct = {name.casefold() for name in direct_providers}
     used = await queries.select_used_models(connection, now - USED_WITHIN)
@@ -110,8 +113,13 @@ async def without_price(
     )
 
 
-async def priced_by(connection: Connection, book: PriceBook, entry: PriceEntry, now: datetime) -> tuple[UsedModel, ...]:
-    """Models in use whose runs the entry prices now, if they are long enough for its tier; the most used first."""
+async def list_priced_by(
+    connection: Connection, book: PriceBook, entry: PriceEntry, now: datetime
+) -> tuple[UsedModel, ...]:
+    """List the models in use whose runs the entry prices now, the most used first.
+
+    The runs must be long enough for the entry's tier.
+    """
     found = []
     for one in await queries.select_used_models(connection, now - USED_WITHIN):
         price = book.price_for(one.provider, one.model, now, entry.above_input_tokens + 1, entry.project_id)

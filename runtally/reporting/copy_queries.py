@@ -1,4 +1,4 @@
-"""SQL of copying queued runs into the reporting table: they leave the queue in the transaction that copies them."""
+"""SQL that copies queued runs into the reporting table. They leave the queue in the transaction that copies them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from runtally.models.reporting import ReportingRun
 from runtally.models.run import StoredRun
 from runtally.reporting.outbox_queries import Claim
 
-# What comes while a relay looks is for the next time, or it would never end.
+# Batches that arrive during a pass are left for the next one, or the pass would never end.
 TAKE_BATCHES = f"""{claimed_batches("queued_at <= $2")}
 SELECT project_id, run_ids
   FROM taken
 """
 
-# Whatever changes one of these runs waits until it is copied, and then queues it again.
+# A transaction that changes one of these runs waits until it is copied, and then queues it again.
 TAKE_DUE = """
 WITH due AS MATERIALIZED (
        SELECT project_id, run_id
@@ -39,15 +39,15 @@ DELETE FROM outbox
   RETURNING outbox.project_id, outbox.run_id
 """
 
-# A run may be queued twice, as it was stored and as it was changed. To read it is a statement of its own, after the queue is
-# locked: so it sees every version that was queued.
+# A run may be queued twice, as it was stored and as it was changed. It is read by a statement of its own, after the
+# queue is locked, so that every queued version is visible.
 _QUEUED = """(SELECT DISTINCT project_id, id FROM unnest($1::text[], $2::text[]) AS keys (project_id, id)) AS queued
   JOIN runs
     ON runs.project_id = queued.project_id
    AND runs.id = queued.id"""
 _COLUMNS = {name: f"runs.{name}" for name in StoredRun.__struct_fields__}
 _COPIED = _COLUMNS | {"prompt_preview": "CASE WHEN $4::boolean THEN runs.prompt_preview END AS prompt_preview"}
-# A number that passes through a float may lose digits.
+# A number that passes through a float may lose digits, so metadata is read as text.
 _AS_TEXT = _COLUMNS | {"metadata": "runs.metadata::text AS metadata"}
 _INSERT_COPIED = insert(
     ReportingRun,
@@ -57,7 +57,8 @@ _INSERT_COPIED = insert(
     ),
 )
 
-# By key order, so that two that write the same runs wait for each other instead of deadlocking.
+# Rows are inserted in the order of their key, so that two transactions with the same runs wait for each other instead
+# of deadlocking.
 COPY_RUNS = f"""
 WITH copied AS (
   SELECT {", ".join(_COPIED.values())}, $3::timestamptz AS synced_at
@@ -76,7 +77,7 @@ _metadata = msgspec.json.Decoder(dict, float_hook=exact)
 
 
 class Keys(NamedTuple):
-    """Runs by project and id, as the two arrays of a statement; the same run may be named twice."""
+    """Runs by project and id, as the two arrays of a statement. A run may occur twice."""
 
     project_ids: list[str]
     run_ids: list[str]
@@ -92,14 +93,14 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Runs that were taken off the queue, and whether it may hold more that is due."""
+    """Runs that were taken off the queue, and whether it may hold more that are due."""
 
     keys: Keys
     more: bool
 
 
 async def take(connection: Connection, now: datetime, limit: int) -> Taken:
-    """Take runs off the queue, about as many as the limit of each kind; inside a transaction, which may undo it."""
+    """Take runs off the queue inside a transaction, about `limit` from each of its two tables."""
     due = await connection.fetch(TAKE_DUE, limit, now)
     batches = await connection.fetch(TAKE_BATCHES, limit, now)
     keys = Keys([project_id for project_id, _ in due], [run_id for _, run_id in due])
@@ -111,14 +112,14 @@ async def take(connection: Connection, now: datetime, limit: int) -> Taken:
 
 
 async def copy_runs(connection: Connection, keys: Keys, now: datetime, *, with_previews: bool) -> None:
-    """Copy live runs into the reporting table of the same database, unless a version is there that is as new."""
-    # What a crash undoes it undoes of both tables at once, so that there is nothing to wait for.
+    """Copy live runs into the reporting table of the same database, unless it has a version that is as new."""
+    # A crash undoes the change of both tables at once, so there is no need to wait for the disk.
     await connection.execute("SET LOCAL synchronous_commit = off")
     await connection.execute(COPY_RUNS, *keys, now, with_previews)
 
 
 async def select_runs(connection: Connection, keys: Keys) -> Sequence[StoredRun]:
-    """The live runs of these keys, with every digit of their metadata; runs that were deleted are not there."""
+    """Read the live runs of these keys, with every digit of their metadata. Deleted runs are left out."""
     runs = []
     for row in await connection.fetch(SELECT_RUNS, *keys):
         run = StoredRun(**dict(row))

@@ -1,7 +1,7 @@
-"""The relay where this service keeps the reporting table itself: it copies runs in batches, without a call to anything.
+"""The relay for a reporting table that this service keeps itself: it copies runs in batches, without HTTP.
 
-A batch leaves the queue in the transaction that copies it, so that nothing is lost and there is nothing to settle. A batch of
-which one run cannot be copied is undone, and its runs are tried one by one.
+A batch leaves the queue in the transaction that copies it, so that nothing can be lost between the two. If one run of a
+batch cannot be copied, the batch is rolled back and its runs are tried one by one.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from runtally.reporting.outbox_queries import Claim, Failure
 from runtally.reporting.queries import upsert_reported
 from runtally.reporting.relay import Pass, Relay
 
-# Large enough that what a statement costs does not count, small enough to hold up nothing that waits for its locks.
+# Large enough that the fixed cost of a statement does not matter, small enough that nothing waits long for its locks.
 BATCH: Final = 2_000
-# Of a batch that failed, in one pass: each run is a transaction.
+# Runs of a failed batch that one pass tries; each is a transaction.
 SINGLY: Final = 100
 LEASE: Final = timedelta(seconds=60)
-# While none of so many can be copied, the reporting table is to blame rather than the runs.
+# After so many failures without a success, the reporting table is at fault rather than the runs.
 MOST_FAILURES: Final = 16
 
 log = structlog.get_logger()
@@ -49,8 +49,8 @@ class DirectRelay(Relay):
             return await self._copy_batch(now)
         except StoreUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001  # Whatever it is, it may be of one run.
-            # Its class alone: what a database says may quote a value.
+        except Exception as error:  # noqa: BLE001  # Any error may be caused by a single run.
+            # Log only the class: a database's message may quote a value.
             log.warning("batch_not_copied", cause=type(error).__qualname__)
             return await self._copy_singly(now, stop or asyncio.Event())
 
@@ -79,7 +79,7 @@ class DirectRelay(Relay):
             else:
                 delivered.append(claim)
         released = claims[len(delivered) + len(failed) :]
-        await self._settle(delivered=delivered, failed=failed, released=released)
+        await self._record_results(delivered=delivered, failed=failed, released=released)
         return Pass(
             delivered=len(delivered),
             failed=failed,
@@ -97,7 +97,7 @@ class DirectRelay(Relay):
             await upsert_reported(there, [self._thinned(run) for run in runs], now)
 
     def _thinned(self, run: StoredRun) -> StoredRun:
-        """The run as the content rule of today has it."""
+        """Apply today's content rule to the run."""
         if not self._rule.keeps_preview:
             run.prompt_preview = None
         if run.metadata is not None:

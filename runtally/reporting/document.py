@@ -1,6 +1,6 @@
-"""The live run document: a stored run on the wire to the reporting table, its signature, and what makes it valid. Pure.
+"""The live run document: a stored run as JSON for the reporting table, its signature and its validation. Pure.
 
-Documents travel one by one or in batches.
+Documents are sent one by one or in batches.
 """
 
 import hashlib
@@ -49,8 +49,8 @@ from runtally.privacy import ContentRule
 SIGNATURE_HEADER = "x-svc-signature"
 SIGNATURE_PREFIX = "sha256="
 MAX_DOCUMENTS = 500
-"""In a batch."""
-# The largest numbers of their columns.
+"""The most documents in one batch."""
+# The largest values of their columns.
 _MAX_VERSION = 2**31 - 1
 _MAX_ENTRY_ID = 2**63 - 1
 
@@ -74,7 +74,7 @@ EntryId = Annotated[int, Meta(ge=0, le=_MAX_ENTRY_ID, description="a whole numbe
 
 
 class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
-    """A stored run as it is pushed. Fields that are not named here are ignored: the sender may be newer."""
+    """A stored run as it is pushed. Unknown fields are ignored, because the sender may be newer."""
 
     project_id: ProjectId
     id: RunId
@@ -116,13 +116,13 @@ class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
 
 
 class RunBatch(msgspec.Struct, frozen=True):
-    """Several live runs. Each is taken or refused by itself."""
+    """Several live runs. Each is accepted or refused on its own."""
 
     documents: Annotated[list[LiveRun], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
 
 
 class _Envelope(msgspec.Struct):
-    """What tells a batch from a single document; its documents stay bytes."""
+    """The part of a request that is decoded first, to tell a batch from a single document."""
 
     documents: msgspec.Raw | UnsetType = UNSET
 
@@ -142,7 +142,7 @@ _WIRE_NAMES = tuple((name, camel(name)) for name in StoredRun.__struct_fields__)
 
 
 def encode(run: StoredRun, metadata: str | None) -> bytes:
-    """The document of a run, with its metadata as the JSON text that the database keeps: no digit is lost on the way."""
+    """Encode the document of a run, with its metadata as the JSON text of the database, so that no digit is lost."""
     document = {wire: _on_wire(getattr(run, name)) for name, wire in _WIRE_NAMES}
     document["metadata"] = None if metadata is None else msgspec.Raw(metadata.encode())
     return _encoder.encode(document)
@@ -155,14 +155,14 @@ def _on_wire(value: object) -> object:
 
 
 def batch_of(documents: Sequence[bytes]) -> bytes:
-    """The batch of encoded documents."""
+    """Join encoded documents to a batch."""
     return b'{"documents":[%b]}' % b",".join(documents)
 
 
 def read_documents(body: bytes) -> list[bytes] | None:
-    """The documents of a batch, unread; None for a body that is a single document or nothing at all.
+    """Split a batch into its documents, still encoded; None if the body is no batch.
 
-    Raises `InvalidPayload` for what is no list of as many documents as a batch may have.
+    Raises `InvalidPayload` if `documents` is not a list, is empty or is too long.
     """
     try:
         documents = _envelope.decode(body).documents
@@ -180,7 +180,7 @@ def read_documents(body: bytes) -> list[bytes] | None:
 
 
 def id_of(document: bytes) -> str | None:
-    """The id of a document that may be invalid otherwise; None if it has none."""
+    """Read the id of a document that may be invalid otherwise; None if it has none."""
     try:
         sent = _named.decode(document).id
     except (*WRONG, msgspec.DecodeError):
@@ -189,7 +189,7 @@ def id_of(document: bytes) -> str | None:
 
 
 def decode(body: bytes, now: datetime, rule: ContentRule) -> StoredRun:
-    """The run in a document, as strictly read as what ingest takes, and without what the content rule drops.
+    """Decode the run in a document as strictly as ingest does, without the content that the rule drops.
 
     Raises `InvalidJson`, and `InvalidPayload` with every field that breaks a constraint.
     """
@@ -207,7 +207,7 @@ def decode(body: bytes, now: datetime, rule: ContentRule) -> StoredRun:
 
 
 def _diagnosed(body: bytes) -> LiveRun:
-    """A document that msgspec refuses, if it is only that a count was written as 12.0."""
+    """Decode a document that msgspec refuses only because a count was written as 12.0."""
     try:
         sent = with_whole_counts(LiveRun, _fields.decode(body))
     except (*WRONG, msgspec.DecodeError):
@@ -220,7 +220,7 @@ def _diagnosed(body: bytes) -> LiveRun:
 
 def _checked(document: LiveRun, now: datetime, rule: ContentRule) -> StoredRun:
     values: dict[str, Any] = {name: getattr(document, name) for name in StoredRun.__struct_fields__}
-    # `timestamp` is what the time of a run is called where runs come in.
+    # Ingest calls the time of a run `timestamp`.
     values["occurred_at"] = document.occurred_at or document.timestamp
     for name in _IDS:
         values[name] = (values[name] and trimmed(values[name])) or None
@@ -254,12 +254,12 @@ def _time_faults(values: dict[str, Any], now: datetime) -> Iterator[Detail]:
 
 
 def sign(body: bytes, secret: str) -> str:
-    """Lower-case hex HMAC-SHA256 of the raw body."""
+    """Return the lower-case hex HMAC-SHA256 of the raw body."""
     return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
 def is_signed(body: bytes, signature: str, secrets: Sequence[str]) -> bool:
-    """Whether one of the secrets made the signature, with or without its prefix; takes the same time whichever did."""
+    """Return whether one of the secrets made the signature, with or without its prefix, in constant time."""
     sent = signature.removeprefix(SIGNATURE_PREFIX).encode()
     matches = [hmac.compare_digest(sent, sign(body, secret).encode()) for secret in secrets]
     return any(matches)

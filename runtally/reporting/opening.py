@@ -1,4 +1,4 @@
-"""Which relay a service has: to SERVICE_SYNC_URL where that is set, else straight into the reporting table."""
+"""Open the relay: to SERVICE_SYNC_URL if that is set, else directly into the reporting table."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ from runtally.settings import Settings
 async def opened_relay(
     settings: Settings, database: Database, reporting: Database, clock: Clock
 ) -> AsyncIterator[Relay]:
-    """A relay of the runs in `database`; `reporting` has the reporting table of this service.
+    """Open a relay of the runs in `database`; `reporting` has the reporting table of this service.
 
     Raises `NotConfigured` without SERVICE_SYNC_SIGN, as nothing is queued then.
     """

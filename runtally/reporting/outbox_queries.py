@@ -9,8 +9,8 @@ from runtally.db.database import Connection
 from runtally.db.outbox import claimed_batches
 from runtally.models.run import StoredRun
 
-# The quicker of two relays gets a run; the other takes the next one instead of waiting. A lease ends by itself, so that what
-# a relay had when it was killed is taken by another.
+# Of two relays one gets a run; the other skips it instead of waiting. A lease expires by itself, so that runs of a
+# relay that was killed are claimed by another.
 CLAIM = """
 WITH due AS MATERIALIZED (
        SELECT project_id, run_id
@@ -29,8 +29,9 @@ WITH due AS MATERIALIZED (
 RETURNING outbox.project_id, outbox.run_id, outbox.version, outbox.attempts
 """
 
-# What comes while a relay looks is for the next time, or it would never end. As many runs as are wanted are queued as claimed
-# ones, which spares an update of each. There is always a row, which tells of how many batches; without a claim it has no run.
+# Batches that arrive during a pass are left for the next one, or the pass would never end. As many runs as are wanted
+# are queued as already claimed, which saves an update of each. The first row always tells the number of batches;
+# without a claimed run its other columns are NULL.
 EXPAND_AND_CLAIM = f"""{claimed_batches("queued_at <= $2")},
 numbered AS (
   SELECT project_id, run_id, queued_at,
@@ -54,7 +55,7 @@ LEFT JOIN queued
 
 _COLUMNS = ", ".join(f"runs.{name}" for name in StoredRun.__struct_fields__ if name != "metadata")
 
-# The metadata as text, because a number that passes through a float may lose digits.
+# Metadata is read as text, because a number that passes through a float may lose digits.
 SELECT_CLAIMED = f"""
 SELECT {_COLUMNS}, runs.metadata::text AS metadata
   FROM unnest($1::text[], $2::text[]) AS claimed (project_id, run_id)
@@ -64,54 +65,54 @@ SELECT {_COLUMNS}, runs.metadata::text AS metadata
 """
 
 
-def _settled(**told: str) -> str:
-    """A CTE of the queued rows that a relay settles: arrays of project, run and version, and of the columns of `told`.
+def _locked(**changes: str) -> str:
+    """Return a CTE `locked` of queued rows and the values to set: arrays of project, run, version and of `changes`.
 
-    Rows are locked in the order of the key, as everything that queues runs does, so that nothing waits in a circle. A run
-    that changed meanwhile has another version, and is left as it is.
+    Rows are locked in the order of their key, as by every statement that queues runs, so that none deadlock. A run that
+    changed meanwhile has another version, and is left out.
     """
-    types = {"for_project_id": "text", "for_run_id": "text", "for_version": "integer", **told}
+    types = {"for_project_id": "text", "for_run_id": "text", "for_version": "integer", **changes}
     arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(types.values(), start=1))
     return f"""
-WITH settled AS MATERIALIZED (
-       SELECT outbox.project_id, outbox.run_id, told.*
-         FROM unnest({arrays}) AS told ({", ".join(types)})
+WITH locked AS MATERIALIZED (
+       SELECT outbox.project_id, outbox.run_id, changes.*
+         FROM unnest({arrays}) AS changes ({", ".join(types)})
          JOIN outbox
-           ON outbox.project_id = told.for_project_id
-          AND outbox.run_id = told.for_run_id
-          AND outbox.version = told.for_version
+           ON outbox.project_id = changes.for_project_id
+          AND outbox.run_id = changes.for_run_id
+          AND outbox.version = changes.for_version
      ORDER BY outbox.project_id, outbox.run_id
    FOR UPDATE OF outbox
 )"""
 
 
 DELETE_DELIVERED = f"""
-{_settled()}
+{_locked()}
 DELETE FROM outbox
-      USING settled
-      WHERE outbox.project_id = settled.project_id
-        AND outbox.run_id = settled.run_id
+      USING locked
+      WHERE outbox.project_id = locked.project_id
+        AND outbox.run_id = locked.run_id
 """
 
 UPDATE_FAILED = f"""
-{_settled(attempts="smallint", due_at="timestamptz", parked_at="timestamptz", last_error="text")}
+{_locked(attempts="smallint", due_at="timestamptz", parked_at="timestamptz", last_error="text")}
 UPDATE outbox
-   SET attempts = settled.attempts,
-       due_at = settled.due_at,
-       parked_at = settled.parked_at,
-       last_error = settled.last_error
-  FROM settled
- WHERE outbox.project_id = settled.project_id
-   AND outbox.run_id = settled.run_id
+   SET attempts = locked.attempts,
+       due_at = locked.due_at,
+       parked_at = locked.parked_at,
+       last_error = locked.last_error
+  FROM locked
+ WHERE outbox.project_id = locked.project_id
+   AND outbox.run_id = locked.run_id
 """
 
 UPDATE_RELEASED = f"""
-{_settled()}
+{_locked()}
 UPDATE outbox
    SET due_at = $4
-  FROM settled
- WHERE outbox.project_id = settled.project_id
-   AND outbox.run_id = settled.run_id
+  FROM locked
+ WHERE outbox.project_id = locked.project_id
+   AND outbox.run_id = locked.run_id
 """
 
 UPDATE_PARKED = """
@@ -144,9 +145,10 @@ ORDER BY parked_at DESC, project_id, run_id
    LIMIT $1
 """
 
-# To count a million of them takes a tenth of a second, and more than this is too many anyway.
+# To count a million rows takes a tenth of a second, and a count above this is too many anyway.
 COUNTED = 10_000
-# The relay takes them in this order. At its end are those that failed and are tried again, which may have waited the longest.
+# The relay takes runs in this order. Last come those that failed and will be tried again, which may have waited the
+# longest.
 SELECT_WAITING = f"""
 WITH first AS MATERIALIZED (
   SELECT queued_at
@@ -193,18 +195,18 @@ SELECT count(*)
 
 
 class Claim(NamedTuple):
-    """A version of a run that a relay has the time of its lease to push."""
+    """A version of a run that a relay may push until its lease ends."""
 
     project_id: str
     run_id: str
     version: int
     attempts: int
-    """Pushes of it that failed before."""
+    """Pushes that failed before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A push that failed: when it is tried again, unless it is parked."""
+    """A failed push: when it is tried again, unless the run is parked."""
 
     claim: Claim
     due_at: datetime
@@ -214,7 +216,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ParkedRun:
-    """A run that the relay gave up on."""
+    """A run that is parked: the relay gave up on it."""
 
     project_id: str
     run_id: str
@@ -223,14 +225,14 @@ class ParkedRun:
 
 
 async def claim(connection: Connection, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
-    """Runs that have been due longest, which are now nobody else's until the lease ends."""
+    """Claim the runs that have been due longest, so that no other relay takes them until the lease ends."""
     claims = await _claimed(connection, now, lease_until, limit)
     while len(claims) < limit:
         rows = await connection.fetch(EXPAND_AND_CLAIM, limit - len(claims), now, lease_until)
         if not rows[0]["batches"]:
             break
         claims += [Claim(*row[:4]) for row in rows if row["run_id"] is not None]
-        # A run of a batch that was queued by itself already is claimed as such, if it is due.
+        # A run of a batch that was already queued by itself is claimed here, if it is due.
         claims += await _claimed(connection, now, lease_until, limit - len(claims))
     return claims
 
@@ -242,7 +244,7 @@ async def _claimed(connection: Connection, now: datetime, lease_until: datetime,
 async def select_claimed(
     connection: Connection, claims: Sequence[Claim]
 ) -> dict[tuple[str, str], tuple[StoredRun, str | None]]:
-    """The runs as they are now, each with its metadata as JSON text; runs that were deleted are not there."""
+    """Read the runs as they are now, each with its metadata as JSON text. Deleted runs are left out."""
     rows = await connection.fetch(SELECT_CLAIMED, *_keys(claims)[:2])
     found = {}
     for row in rows:
@@ -253,39 +255,39 @@ async def select_claimed(
 
 
 async def delete_delivered(connection: Connection, claims: Sequence[Claim]) -> None:
-    """Take these versions off the queue; a run that changed since it was claimed stays on it."""
+    """Take these versions off the queue. A run that changed since it was claimed stays queued."""
     await connection.execute(DELETE_DELIVERED, *_keys(claims))
 
 
 async def update_failed(connection: Connection, failures: Sequence[Failure]) -> None:
-    told = [(failure.claim.attempts + 1, failure.due_at, failure.parked_at, failure.error) for failure in failures]
+    changes = [(failure.claim.attempts + 1, failure.due_at, failure.parked_at, failure.error) for failure in failures]
     keys = _keys([failure.claim for failure in failures])
-    await connection.execute(UPDATE_FAILED, *keys, *zip(*told, strict=True))
+    await connection.execute(UPDATE_FAILED, *keys, *zip(*changes, strict=True))
 
 
 async def update_released(connection: Connection, claims: Sequence[Claim], now: datetime) -> None:
-    """Give back what was claimed and not tried."""
+    """Make runs due again that were claimed and not tried."""
     await connection.execute(UPDATE_RELEASED, *_keys(claims), now)
 
 
 async def retry_parked(
     connection: Connection, now: datetime, project_id: str | None = None, run_id: str | None = None
 ) -> int:
-    """Queue parked runs again: all, those of a project, or one; how many that were."""
+    """Queue parked runs again: all, those of a project, or one. Returns how many."""
     status = await connection.execute(UPDATE_PARKED, now, project_id, run_id)
     return int(status.removeprefix("UPDATE "))
 
 
 async def select_parked(connection: Connection, most: int) -> list[ParkedRun]:
-    """The runs that were parked last."""
+    """Read the runs that were parked last."""
     return [ParkedRun(*row) for row in await connection.fetch(SELECT_PARKED, most)]
 
 
 async def select_waiting(connection: Connection) -> tuple[int, datetime | None, int, str | None]:
-    """Runs that are due or will be, since when the longest of them waits, how many failed before, and why one did.
+    """Count waiting runs, and return the start of the longest wait, the failed ones among them, and the last error.
 
-    One more than `COUNTED` stands for all that are more; the rest is then of the first and the last of these. A run that
-    changed before any relay saw it is counted as two.
+    A count above `COUNTED` stands for any larger number; the other values then cover the first and the last rows only.
+    A run that changed before a relay took it is counted twice.
     """
     [row] = await connection.fetch(SELECT_WAITING)
     return row["runs"], row["oldest_at"], row["failing"], row["last_error"]

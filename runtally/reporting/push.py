@@ -1,4 +1,4 @@
-"""Signed calls that take runs to a reporting table elsewhere, one by one or in batches; what a failure is called."""
+"""Push runs by signed HTTP requests to another service's reporting table, one by one or in batches."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from runtally.reporting.document import SIGNATURE_HEADER, batch_of, sign
 from runtally.settings import Settings
 
 if TYPE_CHECKING:
-    # Only a relay to a service elsewhere needs it, and a twentieth of a start is its import.
+    # Only a relay to another service needs it, and importing it takes a twentieth of a start.
     import aiohttp
 
 PATH = "/api/internal/pg-sync"
 ANSWER_SECONDS = 10.0
-# Of a document the answer is a line, of a batch a line for each.
+# The answer to a document is one line, to a batch one line for each document.
 _ANSWER_BYTES: Final = 2 * 1024 * 1024
 _OF_THE_DOCUMENT = frozenset({400, 413, 422})
-# A receiver that knew no batches is asked again, as it may have been updated.
+# Batches are tried again after this time, as the receiver may have been updated.
 _ASK_AGAIN_SECONDS: Final = 300.0
 
 
 class Fault(Enum):
-    """Whose a failed push is."""
+    """The side that is at fault for a failed push."""
 
     UNREACHED = "nobody answered"
     RECEIVER = "it takes no document at present"
@@ -37,7 +37,7 @@ class Fault(Enum):
 
 
 class Refusal(NamedTuple):
-    """Why a document was not taken, in few words that never quote anybody."""
+    """The reason why a document was not accepted, in a few words that never quote the answer."""
 
     fault: Fault
     reason: str
@@ -63,7 +63,7 @@ _REFUSED_IN_BATCH: Final = Refusal(Fault.DOCUMENT, "refused as a document of a b
 
 
 class Pusher:
-    """Connections to the server that takes documents; use it as an async context manager."""
+    """Connections to the receiver of documents; use it as an async context manager."""
 
     def __init__(self, settings: Settings) -> None:
         """Raises `NotConfigured` without SERVICE_SYNC_URL or SERVICE_SYNC_SIGN."""
@@ -95,17 +95,17 @@ class Pusher:
 
     @property
     def receiver(self) -> str:
-        """The URL that is pushed to, without what may be a secret in it."""
+        """The receiver's URL, without the parts that may be secret."""
         url = urlsplit(self._url)
         return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     @property
     def takes_batches(self) -> bool:
-        """Whether the receiver is thought to take batches: until it refused one, and again some minutes later."""
+        """Whether to send batches: True until the receiver refuses one, and again some minutes later."""
         return asyncio.get_running_loop().time() >= self._singly_until
 
     async def push(self, document: bytes) -> Refusal | None:
-        """None when the document was taken."""
+        """Push one document. Returns None when it was accepted."""
         answer = await self._post(document)
         if isinstance(answer, Refusal):
             return answer
@@ -113,9 +113,9 @@ class Pusher:
         return None if decoded and decoded.ok else _NO_RECEIVER
 
     async def push_batch(self, documents: Sequence[bytes]) -> list[Refusal | None] | None:
-        """What became of each document, as `push` says it; None when the batch as a whole was not taken.
+        """Push a batch. Returns for each document what `push` would; None when the whole batch was not accepted.
 
-        A receiver that knows no batches is sent none for some minutes.
+        A receiver that does not know batches is sent none for some minutes.
         """
         answer = await self._post(batch_of(documents))
         if isinstance(answer, Refusal):
@@ -124,7 +124,7 @@ class Pusher:
             return None
         decoded = _decoded(answer, _BatchAnswer)
         if not decoded or not decoded.ok or len(decoded.results) != len(documents):
-            # It may take anything for a document, and say so.
+            # A receiver may answer anything with 200.
             self._push_singly()
             return None
         return [None if result.applied is not None else _REFUSED_IN_BATCH for result in decoded.results]
@@ -133,7 +133,7 @@ class Pusher:
         self._singly_until = asyncio.get_running_loop().time() + _ASK_AGAIN_SECONDS
 
     async def _post(self, body: bytes) -> bytes | Refusal:
-        """The answer of a 200."""
+        """Post the body, and return the content of a 200 answer."""
         import aiohttp  # noqa: PLC0415  # As above.
 
         headers = {"Content-Type": "application/json", SIGNATURE_HEADER: sign(body, self._secret)}
@@ -152,9 +152,9 @@ class Pusher:
 
 
 def sync_url(text: str) -> str:
-    """Where documents go: SERVICE_SYNC_URL, to which the path is added if it has none.
+    """Return the URL for documents: SERVICE_SYNC_URL, with the path if it has none.
 
-    Raises `SettingsError` for a URL that is none, without repeating it.
+    Raises `SettingsError` for an invalid URL, without repeating it.
     """
     url = _http_url(text)
     return url._replace(path=PATH).geturl() if url.path in {"", "/"} else url.geturl()
@@ -163,7 +163,7 @@ def sync_url(text: str) -> str:
 def _http_url(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
-        # A port that is no number is found out when it is asked for.
+        # The port is parsed only when it is read.
         if url.scheme in {"http", "https"} and url.hostname and url.port != 0:
             return url
     except ValueError:

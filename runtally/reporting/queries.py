@@ -1,4 +1,4 @@
-"""SQL of the reporting table; what compares it with the live runs is in `verify_queries`."""
+"""SQL of the reporting table. `verify_queries` compares it with the live runs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -26,9 +26,10 @@ SELECT *, $2::timestamptz AS synced_at FROM ({sent_rows(ReportingRun, without=["
 
 
 async def upsert_reported(connection: Connection, runs: Sequence[StoredRun], now: datetime) -> list[bool]:
-    """Keep each run unless a version is there that is as new; whether it was kept. Of several versions, the newest is.
+    """Store each run unless the table has a version that is as new; returns which were stored.
 
-    Rows go in by key order, so that two who write the same runs wait for each other instead of deadlocking.
+    Of several versions of a run only the newest is stored. Rows are inserted in the order of their key, so that two
+    transactions with the same runs wait for each other instead of deadlocking.
     """
     newest: dict[tuple[str, str], StoredRun] = {}
     for run in runs:

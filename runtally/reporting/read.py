@@ -1,4 +1,4 @@
-"""How the relay is doing: for the command line, pages and monitoring."""
+"""Read the relay's status, for the command line, pages and monitoring."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,17 @@ class RelayStatus:
     """Runs that are not in the reporting table yet."""
 
     waiting: int
-    """One more than `COUNTED` stands for all that are more."""
+    """A number above `COUNTED` stands for any larger one."""
     parked: int
     oldest_at: datetime | None
-    """Since when the longest of the waiting ones waits; where these are more than `COUNTED`, one may have waited longer."""
+    """The start of the longest wait. With more than `COUNTED` waiting runs, one may have waited longer."""
     failing: int = 0
-    """Of the waiting ones, those that failed before; counted as these are."""
+    """The waiting runs that failed before, counted up to the same limit."""
     last_error: str | None = None
 
     @property
     def is_more(self) -> bool:
-        """Whether more wait than are counted."""
+        """Whether more runs wait than are counted."""
         return self.waiting > COUNTED
 
     @property
@@ -30,6 +30,6 @@ class RelayStatus:
         return f"more than {COUNTED:,}" if self.is_more else f"{self.waiting:,}"
 
 
-async def relay_status(connection: Connection) -> RelayStatus:
+async def get_relay_status(connection: Connection) -> RelayStatus:
     waiting, oldest_at, failing, last_error = await select_waiting(connection)
     return RelayStatus(waiting, await count_parked(connection), oldest_at, failing, last_error)

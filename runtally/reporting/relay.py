@@ -1,6 +1,6 @@
-"""What relays have in common: they take runs off the queue, each until it is in the reporting table, and settle failures.
+"""The base class of relays, which take runs off the queue once they are in the reporting table, and record failures.
 
-One pass is done here; `jobs` repeats it.
+A relay makes one pass at a time; `jobs` repeats it.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Pass:
-    """What one pass did with the runs that it took."""
+    """The result of one pass."""
 
     delivered: int = 0
     failed: list[Failure] = field(default_factory=list)
     released: int = 0
-    """Not tried: for want of time, because the receiver is down, or because the relay is to stop."""
+    """Runs that were not tried: out of time, the receiver is down, or the relay is stopping."""
 
     receiver_failures: int = 0
-    """How many of the failures say nothing of the run, because the receiver takes none."""
+    """Failures that are not the run's fault, because the receiver accepts none."""
 
     more: bool = False
-    """Whether the queue may hold more that is due."""
+    """Whether the queue may hold more runs that are due."""
 
     @property
     def receiver_down(self) -> bool:
@@ -51,7 +51,7 @@ class Pass:
 
 
 class Relay(ABC):
-    """Brings queued runs into the reporting table. Any number of relays, here and elsewhere, share the queue."""
+    """Moves queued runs into the reporting table. Any number of relays, in any process, share the queue."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -60,16 +60,16 @@ class Relay(ABC):
     @property
     @abstractmethod
     def receiver(self) -> str:
-        """Where runs are brought, in words for the log."""
+        """The destination of runs, in words for the log."""
 
     @abstractmethod
     async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
-        """Take some runs, bring them there, settle what became of them."""
+        """Take some runs, deliver them, and record the results."""
 
     async def work(self, stop: asyncio.Event) -> bool:
-        """One pass, and whether there is more to do at once.
+        """Make one pass, and return whether there is more to do at once.
 
-        Raises `ReceiverUnavailable` when the receiver takes no runs, so that the pauses before the next pass grow; and
+        Raises `ReceiverUnavailable` when the receiver accepts no runs, so that the pauses between passes grow; and
         `StoreUnavailable`.
         """
         done = await self.run_pass(stop)
@@ -80,15 +80,15 @@ class Relay(ABC):
     def _failure(self, claim: Claim, error: str) -> Failure:
         now = self._clock()
         pause = min(FIRST_PAUSE * 2**claim.attempts, MAX_PAUSE)
-        # Runs that failed together are not tried together again.
+        # Spread the retries, so that runs that failed together are not tried together again.
         due_at = now + pause * random.uniform(0.5, 1.0)  # noqa: S311  # Chance, not a secret.
         is_last = claim.attempts + 1 >= MAX_ATTEMPTS
         return Failure(claim, due_at, now if is_last else None, error)
 
-    async def _settle(
+    async def _record_results(
         self, *, delivered: Sequence[Claim], failed: Sequence[Failure], released: Sequence[Claim]
     ) -> None:
-        """Tell the queue what became of runs that were claimed."""
+        """Record in the queue what became of claimed runs."""
         async with self._database.connection() as connection:
             if delivered:
                 await queries.delete_delivered(connection, delivered)

@@ -1,4 +1,7 @@
-"""The relay to a reporting table elsewhere: it pushes runs to SERVICE_SYNC_URL, each at least once, many in a call."""
+"""The relay to another service's reporting table.
+
+It pushes runs to SERVICE_SYNC_URL, each at least once, many in a request.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -16,11 +19,11 @@ from runtally.reporting.push import ANSWER_SECONDS, Fault, Pusher, Refusal
 from runtally.reporting.relay import Pass, Relay
 
 BATCH: Final = 1_000
-"""Runs of one pass."""
-# Of one call; of fewer bytes than a server takes as a body by default.
+"""The most runs in one pass."""
+# Documents in one request; their bytes stay below a server's default limit of a body.
 DOCUMENTS: Final = min(250, MAX_DOCUMENTS)
 BATCH_BYTES: Final = 1024 * 1024
-# No push begins later than this after its claim, so that every answer is in before the lease ends.
+# No push begins later than this after its claim, so that every answer arrives before the lease ends.
 START_SECONDS: Final = 40.0
 LEASE: Final = timedelta(seconds=START_SECONDS + 2 * ANSWER_SECONDS)
 
@@ -28,7 +31,7 @@ _Found = dict[tuple[str, str], tuple[StoredRun, str | None]]
 
 
 class RemoteRelay(Relay):
-    """Pushes queued runs to a server that takes documents."""
+    """Pushes queued runs to another service."""
 
     def __init__(
         self, database: Database, pusher: Pusher, clock: Clock, concurrency: int, *, batch: int = BATCH
@@ -43,7 +46,7 @@ class RemoteRelay(Relay):
         return self._pusher.receiver
 
     async def run_pass(self, stop: asyncio.Event | None = None) -> Pass:
-        """Claim runs, push them, settle them. No transaction is open while a push is under way."""
+        """Claim runs, push them, and record the results. No transaction is open during a push."""
         now = self._clock()
         async with self._database.connection() as connection:
             claims = await queries.claim(connection, now, now + LEASE, self._batch)
@@ -51,7 +54,7 @@ class RemoteRelay(Relay):
         pushing = _Pushing(self._pusher, self._concurrency, stop or asyncio.Event(), self._failure)
         await pushing.push_all(claims, found)
         if claims:
-            await self._settle(delivered=pushing.delivered, failed=pushing.failed, released=pushing.released)
+            await self._record_results(delivered=pushing.delivered, failed=pushing.failed, released=pushing.released)
         return Pass(
             delivered=len(pushing.delivered),
             failed=pushing.failed,
@@ -62,7 +65,7 @@ class RemoteRelay(Relay):
 
 
 class _Pushing:
-    """The pushes of one pass, and what became of its claims."""
+    """The pushes of one pass and their results."""
 
     def __init__(
         self, pusher: Pusher, concurrency: int, stop: asyncio.Event, failure: Callable[[Claim, str], Failure]
@@ -79,14 +82,14 @@ class _Pushing:
         self._latest_start = asyncio.get_running_loop().time() + START_SECONDS
 
     async def push_all(self, claims: Sequence[Claim], found: _Found) -> None:
-        # The workers draw from one iterator, so that a slow answer holds up nothing but itself.
+        # The workers share one iterator, so that a slow answer delays only itself.
         waiting = iter(claims)
         await self._together(self._push_some(waiting, found) for _ in claims[::DOCUMENTS])
 
     async def _push_some(self, waiting: Iterator[Claim], found: _Found) -> None:
         while claims := list(islice(waiting, DOCUMENTS)):
             live = [claim for claim in claims if claim[:2] in found]
-            # A run that was deleted has nothing to be pushed any more.
+            # A run that was deleted need not be pushed.
             self.delivered += (claim for claim in claims if claim[:2] not in found)
             if self._is_over:
                 self.released += live
@@ -96,7 +99,10 @@ class _Pushing:
                 await self._push_batch(batch)
 
     async def _push_batch(self, documents: Sequence[tuple[Claim, bytes]]) -> None:
-        """As one call where the receiver takes batches, else one by one: so that a document it breaks at is found."""
+        """Push a batch in one request if the receiver takes batches, else one by one.
+
+        One by one finds the document that breaks a batch.
+        """
         if len(documents) > 1 and self._pusher.takes_batches and not self._is_over:
             refusals = await self._pusher.push_batch([document for _, document in documents])
             if refusals is not None:
@@ -126,13 +132,13 @@ class _Pushing:
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing more is to be tried: for want of time, or because failures would count against the run alone."""
+        """Whether to try no more runs: out of time, or the receiver is down and a failure would count against the run."""
         receiver_down = self.receiver_failures >= self._concurrency and not self.delivered
         return receiver_down or self._stop.is_set() or asyncio.get_running_loop().time() > self._latest_start
 
 
 def _batches(documents: Iterable[tuple[Claim, bytes]]) -> Iterator[list[tuple[Claim, bytes]]]:
-    """The documents in groups of no more bytes than a call may have."""
+    """Group documents into batches of limited bytes."""
     batch: list[tuple[Claim, bytes]] = []
     size = 0
     for claim, document in documents:

@@ -1,4 +1,4 @@
-"""Takes live run documents into the reporting table."""
+"""Store live run documents in the reporting table."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from runtally.privacy import ContentRule
 from runtally.reporting import queries
 from runtally.reporting.document import MAX_DOCUMENTS, decode, id_of, read_documents
 
-# A batch takes turns with other requests, as decoding one document takes some hundredths of a millisecond.
+# Decoding a document takes some hundredths of a millisecond, so a batch pauses for other requests.
 _DECODED_AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What became of a document: `applied` unless a version as new was there already."""
+    """The result for a document: `applied` unless a version that is as new was there already."""
 
     id: str
     applied: bool
@@ -28,18 +28,18 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class RefusedDocument:
-    """A document of a batch that was not taken; `id` is None where it has none that can be read."""
+    """A document of a batch that was refused; `id` is None where none can be read."""
 
     id: str | None
     error: Exception
 
 
 SyncedBatch = Sequence[Synced | RefusedDocument]
-"""What became of the documents of a batch, in the order sent."""
+"""The results for the documents of a batch, in the order sent."""
 
 
 class ReportingSync:
-    """Writes the reporting table, wherever that is; one per process."""
+    """Writes the reporting table; one per process."""
 
     def __init__(self, database: Database, rule: ContentRule, clock: Clock) -> None:
         self.database = database
@@ -48,10 +48,11 @@ class ReportingSync:
         self._batcher = Batcher(self._upsert, at_most=MAX_DOCUMENTS)
 
     async def accept(self, body: bytes) -> Synced | SyncedBatch:
-        """Keep the run of a document, or those of a batch, if newer than what is there; committed when this returns.
+        """Store the run of a document, or those of a batch, if newer than the stored version.
 
-        Of a batch each document is taken or refused by itself. Raises `InvalidJson`, `InvalidPayload`, `StoreUnavailable`
-        and `StoreBusy`; nothing is changed then, or nobody knows what was.
+        They are committed when this returns. Each document of a batch is accepted or refused on its own. Raises
+        `InvalidJson`, `InvalidPayload`, `StoreUnavailable` and `StoreBusy`; then nothing was changed, or it is unknown
+        what was.
         """
         documents = read_documents(body)
         if documents is not None:
@@ -78,7 +79,7 @@ class ReportingSync:
 
 
 def _synced(run: StoredRun, answer: bool | Exception) -> Synced | RefusedDocument:  # noqa: FBT001  # What was answered.
-    """Raises `StoreUnavailable`, which is an answer to the whole batch."""
+    """Raise `StoreUnavailable`, which concerns the whole batch."""
     if isinstance(answer, StoreUnavailable):
         raise answer
     return RefusedDocument(run.id, answer) if isinstance(answer, Exception) else Synced(run.id, answer)

@@ -1,6 +1,6 @@
-"""Compares live runs with the reporting table: sums and a checksum by project and day, then the runs that differ.
+"""Compare live runs with the reporting table: sums and a checksum by project and day, then the runs that differ.
 
-Runs that the reporting table has beyond the live ones are no difference: it outlives their retention.
+Runs that only the reporting table has are no difference: it keeps them beyond the retention of live runs.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ SHOWN_RUNS = 5
 
 
 class Kind(StrEnum):
-    """How the reporting table differs in a run."""
+    """The way in which a run differs in the reporting table."""
 
     MISSING = "missing"
     OLDER = "older"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Queue(StrEnum):
-    """Where such a run is."""
+    """Whether a differing run is queued for the relay."""
 
     LOST = "not queued"
     WAITING = "waiting"
@@ -37,7 +37,7 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunDifference:
-    """A run that is not in the reporting table as it is live. `reported_version` is 0 if it is not there at all."""
+    """A run whose live version differs from the reporting table. `reported_version` is 0 if it is missing there."""
 
     run_id: str
     kind: Kind
@@ -47,7 +47,7 @@ class RunDifference:
 
 @dataclass(frozen=True, slots=True)
 class DayDifference:
-    """A day of a project whose sums differ, and some of the runs that make the difference."""
+    """A day of a project whose sums differ, and some of the runs that differ."""
 
     project_id: str
     day: date
@@ -58,7 +58,10 @@ class DayDifference:
 
 @dataclass(slots=True)
 class Verification:
-    """What was compared and found. `kept` counts runs that only the reporting table has on days that also have live ones."""
+    """The result of a comparison.
+
+    `kept` counts runs that only the reporting table has on days that also have live runs.
+    """
 
     projects: int = 0
     days: int = 0
@@ -76,13 +79,16 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Compares the database of live runs with that of the reporting table, which may be the same."""
+    """Compares the live runs with the reporting table, which may be in the same database."""
 
     live: Database
     reporting: Database
 
     async def verify(self, now: datetime, *, repair: bool = False) -> Verification:
-        """Compare everything; with `repair`, queue what is missing, older or different. Raises `StoreUnavailable`."""
+        """Compare everything; with `repair`, queue runs that are missing, older or different.
+
+        Raises `StoreUnavailable`.
+        """
         found = Verification()
         async with self.live.connection() as connection:
             project_ids = await queries.select_projects(connection)
@@ -102,7 +108,7 @@ class Verifier:
             if sums != reported:
                 difference = DayDifference(project_id, day, sums, reported, ())
                 async with self.live.connection() as live:
-                    # Or all of a long queue would be read for each chunk of runs.
+                    # Otherwise a long queue would be read in full for each chunk of runs.
                     await expand_project(live, project_id, now)
                 await self._verify_day(difference, found, now if repair else None)
 
@@ -130,9 +136,9 @@ class Verifier:
                     yield differences
 
     async def _second_look(self, project_id: str, run_ids: list[str]) -> list[RunDifference]:
-        """Runs may have been stored, changed and pushed while we compared.
+        """Compare runs again that may have been stored, changed and pushed during the comparison.
 
-        In this order a run that is not queued has been pushed before the reporting table is read.
+        The order matters: a run that is not queued has been pushed before the reporting table is read.
         """
         async with self.live.connection() as connection:
             live = await queries.select_live(connection, project_id, run_ids)
@@ -142,7 +148,7 @@ class Verifier:
         return list(_differing(live, reported, queued))
 
     async def _repair(self, project_id: str, differences: list[RunDifference], now: datetime) -> int:
-        """What waits already needs no help."""
+        """Queue runs again that are not already waiting. Returns how many."""
         reported = {each.run_id: each.reported_version for each in differences if each.queue is not Queue.WAITING}
         if reported:
             async with self.live.connection() as connection:

@@ -1,4 +1,4 @@
-"""SQL that compares live runs with the reporting table, wherever each is."""
+"""SQL that compares live runs with the reporting table, in one database or two."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -10,10 +10,10 @@ from runtally.db.database import Connection
 from runtally.db.outbox import enqueue
 from runtally.models.run import StoredRun
 
-# Comparing reads whole tables, and nobody waits for it.
+# A comparison reads whole tables, and nobody waits for it.
 VERIFY_SECONDS = 3600.0
 
-# What the receiver's content rule may thin out is not compared; everything else must be the same.
+# Columns that the receiver's content rule may empty are not compared; everything else must be the same.
 _COMPARED = ", ".join(name for name in StoredRun.__struct_fields__ if name not in {"metadata", "prompt_preview"})
 # 64 bits of a hash that every Postgres computes alike, whatever its version, locale or byte order.
 _FINGERPRINT = (
@@ -79,7 +79,7 @@ SELECT run_id,
    AND run_id = ANY($2::text[])
 """
 
-# The reporting table takes newer versions only, so a run that is to replace one there becomes newer.
+# The reporting table accepts only newer versions, so a run that is to replace one there gets a newer version.
 QUEUE_AGAIN = f"""
 WITH raised AS (
      UPDATE runs
@@ -104,7 +104,7 @@ again AS (
 
 
 class DaySums(NamedTuple):
-    """What is added up of one project's day; `checksum` differs when any run does."""
+    """The sums of one project's day; `checksum` differs when any run does."""
 
     runs: int = 0
     cost_usd: Decimal = Decimal(0)
@@ -114,7 +114,7 @@ class DaySums(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """A version of a run, and what tells its content from another."""
+    """A version of a run, and a hash of its content."""
 
     version: int
     content: int
@@ -125,7 +125,7 @@ async def select_projects(connection: Connection) -> list[str]:
 
 
 async def select_live_days(connection: Connection, project_id: str) -> dict[date, DaySums]:
-    """Sums of the live runs by day in UTC. Reads them all, however long that takes."""
+    """Read the sums of all live runs by day in UTC. This may take long."""
     return await _days(connection, SELECT_LIVE_DAYS, project_id)
 
 
@@ -141,7 +141,7 @@ async def _days(connection: Connection, sql: str, project_id: str) -> dict[date,
 async def select_live_of_day(
     connection: Connection, project_id: str, day: date, chunk: int
 ) -> AsyncIterator[dict[str, Fingerprint]]:
-    """The live runs of a day by id, in chunks; inside a transaction."""
+    """Read the live runs of a day by id, in chunks, inside a transaction."""
     start = datetime.combine(day, time(), UTC)
     day_of = (project_id, start, start + timedelta(days=1))
     async for rows in in_chunks(connection, SELECT_LIVE_OF_DAY, *day_of, chunk=chunk, seconds=VERIFY_SECONDS):
@@ -164,11 +164,11 @@ async def _fingerprints(
 
 
 async def select_queued(connection: Connection, project_id: str, run_ids: Sequence[str]) -> dict[str, bool]:
-    """Those of the runs that are queued, and whether they are parked."""
+    """Read which of the runs are queued, and whether they are parked."""
     rows = await connection.fetch(SELECT_QUEUED, project_id, run_ids)
     return {row["run_id"]: row["is_parked"] for row in rows}
 
 
 async def queue_again(connection: Connection, project_id: str, reported: Mapping[str, int], now: datetime) -> None:
-    """Queue these runs, given the versions that the reporting table has of them (0: none)."""
+    """Queue these runs. `reported` has the version of each in the reporting table (0: none)."""
     await connection.execute(QUEUE_AGAIN, project_id, list(reported), list(reported.values()), now)

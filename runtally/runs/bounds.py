@@ -6,35 +6,35 @@ from runtally.db.database import Connection
 from runtally.runs import queries, rollup_queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.position import Direction, Position
-from runtally.runs.stretch import find_stretch
+from runtally.runs.scan import find_scan_bounds
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.window import MARGIN
 
 _DAY = timedelta(days=1)
 
 
-async def find_bound(connection: Connection, sought: RunFilter, now: datetime, runs: int) -> datetime | None:
+async def find_bound(connection: Connection, run_filter: RunFilter, now: datetime, runs: int) -> datetime | None:
     """Return since when there are about so many runs to read for a filter; None where there are no more than that.
 
     Of one project the runs are counted in the index that leads to them. Of all projects the days say how many there are.
     """
-    if sought.project_id is not None:
-        if sought.provider is not None or sought.model is not None:
-            presence = await rollup_queries.select_presence(connection, sought, now)
+    if run_filter.project_id is not None:
+        if run_filter.provider is not None or run_filter.model is not None:
+            presence = await rollup_queries.select_presence(connection, run_filter, now)
             if presence.runs <= runs:
                 return None
-        return await queries.select_nth_newest(connection, conditions_of(_indexed(sought), now), runs)
-    if sought.trace_id is not None or sought.search is not None:
+        return await queries.select_nth_newest(connection, conditions_of(_indexed(run_filter), now), runs)
+    if run_filter.trace_id is not None or run_filter.search is not None:
         return None
-    since = sought.starts_at(now)
-    at = sought.until or now + MARGIN
+    since = run_filter.starts_at(now)
+    at = run_filter.until or now + MARGIN
     days = await rollup_queries.select_buckets(
         connection,
         _DAY // timedelta(minutes=1),
         at,
         Direction.OLDER,
         rollup_queries.MAX_BUCKETS,
-        only_failed=sought.status not in {None, Outcome.SUCCESS},
+        only_failed=run_filter.status not in {None, Outcome.SUCCESS},
     )
     counted = 0
     for day, runs_of_day in days:
@@ -42,24 +42,24 @@ async def find_bound(connection: Connection, sought: RunFilter, now: datetime, r
             return None
         counted += runs_of_day
         if counted > runs:
-            return await _within_day(connection, sought, now, runs) if day == days[0][0] else day + _DAY
+            return await _within_day(connection, run_filter, now, runs) if day == days[0][0] else day + _DAY
     return days[-1][0] if len(days) == rollup_queries.MAX_BUCKETS else None
 
 
-def _indexed(sought: RunFilter) -> RunFilter:
+def _indexed(run_filter: RunFilter) -> RunFilter:
     """Return what an index answers of a filter."""
     return RunFilter(
-        project_id=sought.project_id,
-        status=None if sought.status in {None, Outcome.SUCCESS} else Outcome.FAILED,
-        experiment_id=sought.experiment_id,
-        trace_id=sought.trace_id,
-        search=sought.search,
-        range=sought.range,
-        since=sought.since,
-        until=sought.until,
+        project_id=run_filter.project_id,
+        status=None if run_filter.status in {None, Outcome.SUCCESS} else Outcome.FAILED,
+        experiment_id=run_filter.experiment_id,
+        trace_id=run_filter.trace_id,
+        search=run_filter.search,
+        range=run_filter.range,
+        since=run_filter.since,
+        until=run_filter.until,
     )
 
 
-async def _within_day(connection: Connection, sought: RunFilter, now: datetime, runs: int) -> datetime | None:
+async def _within_day(connection: Connection, run_filter: RunFilter, now: datetime, runs: int) -> datetime | None:
     """The newest day alone has more: shorter buckets say how much of it can be read."""
-    return (await find_stretch(connection, sought, now, Position(), steps=runs)).end
+    return (await find_scan_bounds(connection, run_filter, now, Position(), steps=runs)).end

@@ -1,24 +1,24 @@
-"""The conditions of a walk over runs: a filter's, and where the walk begins and ends. Pure."""
+"""Build the conditions of a scan over runs: those of its filter, and of where it begins and ends. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from runtally.runs.position import Direction, Position, Stretch
+from runtally.runs.position import Direction, Position, ScanBounds
 from runtally.usage.filter import Conditions, RunFilter
 
 
 def conditions_of(
-    run_filter: RunFilter, now: datetime, position: Position | None = None, stretch: Stretch | None = None
+    run_filter: RunFilter, now: datetime, position: Position | None = None, bounds: ScanBounds | None = None
 ) -> Conditions:
-    """Return what to look for from a position on, within a stretch; without these, over the filter's whole time."""
+    """Return the conditions of a scan from a position on, within bounds; without these, over the filter's whole time."""
     found = Conditions.of(run_filter).during(run_filter.starts_at(now), run_filter.until)
     position = position or Position()
     found.walked += _beyond(found, position)
-    if stretch is not None:
+    if bounds is not None:
         older = position.direction is Direction.OLDER
-        found.during(*((stretch.end, stretch.begin) if older else (stretch.begin, stretch.end)))
-        if stretch.models is not None:
-            found.walked.append(f"model = ANY({found.value(stretch.models, 'text[]')})")
+        found.during(*((bounds.end, bounds.begin) if older else (bounds.begin, bounds.end)))
+        if bounds.models is not None:
+            found.walked.append(f"model = ANY({found.value(bounds.models, 'text[]')})")
     return found
 
 
@@ -28,6 +28,6 @@ def _beyond(found: Conditions, position: Position) -> Iterator[str]:
     place = position.place
     sign = "<" if position.direction is Direction.OLDER else ">"
     at = found.value(place.occurred_at, "timestamptz")
-    # The first is implied by the second, but it is the one that an index over the time understands best.
+    # The second condition implies the first, but an index over the time serves the first best.
     yield f"occurred_at {sign}= {at}"
     yield f"(occurred_at, id, project_id) {sign} ({at}, {found.value(place.id)}, {found.value(place.project_id)})"

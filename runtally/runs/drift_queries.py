@@ -1,4 +1,4 @@
-"""SQL of computed costs compared with reported ones."""
+"""SQL that compares computed costs with reported ones."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from runtally.db.database import Connection
 
-# No rollup has reported costs, so it is read from the runs, and from not too many of them.
+# Rollups have no reported costs, so these are read from a limited number of runs.
 SELECT_DRIFTS = """
   SELECT provider,
          model,
@@ -32,7 +32,7 @@ ORDER BY abs(sum(cost_usd) - sum(reported_cost_usd)) DESC, provider, model
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Runs of a model whose cost is computed and was reported as well."""
+    """Runs of a model whose cost was both computed and reported."""
 
     provider: str
     model: str
@@ -42,6 +42,6 @@ class Drift:
 
 
 async def select_drifts(connection: Connection, project_id: str, since: datetime, most: int) -> tuple[Drift, ...]:
-    """Of each model, among so many of the latest runs at most; the largest difference first."""
+    """Read the drift of each model over the latest runs, at most `most`; the largest difference first."""
     rows = await connection.fetch(SELECT_DRIFTS, project_id, since, most)
     return tuple(Drift(*row) for row in rows)

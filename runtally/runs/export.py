@@ -1,8 +1,8 @@
-"""Runs as a stream of bytes, CSV, JSON lines or Parquet: every column of a run, newest first.
+"""Export runs as a stream of bytes, CSV, JSON lines or Parquet: every column of a run, newest first.
 
-The runs of a chunk are in memory, never those of a whole export. No run is in a file twice, and each that is there from its
-beginning to its end is in it, as it was when its chunk was read: a file is no snapshot, for which Postgres would have to keep
-all old rows while a reader takes their time.
+One chunk of runs is in memory, never a whole export. No run is in a file twice, and each that exists from the beginning
+of the export to its end is in it, as it was when its chunk was read. A file is no snapshot: for one, Postgres would
+have to keep all old rows as long as a slow reader takes.
 """
 
 import csv
@@ -31,7 +31,7 @@ _AMOUNTS = tuple(field.name for field in msgspec.structs.fields(StoredRun) if De
 
 
 class Format(StrEnum):
-    """How runs are written down."""
+    """A file format."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -39,7 +39,10 @@ class Format(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> "Format":
-        """Raises `InvalidExport`, and `MissingExtra` for Parquet where its library is not installed."""
+        """Return the format of this name.
+
+        Raises `InvalidExport`, and `MissingExtra` for Parquet where its library is not installed.
+        """
         try:
             found = cls(text)
         except ValueError:
@@ -66,57 +69,57 @@ _CONTENT_TYPES = {
 
 async def export(
     reading: Reader,
-    sought: RunFilter,
+    run_filter: RunFilter,
     now: datetime,
     format_: Format,
     on_runs: Callable[[int], None] = lambda _: None,
 ) -> AsyncGenerator[bytes, None]:
     """Write the runs that match, in chunks; the first is empty, and comes once the first runs are read.
 
-    `on_runs` hears how many more are read. Raises `StoreBusy` and `StoreUnavailable`.
+    `on_runs` is called with the number of runs in each chunk. Raises `StoreBusy` and `StoreUnavailable`.
     """
-    chunks = _read(reading, sought, now)
+    chunks = _read(reading, run_filter, now)
     first = await anext(chunks)
     yield b""
-    told = _told(first, chunks, on_runs)
+    counted = _counted(first, chunks, on_runs)
     match format_:
         case Format.CSV:
             yield _csv([COLUMNS])
-            async for runs in told:
+            async for runs in counted:
                 yield _csv_rows(runs)
         case Format.JSONL:
-            async for runs in told:
+            async for runs in counted:
                 yield _json.encode_lines(list(map(_written, runs)))
         case Format.PARQUET:
-            async for part in parquet(told):
+            async for part in parquet(counted):
                 yield part
 
 
-async def _read(reading: Reader, sought: RunFilter, now: datetime) -> AsyncIterator[Sequence[StoredRun]]:
-    """Read page after page, each of its own moment: between them no connection is held, however slow the reader is."""
+async def _read(reading: Reader, run_filter: RunFilter, now: datetime) -> AsyncIterator[Sequence[StoredRun]]:
+    """Read page after page, each of its own moment. No connection is held in between, however slow the reader is."""
     place, has_more = None, True
     while has_more:
         async with reading.for_downloads() as connection:
-            chunk = await read_chunk(connection, sought, now, place)
+            chunk = await read_chunk(connection, run_filter, now, place)
         place, has_more = chunk.reached, chunk.reached is not None
         yield chunk.runs
 
 
-async def _told(
+async def _counted(
     first: Sequence[StoredRun], others: AsyncIterator[Sequence[StoredRun]], on_runs: Callable[[int], None]
 ) -> AsyncIterator[Sequence[StoredRun]]:
     if first:
         on_runs(len(first))
         yield first
     async for runs in others:
-        # A walk may stop before it has met a run that matches.
+        # A scan may stop before it has found a run that matches.
         if runs:
             on_runs(len(runs))
             yield runs
 
 
 def _written(run: StoredRun) -> StoredRun:
-    """The run with amounts as JSON has them; msgspec alone would write small ones with an exponent."""
+    """Return the run with amounts as JSON numbers; msgspec would write small ones with an exponent."""
     amounts = ((name, getattr(run, name)) for name in _AMOUNTS)
     return msgspec.structs.replace(run, **{name: as_json(usd) for name, usd in amounts if usd is not None})
 

@@ -1,4 +1,4 @@
-"""What was used of each model since some time: all of it together, and day by day."""
+"""Read the usage of each model since some time, in total and by day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _ALL = tuple(measure.name for measure in MEASURES)
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What was used of a provider's model, and what that cost as far as it is known."""
+    """The usage of a provider's model, and its cost as far as it is known."""
 
     provider: str
     model: str
@@ -37,7 +37,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageByDay:
-    """What was used of each model, the most expensive first, and the same of each day in UTC that has runs."""
+    """The usage of each model, the most expensive first, and by each day in UTC that has runs."""
 
     models: Sequence[ModelUsage]
     days: Mapping[date, Sequence[ModelUsage]]
@@ -46,7 +46,7 @@ class UsageByDay:
 async def read_usage_by_day(
     connection: Connection, memo: DayMemo, project_id: str, since: datetime, now: datetime
 ) -> UsageByDay:
-    """Read it from the first stored bucket on that begins then or later; runs of days to come count as well."""
+    """Read usage from the first stored bucket that begins at `since` or later; runs dated in the future count as well."""
     first = ceil(since, GRAINS[-1].length)
     midnight = start_of_day(first + DAY - timedelta(microseconds=1))
     reader = UsageReader(connection, memo, now, project_id, since=first)
@@ -60,7 +60,7 @@ async def read_usage_by_day(
 
     days: dict[date, list[ModelUsage]] = {}
     groups: dict[Group, Totals] = {}
-    # The first day may have begun before.
+    # The first day may be cut off.
     for start, until in ((first, midnight), (midnight, LAST)):
         summary = await read(start, until)
         for group, totals in summary.groups.items():

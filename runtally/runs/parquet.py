@@ -1,7 +1,7 @@
-"""Runs as a Parquet file, as a stream: money is decimal128, times are UTC timestamps, tags and metadata are JSON text.
+"""Write runs as a Parquet file, as a stream.
 
-The file is written by a thread that asks the event loop for runs and hands bytes back; a row group is in memory, never a
-whole export.
+Money is decimal128, times are UTC timestamps, tags and metadata are JSON text. A thread writes the file: it asks the
+event loop for runs and hands bytes back. One row group is in memory, never a whole export.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The widest decimal of 16 bytes, as the column has it.
+# The widest decimal of 16 bytes, as in the column of runs.
 USD_DIGITS = 38
 ROW_GROUP_RUNS = 20_000
 COMPRESSION = "zstd(3)"
-# Parts of the file that wait for their reader; past that the thread waits.
+# Parts that may wait for the reader; after that the thread waits.
 _PARTS = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 async def parquet(chunks: AsyncIterator[Sequence[StoredRun]]) -> AsyncIterator[bytes]:
-    """The file, part by part as it is written."""
+    """Yield the file, part by part as it is written."""
     bridge = _Bridge(chunks)
-    # A thread of its own: a download takes as long as its reader does, and others need those that are shared.
+    # Use a thread of its own: a download takes as long as its reader does, and others need the shared threads.
     with ThreadPoolExecutor(1, "parquet") as thread:
         written = asyncio.get_running_loop().run_in_executor(thread, _write, bridge)
         try:
@@ -48,11 +48,11 @@ async def parquet(chunks: AsyncIterator[Sequence[StoredRun]]) -> AsyncIterator[b
 
 
 class _StoppedError(Exception):
-    """Nobody reads on."""
+    """The reader is gone."""
 
 
 class _Bridge:
-    """From the thread that writes to the event loop, which reads runs and sends bytes, and back."""
+    """Connects the writing thread with the event loop, which reads runs and sends bytes."""
 
     def __init__(self, chunks: AsyncIterator[Sequence[StoredRun]]) -> None:
         self.parts: asyncio.Queue[bytes | None] = asyncio.Queue(_PARTS)
@@ -63,22 +63,22 @@ class _Bridge:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """What the thread asks for, now or later, ends with an error there."""
+        """Fail the thread's current request and all later ones."""
         self._is_stopped = True
         if self._asked is not None:
             self._asked.cancel()
 
     def next_chunk(self) -> Sequence[StoredRun] | None:
-        """For the thread; None at the end."""
+        """Return the next chunk; None at the end. Called by the thread."""
         try:
             return self._ask(self._next_chunk())
         except Exception as error:
-            # On its way through the writer it would become another one.
+            # The writer would turn it into another error.
             self.failure = error
             raise
 
     def send(self, part: bytes | None) -> None:
-        """For the thread, which waits while the reader is slow; None is the end."""
+        """Send a part of the file; None is the end. Called by the thread, which waits while the reader is slow."""
         self._ask(self.parts.put(part))
 
     async def _next_chunk(self) -> Sequence[StoredRun] | None:
@@ -97,7 +97,7 @@ class _Bridge:
 
 
 class _Parts(RawIOBase):
-    """The file that the library writes to."""
+    """The file object that the library writes to."""
 
     def __init__(self, bridge: _Bridge) -> None:
         self._bridge = bridge
@@ -111,7 +111,7 @@ class _Parts(RawIOBase):
 
 
 def _write(bridge: _Bridge) -> None:
-    # Nine megabytes that a worker without exports need not carry.
+    # The import takes nine megabytes, which a worker without exports need not carry.
     from arro3.core import Field, RecordBatchReader, Schema  # noqa: PLC0415
     from arro3.io import write_parquet  # noqa: PLC0415
 
@@ -143,7 +143,7 @@ _FIELDS = msgspec.structs.fields(StoredRun)
 
 
 def _type(annotation: Any) -> "DataType":  # noqa: ANN401  # Any annotation.
-    """What holds a field of this type."""
+    """Return the column type for a field of this type."""
     from arro3.core import DataType  # noqa: PLC0415  # As above.
 
     kind = next((one for one in get_args(annotation) if one is not type(None)), annotation)
@@ -153,12 +153,12 @@ def _type(annotation: Any) -> "DataType":  # noqa: ANN401  # Any annotation.
         datetime: lambda: DataType.timestamp("us", tz="UTC"),
         Decimal: lambda: DataType.decimal128(USD_DIGITS, USD_DECIMALS),
     }
-    # Names, states, tags and metadata are text.
+    # All other fields are text.
     return makers.get(kind, DataType.string)()
 
 
 def _array(values: Sequence[Any], type_: "DataType") -> "Array":
-    """Decimals go through text and times through whole microseconds: no value is rounded on its way."""
+    """Build a column. Decimals go through text and times through whole microseconds, so that no value is rounded."""
     from arro3.core import Array, DataType  # noqa: PLC0415  # As above.
 
     if DataType.is_decimal(type_):

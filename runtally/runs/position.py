@@ -1,4 +1,4 @@
-"""A place in the order of runs, and how it is written into a URL."""
+"""A position in the order of runs, and how it is written into a URL."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ from runtally.errors import Detail, InvalidFilter
 
 
 class Direction(StrEnum):
-    """Which way from a place; each is a query parameter."""
+    """The direction from a place; each value is a query parameter."""
 
     OLDER = "before"
     NEWER = "after"
@@ -22,7 +22,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run stands: by its time, and by its key among runs of the same time."""
+    """The place of a run in the order of runs: its time, and its key among runs of the same time."""
 
     occurred_at: datetime
     id: str
@@ -30,16 +30,16 @@ class Place:
 
     @property
     def token(self) -> str:
-        """Safe in a URL."""
+        """The place as text that is safe in a URL."""
         packed = msgspec.json.encode((self.occurred_at, self.id, self.project_id))
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
     @classmethod
     def of_token(cls, token: str) -> Self:
-        """Raises `ValueError` for what is no token."""
+        """Read a place from its token. Raises `ValueError` for an invalid one."""
         packed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         place = cls(*msgspec.json.decode(packed, type=tuple[datetime, str, str]))
-        # Ours have a time zone, and Postgres holds no NUL.
+        # Our tokens have a time zone, and Postgres stores no NUL.
         if place.occurred_at.tzinfo is None or "\0" in place.id + place.project_id:
             raise ValueError(token)
         return place
@@ -47,14 +47,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page begins: at the newest run, or on one side of a place."""
+    """The position where a page begins: the newest run, or one side of a place."""
 
     direction: Direction = Direction.OLDER
     place: Place | None = None
 
     @classmethod
     def parse(cls, before: str | None, after: str | None) -> Self:
-        """Raises `InvalidFilter`."""
+        """Read the position from query parameters. Raises `InvalidFilter`."""
         direction = Direction.NEWER if after else Direction.OLDER
         token = after or before
         if not token:
@@ -67,8 +67,8 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """From `begin` on, in the direction of the walk, to `end`; None: as far as there are runs."""
+class ScanBounds:
+    """The time that a scan covers: from `begin`, in its direction, to `end`; None means no limit."""
 
     begin: datetime | None = None
     end: datetime | None = None

@@ -1,4 +1,4 @@
-"""SQL of looking runs up. What depends on a filter is put together by `conditions`."""
+"""SQL that looks runs up. `conditions` builds the part that depends on a filter."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import msgspec
 from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
 from runtally.runs.position import Direction, Place
-from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Totals, Walk
+from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
 from runtally.usage.filter import Conditions
 from runtally.usage.sketch import LATENCY, sketch_of_counts
 
@@ -21,8 +21,8 @@ LISTED = (
 )
 _LISTED = LISTED.split(", ")
 
-# The walk stops after so many runs, and its last one comes along whether it matches or not: it says how far it got. Each
-# sort is that of the walk, so a page that fills up early reads no more than it shows.
+# The scan stops after this many runs, and returns its last one whether it matches or not, which tells how far it got.
+# Both sorts are in the order of the scan, so a page that fills up early reads no more than it shows.
 _SELECT_PAGE = """
   SELECT *
     FROM (SELECT *, row_number() OVER (ORDER BY occurred_at {way}, id {way}) AS step
@@ -36,8 +36,8 @@ ORDER BY occurred_at {way}, id {way}
    LIMIT {limit}
 """
 
-# There is no index over the time alone, which would cost every run 22 bytes: each project's is walked. Runs of the same time
-# as the last one come along, because to sort each project's by id as well takes a fifth of it all.
+# There is no index over the time alone, which would cost every run 22 bytes, so each project's index is scanned. Runs
+# of the same time as the last one are included: to sort each project's by id as well takes a fifth of the whole time.
 _SELECT_PAGE_OF_ALL = """
   SELECT found.*
     FROM projects
@@ -84,8 +84,8 @@ UNION ALL
 ORDER BY list, CASE list WHEN 'slowest' THEN latency_ms ELSE cost_usd END DESC, occurred_at DESC, id
 """
 
-# How long the newest runs took, model by model.
-# Counted by the process: Postgres takes longer to sort these few thousand than to find them.
+# Latencies of the newest runs by model. The process counts them: Postgres takes longer to sort these few thousand than
+# to find them.
 _SELECT_LATENCIES = """
   SELECT provider, model, min(occurred_at) AS since, array_agg({latency}) AS latencies
     FROM (SELECT provider, model, latency_ms, occurred_at
@@ -164,7 +164,7 @@ SELECT {COLUMNS}
    AND id = $2
 """
 
-# One look-up of the key for each project.
+# One look-up by key for each project.
 SELECT_PROJECTS_OF_RUN = """
   SELECT projects.id
     FROM projects
@@ -228,12 +228,12 @@ def latencies_sql(conditions: Conditions, *, steps: int) -> str:
 
 async def select_page(
     connection: Connection, conditions: Conditions, direction: Direction, *, steps: int, limit: int
-) -> Walk:
-    """Up to `limit` runs of a project that match out of the next `steps`; of all projects, out of what was walked."""
+) -> Scan:
+    """Read up to `limit` matching runs out of the next `steps` of a project; of all projects, out of the scanned time."""
     sql = page_sql(conditions, direction, steps=steps, limit=limit)
     rows = await connection.fetch(sql, *conditions.values)
     last = rows[-1] if rows and rows[-1]["step"] == steps else None
-    return Walk(tuple(_listed(row) for row in rows if row["is_match"]), _listed(last).place if last else None)
+    return Scan(tuple(_listed(row) for row in rows if row["is_match"]), _listed(last).place if last else None)
 
 
 async def select_totals(connection: Connection, conditions: Conditions) -> Totals:
@@ -256,7 +256,7 @@ async def select_nth_newest(connection: Connection, conditions: Conditions, runs
 
 
 async def select_extremes(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Extremes:
-    """Out of the newest `steps` runs of a project."""
+    """Read the slowest and the most expensive of the newest `steps` runs of a project."""
     lists: dict[str, list[ListedRun]] = {"slowest": [], "costliest": []}
     reached = None
     for row in await connection.fetch(extremes_sql(conditions, steps=steps, limit=limit), *conditions.values):
@@ -266,7 +266,7 @@ async def select_extremes(connection: Connection, conditions: Conditions, *, ste
 
 
 async def select_latencies(connection: Connection, conditions: Conditions, *, steps: int) -> Latencies:
-    """Of the newest `steps` runs of a project that match and say how long they took."""
+    """Read the latencies of the newest `steps` matching runs of a project."""
     rows = await connection.fetch(latencies_sql(conditions, steps=steps), *conditions.values)
     is_whole = sum(len(row["latencies"]) for row in rows) < steps
     return Latencies(
@@ -276,12 +276,12 @@ async def select_latencies(connection: Connection, conditions: Conditions, *, st
 
 
 async def select_projects(connection: Connection, ids: Sequence[str] | None) -> dict[str, str]:
-    """The names of these projects, or of all with None, by their ids; without archived ones."""
+    """Read the names of these projects, or of all with None, by id; without archived ones."""
     return {row[0]: row[1] for row in await connection.fetch(SELECT_PROJECTS, ids)}
 
 
 async def select_experiments(connection: Connection, project_id: str | None, limit: int) -> tuple[str, ...]:
-    """The newest experiments."""
+    """Read the newest experiments."""
     return tuple(row[0] for row in await connection.fetch(SELECT_EXPERIMENTS, project_id, limit))
 
 
@@ -293,17 +293,20 @@ async def select_run(connection: Connection, project_id: str, run_id: str) -> St
 async def select_projects_of_run(
     connection: Connection, run_id: str, project_ids: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Up to two projects, out of these or with None out of all, that have a run with this id."""
+    """Find up to two projects, among these or with None among all, that have a run with this id."""
     return tuple(row[0] for row in await connection.fetch(SELECT_PROJECTS_OF_RUN, run_id, project_ids))
 
 
 async def select_trace(connection: Connection, project_id: str, trace_id: str, limit: int) -> tuple[StoredRun, ...]:
-    """The first runs of the trace, oldest first."""
+    """Read the first runs of the trace, oldest first."""
     return tuple(_stored(row) for row in await connection.fetch(SELECT_TRACE, project_id, trace_id, limit))
 
 
 async def select_chunk(connection: Connection, conditions: Conditions, *, steps: int, limit: int) -> Chunk:
-    """Return up to `limit` older runs of a project that match out of the next `steps`; of all projects, out of what was walked."""
+    """Read up to `limit` matching older runs out of the next `steps` of a project.
+
+    Of all projects they come out of the scanned time.
+    """
     sql = page_sql(conditions, Direction.OLDER, steps=steps, limit=limit, columns=COLUMNS)
     rows = await connection.fetch(sql, *conditions.values)
     runs = tuple(_stored(row) for row in rows if row["is_match"])

@@ -1,4 +1,4 @@
-"""SQL of what the rollups know about runs: how many there are, by whom, and when."""
+"""SQL that reads from the rollups how many runs there are, of which models, and when."""
 
 from datetime import datetime
 
@@ -95,53 +95,55 @@ SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("runs AS", "errors + timeouts
 
 
 async def select_rolled_up_totals(
-    connection: Connection, sought: RunFilter, minutes: int, since: datetime | None, until: datetime | None
+    connection: Connection, run_filter: RunFilter, minutes: int, since: datetime | None, until: datetime | None
 ) -> Totals:
     """Add up whole buckets for a filter that names no more than project, provider, model and status."""
     [row] = await connection.fetch(
         SELECT_ROLLED_UP_TOTALS,
-        RollupScope(sought.project_id).key,
+        RollupScope(run_filter.project_id).key,
         minutes,
         since,
         until,
-        sought.provider,
-        sought.model,
-        sought.status,
+        run_filter.provider,
+        run_filter.model,
+        run_filter.status,
     )
     return Totals(*row)
 
 
 async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
-    """Of the project, or the latest of all: what was before is in the rollups and not among the runs."""
+    """Read the time before which the project, or any project, dropped runs: rollups still include them."""
     dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
     return dropped_before
 
 
 async def select_names(connection: Connection, project_id: str | None) -> tuple[tuple[str, str], ...]:
-    """Provider and model of all runs of the project, or of all projects."""
+    """Read provider and model of all runs of the project, or of all projects."""
     return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_NAMES, RollupScope(project_id).key))
 
 
-async def select_presence(connection: Connection, sought: RunFilter, at: datetime) -> Presence:
+async def select_presence(connection: Connection, run_filter: RunFilter, at: datetime) -> Presence:
     [row] = await connection.fetch(
-        SELECT_PRESENCE, RollupScope(sought.project_id).key, sought.provider, sought.model, at
+        SELECT_PRESENCE, RollupScope(run_filter.project_id).key, run_filter.provider, run_filter.model, at
     )
     return Presence(*row)
 
 
 async def select_ends(
-    connection: Connection, sought: RunFilter, grain: Grain, since: datetime, until: datetime
+    connection: Connection, run_filter: RunFilter, grain: Grain, since: datetime, until: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """The first and the last bucket in which a provider or model was used."""
-    project_id = RollupScope(sought.project_id).key
-    [row] = await connection.fetch(SELECT_ENDS, project_id, grain.minutes, since, until, sought.provider, sought.model)
+    """Read the first and the last bucket in which a provider or model was used."""
+    project_id = RollupScope(run_filter.project_id).key
+    [row] = await connection.fetch(
+        SELECT_ENDS, project_id, grain.minutes, since, until, run_filter.provider, run_filter.model
+    )
     return row[0], row[1]
 
 
 async def select_buckets(  # noqa: PLR0913  # The parameters of the statement, and which of four it is.
     connection: Connection, minutes: int, at: datetime, direction: Direction, limit: int, *, only_failed: bool
 ) -> list[tuple[datetime, int]]:
-    """The next buckets from a time on, of all projects together, and how many runs are in each."""
+    """Read the next buckets of all projects together, from a time on, and how many runs are in each."""
     if direction is Direction.OLDER:
         sql = SELECT_FAILED_BEFORE if only_failed else SELECT_BUCKETS_BEFORE
     else:

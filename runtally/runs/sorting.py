@@ -8,7 +8,7 @@ from runtally.db.database import Connection
 from runtally.runs import queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
-from runtally.runs.position import Position, Stretch
+from runtally.runs.position import Position, ScanBounds
 from runtally.runs.values import ListedRun
 from runtally.usage.filter import RunFilter
 
@@ -39,12 +39,12 @@ class SortedPage:
 
 
 async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of them.
-    connection: Connection, sought: RunFilter, now: datetime, key: SortKey, *, is_ascending: bool, page: int
+    connection: Connection, run_filter: RunFilter, now: datetime, key: SortKey, *, is_ascending: bool, page: int
 ) -> SortedPage:
     """Read a page, the first of which is 1. Runs without a value come last either way."""
-    since = await find_bound(connection, sought, now, SORTED_RUNS)
-    # A stretch ends where the walk back through time does.
-    conditions = conditions_of(sought, now, Position(), Stretch(end=since))
+    since = await find_bound(connection, run_filter, now, SORTED_RUNS)
+    # A bounds ends where the walk back through time does.
+    conditions = conditions_of(run_filter, now, Position(), ScanBounds(end=since))
     page = min(max(page, 1), MAX_PAGES)
     runs = await queries.select_sorted(
         connection, conditions, key, is_ascending=is_ascending, limit=PAGE_RUNS + 1, offset=(page - 1) * PAGE_RUNS

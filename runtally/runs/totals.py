@@ -19,45 +19,45 @@ _ROLLED_UP = {"provider", "model", "status"}
 NOTHING = Totals(0, Decimal(0), 0)
 
 
-async def read_totals(connection: Connection, sought: RunFilter, now: datetime) -> Totals | None:
+async def read_totals(connection: Connection, run_filter: RunFilter, now: datetime) -> Totals | None:
     """Add up the runs that match; None where these are too many to be read and no sum is kept of them."""
-    since = sought.starts_at(now)
-    if sought.project_id is not None:
+    since = run_filter.starts_at(now)
+    if run_filter.project_id is not None:
         # Rollups know of runs that the list cannot show.
-        since = await read_dropped_before(connection, sought, now) or since
-    if set(sought.narrowed) <= _ROLLED_UP:
-        return await _from_rollups(connection, sought, now, since)
-    return await _from_runs(connection, sought, now)
+        since = await read_dropped_before(connection, run_filter, now) or since
+    if set(run_filter.narrowed) <= _ROLLED_UP:
+        return await _from_rollups(connection, run_filter, now, since)
+    return await _from_runs(connection, run_filter, now)
 
 
-async def read_dropped_before(connection: Connection, sought: RunFilter, now: datetime) -> datetime | None:
+async def read_dropped_before(connection: Connection, run_filter: RunFilter, now: datetime) -> datetime | None:
     """Since when runs are kept, where they are looked for further back."""
-    since = sought.starts_at(now)
-    dropped_before = await rollup_queries.select_dropped_before(connection, sought.project_id)
+    since = run_filter.starts_at(now)
+    dropped_before = await rollup_queries.select_dropped_before(connection, run_filter.project_id)
     return dropped_before if dropped_before and (since is None or since < dropped_before) else None
 
 
-async def _from_runs(connection: Connection, sought: RunFilter, now: datetime) -> Totals | None:
-    if await find_bound(connection, sought, now, COUNTED_RUNS) is not None:
+async def _from_runs(connection: Connection, run_filter: RunFilter, now: datetime) -> Totals | None:
+    if await find_bound(connection, run_filter, now, COUNTED_RUNS) is not None:
         return None
-    return await queries.select_totals(connection, conditions_of(sought, now))
+    return await queries.select_totals(connection, conditions_of(run_filter, now))
 
 
 async def _from_rollups(
-    connection: Connection, sought: RunFilter, now: datetime, since: datetime | None
+    connection: Connection, run_filter: RunFilter, now: datetime, since: datetime | None
 ) -> Totals | None:
     """Add up whole buckets, and the runs of the time before and after them."""
-    grain = _grain_of(since, sought.until, now)
+    grain = _grain_of(since, run_filter.until, now)
     begin = ceil(since, grain.length) if since is not None else None
-    end = floor(sought.until, grain.length) if sought.until is not None else None
+    end = floor(run_filter.until, grain.length) if run_filter.until is not None else None
     if begin is not None and end is not None and begin >= end:
-        return await _from_runs(connection, sought.replace(since=since), now)
-    found = await rollup_queries.select_rolled_up_totals(connection, sought, grain.minutes, begin, end)
+        return await _from_runs(connection, run_filter.replace(since=since), now)
+    found = await rollup_queries.select_rolled_up_totals(connection, run_filter, grain.minutes, begin, end)
     edges = [TimeSpan(since, begin)] if since is not None and begin is not None else []
-    edges += [TimeSpan(end, sought.until)] if end is not None and sought.until is not None else []
+    edges += [TimeSpan(end, run_filter.until)] if end is not None and run_filter.until is not None else []
     for edge in filter(None, edges):
-        stretch = sought.replace(range=Period.ALL, since=edge.since, until=edge.until)
-        totals = await _from_runs(connection, stretch, now)
+        bounds = run_filter.replace(range=Period.ALL, since=edge.since, until=edge.until)
+        totals = await _from_runs(connection, bounds, now)
         if totals is None:
             return None
         found += totals

@@ -1,4 +1,4 @@
-"""The runs of one trace as steps side by side in time. Pure."""
+"""The runs of one trace as steps in time. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from runtally.models.run import Status, StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A run, and where in its trace it lies: shares of the trace's whole length."""
+    """A run and its place in the trace, as shares of the trace's whole length."""
 
     run: StoredRun
     offset: float
@@ -25,7 +25,7 @@ class Trace:
     id: str
     steps: tuple[Step, ...]
     is_whole: bool
-    """Whether these are all its runs."""
+    """Whether these are all runs of the trace."""
 
     @property
     def starts_at(self) -> datetime:
@@ -53,10 +53,10 @@ class Trace:
 
 
 def trace_of(trace_id: str, runs: Sequence[StoredRun], *, is_whole: bool) -> Trace:
-    """The trace of these runs, of which there must be one."""
+    """Build the trace of these runs, of which there must be at least one."""
     ordered = sorted(runs, key=lambda run: (run.occurred_at, run.id))
     start = ordered[0].occurred_at
-    # A trace without any latency is a row of moments; it still needs a length to be drawn on.
+    # A trace without any latency still needs a length to be drawn.
     whole = max((max(map(_end, ordered)) - start) / timedelta(milliseconds=1), 1)
     return Trace(trace_id, tuple(_step(run, start, whole) for run in ordered), is_whole)
 
@@ -67,7 +67,7 @@ def _step(run: StoredRun, start: datetime, whole_ms: float) -> Step:
 
 
 def _end(run: StoredRun) -> datetime:
-    # A latency of thousands of years is a unit error; the calendar ends before.
+    # A latency of thousands of years is a unit error, and would exceed the calendar.
     return run.occurred_at + timedelta(milliseconds=min(run.latency_ms or 0, _YEAR_MS))
 
 

@@ -1,4 +1,4 @@
-"""What is read of runs, besides the runs themselves. Pure."""
+"""The values that are read of runs, apart from the runs themselves. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from runtally.usage.sketch import Sketch
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """What a list shows of a run."""
+    """A run as lists show it."""
 
     project_id: str
     id: str
@@ -36,8 +36,8 @@ class ListedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """The runs that were met and match, in the order of the walk, and where it stopped short of the end."""
+class Scan:
+    """The matching runs of a scan, in its order, and where it stopped before the end."""
 
     runs: tuple[ListedRun, ...]
     stopped_at: Place | None
@@ -45,7 +45,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole runs of a file, newest first, and behind which place the next ones are; None where these are the last."""
+    """Runs of a file, newest first, and the place behind which the next ones are; None if these are the last."""
 
     runs: tuple[StoredRun, ...]
     reached: Place | None
@@ -66,7 +66,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The runs that took longest and those that cost most, highest first; with `reached`, only of those since then."""
+    """The slowest and the most expensive runs, highest first; with `reached`, only of those since then."""
 
     slowest: tuple[ListedRun, ...] = ()
     costliest: tuple[ListedRun, ...] = ()
@@ -75,7 +75,7 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How long runs took, by provider and model; with `reached`, only those since then."""
+    """Latencies by provider and model; with `reached`, only of runs since then."""
 
     of_models: Mapping[tuple[str, str], Sketch] = field(default_factory=dict)
     reached: datetime | None = None
@@ -83,7 +83,7 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """When a provider or model was used: the buckets with its runs nearest to a time, and how many runs there are."""
+    """The use of a provider or model: its buckets nearest to a time, and its number of runs."""
 
     runs: int
     models: Sequence[str]

@@ -1,6 +1,7 @@
-"""What the tokens of the past would cost elsewhere, or at another time's prices. Pure.
+"""Compute what past usage would cost with another model, or at another time's prices. Pure.
 
-From sums of tokens: exact but for prices that depend on how long a single run's context is, of which the first tier is taken.
+The cost is computed from sums of tokens. It is exact except for prices that depend on the length of a run's context, of
+which the first tier is taken.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from runtally.runs.model_usage import ModelUsage
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A provider's model instead of the one that was used; at which time's prices."""
+    """A provider's model to use instead, and the time of its prices."""
 
     at: datetime
     provider: str | None = None
@@ -25,14 +26,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Supposition:
-    """A model that was used, and what that would have cost; None without a price."""
+    """A model that was used, and its cost on the supposition; None without a price."""
 
     used: ModelUsage
     would_cost_usd: Decimal | None
 
 
 def suppose(used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str) -> tuple[Supposition, ...]:
-    """Each model at the target's price, or without a model in it at its own price of that time."""
+    """Compute each model's cost at the target's price, or without a target model at its own price of that time."""
     return tuple(_suppose(one, book, target, project_id) for one in used)
 
 
@@ -41,6 +42,6 @@ def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str)
     price = book.price_for(provider, model, target.at, 0, project_id)
     if price is None:
         return Supposition(used, None)
-    # The fee is for each run, and the tokens are those of all.
+    # The fee is per run, and the tokens are those of all runs.
     fees = from_pico(price.request_pico * used.runs)
     return Supposition(used, total_usd(used.usage, replace(price, request_pico=0)) + fees)

@@ -31,7 +31,7 @@ class BoundaryRun(NamedTuple):
     provider: str
     model: str
     latency: int | None
-    """As sketches have it."""
+    """The latency in the units of sketches."""
     totals: Totals
 
 

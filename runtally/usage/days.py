@@ -15,11 +15,11 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """What is known of the days of a project, or of all projects together, since some day."""
+    """The state of the days of a project, or of all projects together, since some day."""
 
     since: datetime
     versions: Mapping[datetime, str]
-    """Of each day with runs, today and days to come included."""
+    """The version of each day with runs, including today and later days."""
     runs: Mapping[datetime, int]
     sketches: Mapping[datetime, str]
     """Versions of the stored latencies."""

@@ -29,7 +29,7 @@ class Dimension:
     """A property of runs by which sums over them are told apart."""
 
     name: str
-    """As a query names it."""
+    """The name in queries."""
     sql: str
     """Its value, over the columns of runs; empty for a key of metadata."""
     filter_field: str
@@ -76,7 +76,7 @@ BY_MODEL = (PROVIDER, MODEL)
 DIMENSIONS: Mapping[str, Dimension] = {
     one.name: one for one in (PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT, KEY, TRACE, SESSION, USER, TAGS)
 }
-"""By name, those that answers can be grouped by; beside them each key of metadata."""
+"""The dimensions that answers can be grouped by, by name; each key of metadata is one too."""
 _OF_KEYS = {one.tracked_as: one for one in DIMENSIONS.values() if one.tracked_as}
 
 

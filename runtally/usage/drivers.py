@@ -9,7 +9,7 @@ from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, ZERO, Totals
 
 MOST = Decimal("0.9")
-"""Of the difference is what is looked for; what makes up the rest is not worth a line."""
+"""The part of the difference that drivers should explain; the others are not listed."""
 MAX_DRIVERS = 4
 
 

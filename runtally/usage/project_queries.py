@@ -101,18 +101,18 @@ SELECT max(dropped_before)
 
 
 async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
-    """Of the project, or the latest of all: only later runs are there one by one."""
+    """Read the time before which the project, or any project, dropped runs: only later runs can be read one by one."""
     dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
     return dropped_before
 
 
 async def select_listed(connection: Connection, ids: Ids) -> tuple[ListedProject, ...]:
-    """In no order."""
+    """Read the projects, in no order."""
     return tuple(ListedProject(*row) for row in await connection.fetch(SELECT_LISTED, ids))
 
 
 async def select_reaching_back(connection: Connection, before: datetime, ids: Ids) -> frozenset[str]:
-    """Projects with runs before that time."""
+    """Read the projects with runs before that time."""
     return frozenset(row[0] for row in await connection.fetch(SELECT_REACHING_BACK, ids, before))
 
 
@@ -121,7 +121,7 @@ async def do_any_reach_back(connection: Connection, before: datetime) -> bool:
 
 
 async def select_last_run_at(connection: Connection, project_id: str | None, recent: datetime) -> datetime | None:
-    """Of the project, or of all; of runs that were dropped, and where it is since `recent`, when their bucket began."""
+    """Read when the last run was, of the project or of all; dropped runs count, by the start of their bucket."""
     at: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, RollupScope(project_id).key, recent)
     return at
 

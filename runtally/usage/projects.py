@@ -37,7 +37,7 @@ class ProjectSummary(NamedTuple):
 
     project: ListedProject
     totals: Summary
-    """Of all projects, as is the spending."""
+    """The totals of all projects, like the spending."""
     spending: Spending
     previous: Totals | None = None
     """Once it was compared; None as well where the project's runs do not reach back so far."""
@@ -68,7 +68,7 @@ class Listing:
     projects: tuple[ProjectSummary, ...]
     """The most expensive first."""
     archived: Totals
-    """Of the projects that are hidden: what the sum over the others lacks."""
+    """The sums of archived projects, which the list leaves out."""
 
 
 class Projects:

@@ -29,7 +29,7 @@ class UsageReader:
     def __init__(
         self, connection: Connection, memo: DayMemo, now: datetime, project_id: str | None, since: datetime
     ) -> None:
-        """Of days before `since` nothing is remembered, because nothing is known of them."""
+        """Nothing is remembered of days before `since`, because their versions were not read."""
         self.connection = connection
         self.memo = memo
         self.project_id = project_id

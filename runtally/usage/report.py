@@ -34,7 +34,7 @@ class KnownProject:
 
     @property
     def kept_span(self) -> "Span":
-        """Of the runs that are there one by one."""
+        """The span of the runs that can be read one by one."""
         firsts = [at for at in (self.first_run_at, self.dropped_before) if at]
         return Span(max(firsts, default=None), self.last_run_at)
 
@@ -73,7 +73,7 @@ class Report:
     last_run_at: datetime | None
     """Exact to the quarter of an hour until it is so long ago that it is told."""
     experiments: Mapping[str, Totals] = field(default_factory=dict)
-    """Of a project: the runs of each experiment, the most expensive first."""
+    """The runs of each experiment of the project, the most expensive first."""
 
     @property
     def change(self) -> Change | None:

@@ -72,9 +72,9 @@ def _on_same_sketch(at_least: int) -> str:
 
 
 ON_SAME_SKETCH = _on_same_sketch(_MANY)
-"""What adding to `latency_sketches AS held` does to a row that is there."""
+"""The conflict clause that adds latencies to an existing row of `latency_sketches AS held`."""
 ON_REBUILT_SKETCH = _on_same_sketch(1)
-"""The same where time is less scarce: percentiles of any latencies are stored."""
+"""The clause for rebuilds, which have more time: percentiles of any latencies are stored."""
 
 
 def merging(which: str, *, now: str, limit: str) -> str:
@@ -160,7 +160,7 @@ def percentiles(sketch: Sketch, *percents: int) -> tuple[float, ...]:
 
 
 def percentiles_of_all(sketches: Sequence[Sketch], *percents: int) -> tuple[float, ...]:
-    """Of the runs of all of them: found by halving, because to merge a hundred takes three times as long."""
+    """Return percentiles over the runs of all sketches, found by halving: merging a hundred takes three times as long."""
     if len(sketches) == 1:
         return percentiles(sketches[0], *percents)
     reached = [(latencies, [0, *accumulate(counts)]) for latencies, counts in sketches]
@@ -214,7 +214,7 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
 
 
 def sketch_of_counts(runs: Mapping[int, int]) -> Sketch:
-    """Of how many runs there are with each latency."""
+    """Build a sketch from the number of runs with each latency."""
     ordered = sorted(runs)
     return ordered, [runs[latency] for latency in ordered]
 

@@ -38,9 +38,9 @@ class Summary:
     buckets: Mapping[int, Totals] = field(default_factory=dict)
     groups: Mapping[Group, Totals] = field(default_factory=dict)
     cells: Mapping[tuple[int, Group], Totals] = field(default_factory=dict)
-    """Of each bar and group the measures that were asked for; the others are zero."""
+    """The measures that were asked for, by bar and group; the others are zero."""
     latencies: Mapping[int, Latencies] = field(default_factory=dict)
-    """Of each bucket."""
+    """The latencies of each bucket."""
     whole: Latencies = NO_LATENCIES
     """Latencies of all runs."""
 

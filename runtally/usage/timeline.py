@@ -27,7 +27,7 @@ class BucketWidth(StrEnum):
     WEEK = "1w"
     """From Monday on."""
     MONTH = "1mo"
-    """Of the calendar."""
+    """A calendar month."""
 
     @property
     def length(self) -> timedelta:
@@ -107,11 +107,11 @@ class Cover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A time in buckets, as it is looked at now."""
+    """A time in buckets, seen from `now`."""
 
     span: TimeSpan
     starts: tuple[datetime, ...]
-    """Of each bucket, oldest first."""
+    """The start of each bucket, oldest first."""
     width: BucketWidth | None
     """None: all of it is one bucket."""
     now: datetime

@@ -76,13 +76,13 @@ _FIRST, LAST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class CustomRange:
-    """A time of somebody's own choice, beside the ranges, which all end now. It begins and ends with a bucket."""
+    """A custom time, besides the ranges, which all end now. It begins and ends with a bucket."""
 
     since: datetime
     until: datetime
     """Exclusive."""
     shortest: timedelta = timedelta(0)
-    """Of its buckets, where shorter ones would have to be read from the runs, and these are too many or gone."""
+    """The shortest buckets to show, if shorter ones would have to be read from too many or dropped runs."""
 
     @classmethod
     def of(cls, since: datetime, until: datetime) -> "CustomRange | None":
@@ -120,7 +120,7 @@ class CustomRange:
 
     @property
     def length(self) -> timedelta:
-        """Of all buckets; the last may reach beyond the end."""
+        """The length of all buckets; the last one may reach beyond the end."""
         bar = self.chart_interval
         return -(-(self.until - self.since) // bar) * bar
 
@@ -158,7 +158,7 @@ class TimeSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BucketRange:
-    """A stretch of time that is read from stored buckets of one length."""
+    """A span of time that is read from stored buckets of one length."""
 
     grain: Grain
     since: datetime
@@ -212,7 +212,7 @@ class Window:
         return self.range.length // self.interval
 
     def in_buckets_of(self, interval: timedelta) -> "Window":
-        """The same time in buckets of another length."""
+        """Return the same time in buckets of another length."""
         return replace(self, interval=interval)
 
     def during(self, span: TimeSpan) -> "Window":
@@ -239,7 +239,7 @@ class Window:
         return Window(self.range, self.interval, self.end - back, now - back, now)
 
     def aligned_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
-        """As few stored buckets as there can be, none of which is in two of the window's."""
+        """Cover the window with as few stored buckets as possible, none of which is in two of its buckets."""
         cover = _CoverageBuilder(self.start)
         for grain in reversed(grains):
             if not self.interval % grain.length and not (self.start - EPOCH) % grain.length:
@@ -247,7 +247,7 @@ class Window:
         return cover.done
 
     def coarsest_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
-        """The same for what is added up over the whole window, where a stored bucket may be in several of its buckets."""
+        """Cover the whole window with as few stored buckets as possible, which may be in several of its buckets."""
         kept = [grain for grain in grains if _is_kept(grain, self.start, self.now)]
         if (self.start - EPOCH) % kept[0].length:
             return self.aligned_cover(grains)
@@ -290,10 +290,10 @@ def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
 
 
 def floor(at: datetime, length: timedelta) -> datetime:
-    """The start of the bucket of this length that holds it."""
+    """Return the start of the bucket of this length that contains the moment."""
     return at - (at - EPOCH) % length
 
 
 def ceil(at: datetime, length: timedelta) -> datetime:
-    """The same, or the end where it is within the bucket."""
+    """Return the moment if a bucket of this length starts there, else the end of its bucket."""
     return at + (EPOCH - at) % length

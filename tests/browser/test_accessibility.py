@@ -32,7 +32,7 @@ PAGES = {
         f"/runs?project={PROJECT}&status=failed&metadataKey=feature&metadataValue=triage&range=30d"
         + "".join(f"&column={column}" for column in Column)
     ),
-    "runs that cannot be sought": "/runs?minCost=much",
+    "runs that cannot be filtered": "/runs?minCost=much",
     "run": f"/projects/{PROJECT}/runs/run-0-3",
     "trace": f"{path_of(LONG)}/traces/trace-17",
     "sign in": "/sign-in",

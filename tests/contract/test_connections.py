@@ -70,7 +70,7 @@ async def test_a_connection_that_is_not_kept_is_closed(
     assert (status, headers["connection"], line.wire.closed) == (200, "close", True)
 
 
-async def test_a_client_that_has_gone_is_not_written_to(line: Line, run_of: Callable[[str], bytes]) -> None:
+async def test_nothing_is_written_to_a_client_that_disconnected(line: Line, run_of: Callable[[str], bytes]) -> None:
     line.send(request(run_of("run-1")))
     line.wire.close()
 
@@ -108,7 +108,7 @@ async def test_a_server_that_stops_waits_for_a_body(line: Line, run_of: Callable
         b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
     ],
 )
-async def test_what_comes_after_a_request_and_is_none_is_not_taken_for_its_answer(
+async def test_invalid_bytes_after_a_request_do_not_change_its_answer(
     line: Line, run_of: Callable[[str], bytes], bad: bytes
 ) -> None:
     line.send(request(run_of("run-1")) + bad)
@@ -120,7 +120,7 @@ async def test_what_comes_after_a_request_and_is_none_is_not_taken_for_its_answe
 
 
 @pytest.mark.parametrize("key", [INGEST_KEY, "another"])
-async def test_a_body_that_breaks_off_into_what_is_no_http_is_refused_at_once(line: Line, key: str) -> None:
+async def test_a_body_that_ends_in_invalid_http_is_refused_at_once(line: Line, key: str) -> None:
     whole = request(b"", authorization=f"Bearer {key}").replace(b"content-length: 0", b"transfer-encoding: chunked")
 
     line.send(whole + b"2\r\n{}\r\n")
@@ -201,7 +201,7 @@ async def test_a_body_may_come_in_pieces_and_chunks(line: Line, run_of: Callable
     assert msgspec.json.decode(in_chunks[2]) == {"ok": True, "id": "run-1", "duplicates": 1}
 
 
-async def test_of_a_header_that_comes_twice_the_first_counts(line: Line, run_of: Callable[[str], bytes]) -> None:
+async def test_the_first_of_a_repeated_header_counts(line: Line, run_of: Callable[[str], bytes]) -> None:
     first, second = request(run_of("run-1")), request(run_of("run-1"), authorization="Bearer another")
 
     line.send(first.replace(b"\r\n\r\n", b"\r\nauthorization: Bearer another\r\n\r\n", 1))
@@ -230,7 +230,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
     await line.end()
 
 
-async def test_a_client_that_goes_away_in_its_body_is_not_answered(app: Quart) -> None:
+async def test_a_client_that_disconnects_within_its_body_is_not_answered(app: Quart) -> None:
     line = Line(app, app.asgi_app)
     line.send(request(b"{}").removesuffix(b"{}"))
 
@@ -240,7 +240,7 @@ async def test_a_client_that_goes_away_in_its_body_is_not_answered(app: Quart) -
 
 
 @pytest.mark.parametrize("piece", [b"x-another: trailer\r\n" * 100, b"x" * 2_000])
-async def test_what_follows_a_body_is_not_read_for_ever(line: Line, piece: bytes) -> None:
+async def test_headers_after_a_body_are_not_read_without_limit(line: Line, piece: bytes) -> None:
     line.send(request(b"").replace(b"content-length: 0", b"transfer-encoding: chunked") + b"2\r\n{}\r\n0\r\nx-a: ")
 
     for _ in range(MAX_HEAD_BYTES // len(piece) + 1):
@@ -262,7 +262,7 @@ async def test_a_connection_that_lives_long_may_still_send_a_body_in_pieces(line
     assert (await line.answer())[0] == 400
 
 
-async def test_a_trusted_proxy_says_who_asks(
+async def test_a_trusted_proxy_reports_the_address_of_the_client(
     line: Line, run_of: Callable[[str], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str | None] = []

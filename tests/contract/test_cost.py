@@ -139,7 +139,7 @@ async def test_cost(
     assert (run["price_entry_id"] is not None) == (source == "catalog")
 
 
-async def test_the_reported_cost_is_kept_beside_the_computed_one(
+async def test_the_reported_cost_is_stored_as_well_as_the_computed_one(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
     await client.post("/api/ingest", json=make_run(projectId=project_id, costUSD=0.022080000000000002))

@@ -30,9 +30,7 @@ async def stored(database: Database, prefix: str) -> dict[str, int]:
     return {row["project_id"]: row["runs"] for row in rows}
 
 
-async def test_all_of_it_arrives_and_a_second_time_adds_only_what_has_happened_since(
-    server: Server, database: Database
-) -> None:
+async def test_the_whole_demo_arrives_and_a_second_one_adds_only_later_runs(server: Server, database: Database) -> None:
     # A seed of its own: other tests may post the usual demo to the same projects.
     first = (await demo(server.url, server.ingest_key, "--days", "2", "--seed", "4711")).out
     after_first = await stored(database, "demo-4711-")
@@ -73,7 +71,7 @@ async def test_live_traffic_goes_on_until_it_is_stopped(server: Server, database
     assert b"Traceback" not in err
 
 
-async def test_without_a_server_it_says_how_to_start_one() -> None:
+async def test_without_a_server_the_error_tells_how_to_start_one() -> None:
     finished = await demo(f"http://127.0.0.1:{free_port()}", "some-key")
 
     assert finished.code == 1
@@ -81,7 +79,7 @@ async def test_without_a_server_it_says_how_to_start_one() -> None:
     assert "some-key" not in finished.err
 
 
-async def test_without_a_key_it_says_where_to_get_one() -> None:
+async def test_without_a_key_the_error_tells_where_to_get_one() -> None:
     finished = await demo(f"http://127.0.0.1:{free_port()}", "")
 
     assert finished.code == 2

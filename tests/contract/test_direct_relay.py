@@ -25,9 +25,9 @@ from runtally.settings import CONTENT_KEYS, PrivacyMode
 from tests.documents import NOW, make_stored_run
 from tests.relays import SteppedClock, drain, park, status, store
 from tests.serving import Postgres, free_port
-from tests.unit.pricing.offers import make_offer
+from tests.unit.pricing.candidates import make_candidate
 
-BOOK = PriceBook([make_offer("acme", "acme-large", number=5)])
+BOOK = PriceBook([make_candidate("acme", "acme-large", number=5)])
 RULE = ContentRule.of(PrivacyMode.DEFAULT, CONTENT_KEYS.split(","))
 EMPTY = RelayStatus(0, 0, None)
 
@@ -300,7 +300,7 @@ async def test_more_is_to_be_done_where_a_batch_was_full(
     assert (first.more, last.more) == (True, False)
 
 
-async def test_what_the_content_rule_of_today_drops_is_not_copied(
+async def test_content_that_todays_rule_drops_is_not_copied(
     own: Database, reporting: Database, clock: SteppedClock
 ) -> None:
     async with own.connection() as connection:

@@ -155,7 +155,7 @@ async def test_a_route_that_is_written_in_another_way_is_not_found(ways: Ways, m
     assert "location" not in answer.headers
 
 
-async def test_what_varies_in_a_path_may_be_percent_encoded(ways: Ways) -> None:
+async def test_variable_parts_of_a_path_may_be_percent_encoded(ways: Ways) -> None:
     assert (await ways.same("GET", "/api/badge/experiment/%61%2Fb.svg")).status_code == 200
 
 

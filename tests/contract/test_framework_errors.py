@@ -105,7 +105,7 @@ def test_many_and_large_headers_do_no_harm(server: Server) -> None:
     assert exchange(server, b"/api/health", head=many).status_code == 200
 
 
-def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(server: Server) -> None:
+def test_a_body_with_too_large_a_length_is_refused_before_it_is_read(server: Server) -> None:
     too_large = Settings.model_fields["max_body_bytes"].default + 1
     key = f"Authorization: Bearer {server.ingest_key}\r\nContent-Type: application/json\r\n"
 
@@ -163,7 +163,7 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
-def test_what_is_no_http_is_answered_like_any_other_error_and_hung_up_on(server: Server, sent: bytes) -> None:
+def test_invalid_http_gets_the_usual_error_and_the_connection_is_closed(server: Server, sent: bytes) -> None:
     response = answer_to(server, sent)
 
     assert_error(response, 400, "bad_request", never=[CANARY])

@@ -38,7 +38,7 @@ def test_requests_are_answered_before_the_connection_is_closed(
     assert answers == [(200, {"ok": True, "id": f"run-{number}"}) for number in range(3)]
 
 
-def test_an_error_is_heard_too(server: Server) -> None:
+def test_a_half_closed_client_also_receives_an_error(server: Server) -> None:
     assert heard(server, request(b"[")) == [(400, "invalid_json")]
 
 
@@ -63,7 +63,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize("sent", [READ, READ.replace(b"GET", b"HEAD")])
-async def test_what_only_reads_is_broken_off(app: Quart, sent: bytes) -> None:
+async def test_a_half_closed_request_that_only_reads_is_dropped(app: Quart, sent: bytes) -> None:
     line = Line(app, Waiting())
     line.send(sent)
 

@@ -5,7 +5,7 @@ import httpx
 from runtally import __version__
 
 
-async def test_health_says_that_all_is_well(stranger: httpx.AsyncClient) -> None:
+async def test_health_is_ok_when_everything_works(stranger: httpx.AsyncClient) -> None:
     response = await stranger.get("/api/health")
 
     body = response.json()
@@ -15,7 +15,7 @@ async def test_health_says_that_all_is_well(stranger: httpx.AsyncClient) -> None
     assert body == {"ok": True, "status": "ok", "version": __version__, "database": "ok", "migrations": "current"}
 
 
-async def test_live_says_only_that_the_process_serves(stranger: httpx.AsyncClient) -> None:
+async def test_live_reports_only_that_the_process_serves(stranger: httpx.AsyncClient) -> None:
     response = await stranger.get("/api/health/live")
 
     assert response.json() == {"ok": True, "status": "live"}

@@ -119,7 +119,7 @@ async def test_the_trace_id_of_the_field_wins_and_the_other_stays(
     assert run["metadata"] == sent.get("metadata")
 
 
-async def test_who_a_run_was_for_and_how_its_answer_came_are_kept(
+async def test_user_session_tags_and_timing_of_a_run_are_stored(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
     run = make_run(
@@ -162,7 +162,7 @@ async def test_metadata_that_a_field_cannot_hold_leaves_it_empty_and_is_no_error
     assert {kept[name] for name in ("user_id", "session_id", "tags", "finish_reason")} == {None}
 
 
-async def test_what_the_operator_drops_from_metadata_comes_back_as_no_column(
+async def test_metadata_that_the_operator_drops_does_not_fill_a_column(
     database_url: str, database: Database, project_id: str
 ) -> None:
     app = create_app(settings_for(database_url, content_keys="user"))

@@ -52,7 +52,7 @@ async def projects_of(database: Database, *run_ids: str) -> list[str]:
     ],
     ids=["shared key alone", "project keys alone", "both"],
 )
-async def test_a_401_says_which_kinds_of_key_the_server_takes(
+async def test_a_401_names_the_kinds_of_key_that_the_server_accepts(
     database_url: str, database: Database, project_id: str, settings: dict[str, Any], kinds: str
 ) -> None:
     project_key = await make_key(database, project_id, Scope.RUNS_WRITE)

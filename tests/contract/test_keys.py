@@ -99,7 +99,7 @@ async def test_an_admin_key_is_created_without_a_project(runtally: CommandLine, 
     assert (await metrics(stranger, key, aggregate="1")).status_code == 200
 
 
-async def test_keys_are_listed_of_a_project_that_is_there_or_has_a_key_of_its_own(
+async def test_keys_are_listed_for_a_project_that_exists_or_has_a_key(
     runtally: CommandLine, database_url: str, project_id: str
 ) -> None:
     runtally("keys", "create", "--scope", "admin")
@@ -124,7 +124,7 @@ async def test_keys_are_listed_of_a_project_that_is_there_or_has_a_key_of_its_ow
     ],
     ids=["empty project", "blank project", "no project", "admin of a project", "unknown scope", "no time"],
 )
-def test_a_key_that_would_open_more_than_was_said_is_wrong_usage(database_url: str, options: tuple[str, ...]) -> None:
+def test_options_that_would_widen_a_key_are_wrong_usage(database_url: str, options: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, ["keys", "create", *options], env={"DATABASE_URL": database_url})
 
     assert result.exit_code == 2
@@ -155,7 +155,7 @@ async def test_metrics_need_the_scope_for_them_and_no_other_will_do(
     assert (await metrics(stranger, both)).status_code == 200
 
 
-async def test_a_project_beside_a_project_key_must_be_the_keys(
+async def test_a_request_with_a_project_key_may_only_name_its_project(
     stranger: httpx.AsyncClient, project_id: str, metrics_key: str
 ) -> None:
     assert (await metrics(stranger, metrics_key, projectId=project_id)).status_code == 200

@@ -94,7 +94,7 @@ async def test_the_limit_passes_and_one_past_it_is_refused(limited: httpx.AsyncC
     assert 1 <= int(refused.headers["retry-after"]) <= 60 / PER_PROJECT
 
 
-async def test_every_answer_says_the_limit_what_is_left_of_it_and_when_it_is_whole_again(
+async def test_every_answer_tells_the_limit_the_rest_and_when_it_resets(
     limited: httpx.AsyncClient, project_id: str
 ) -> None:
     responses = [await post(limited, project_id) for _ in range(PER_PROJECT + 2)]

@@ -122,7 +122,9 @@ def test_a_refusal_reaches_a_client_that_goes_on_sending(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_that_comes_too_often_hears_so(strict_server: Server, tmp_path: Path, client: Client) -> None:
+def test_a_client_that_sends_too_many_requests_is_refused(
+    strict_server: Server, tmp_path: Path, client: Client
+) -> None:
     answers = heard_by(client, f"{strict_server.url}{INGEST}", RIGHT, tmp_path)
 
     assert {(status, msgspec.json.decode(body)["error"]["code"]) for status, body in answers} == {(429, "rate_limited")}
@@ -184,7 +186,7 @@ async def test_the_rest_is_not_waited_for_for_ever(app: Quart, monkeypatch: pyte
     await until_closed(line)
 
 
-async def test_a_connection_is_kept_where_the_body_came_whole(app: Quart) -> None:
+async def test_a_connection_is_kept_if_the_whole_body_arrived(app: Quart) -> None:
     line = Line(app, app.asgi_app)
 
     line.send(request(b"{}", authorization="Bearer wrong-key"))

@@ -58,7 +58,7 @@ async def test_the_answer_has_the_documents_fields(
 
 
 @pytest.mark.parametrize("project_id", ["\0", "a\0b", " ", "x" * 129])
-async def test_what_can_be_no_project_is_refused(client: httpx.AsyncClient, admin_key: str, project_id: str) -> None:
+async def test_an_invalid_project_id_is_refused(client: httpx.AsyncClient, admin_key: str, project_id: str) -> None:
     response = await client.get("/api/metrics", params={"projectId": project_id}, headers=bearer(admin_key))
 
     assert_error(response, 422, "invalid_payload", paths={"projectId"})

@@ -46,7 +46,7 @@ def test_the_document_is_openapi_3_1() -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_examples_are_what_they_illustrate(name: str) -> None:
+def test_examples_are_valid(name: str) -> None:
     for content in contents(OPERATIONS[name]):
         validator = jsonschema_rs.Draft202012Validator({**content["schema"], "components": DOCUMENT["components"]})
         for title, example in content.get("examples", {}).items():
@@ -54,7 +54,7 @@ def test_examples_are_what_they_illustrate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_says_all_that_a_client_needs(name: str) -> None:
+def test_an_operation_is_documented_completely(name: str) -> None:
     operation = OPERATIONS[name]
 
     assert operation["summary"]
@@ -118,12 +118,12 @@ def test_keys_are_where_the_interface_says() -> None:
 
 
 @pytest.mark.parametrize("name", ["IngestedRun", "IngestedBatch", "SyncedRun", "MetricsAnswer", "Failure", "Live"])
-def test_what_every_answer_has_is_required(name: str) -> None:
+def test_fields_that_every_answer_has_are_required(name: str) -> None:
     assert "ok" in SCHEMAS[name]["required"]
     assert "schemaVersion" in SCHEMAS["ShieldsEndpoint"]["required"]
 
 
-def test_errors_are_told_by_status_and_code() -> None:
+def test_errors_are_documented_by_status_and_code() -> None:
     responses = OPERATIONS["POST /api/ingest"]["responses"]
 
     def codes(status: str, operation: str = "POST /api/ingest") -> set[str]:

@@ -424,7 +424,7 @@ async def test_log_records_that_break_a_constraint_are_rejected(
     assert len(await ids_of(database, project_id)) == 1
 
 
-async def test_log_records_that_are_none_are_refused(client: httpx.AsyncClient) -> None:
+async def test_invalid_log_records_are_refused(client: httpx.AsyncClient) -> None:
     assert_refused(await client.post("/v1/logs", content=b"{", headers=JSON), 400, 3)
 
 
@@ -530,14 +530,14 @@ async def test_other_types_are_refused(client: httpx.AsyncClient, headers: dict[
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/v1/logs", "/v1/metrics", "/api/otlp/p/x/v1/logs"])
-async def test_other_methods_are_told_which_one_is_right(stranger: httpx.AsyncClient, path: str) -> None:
+async def test_other_methods_are_refused_with_the_allowed_one(stranger: httpx.AsyncClient, path: str) -> None:
     response = await stranger.get(path)
 
     assert_refused(response, 405, 12)
     assert response.headers["allow"] == "POST"
 
 
-async def test_an_unknown_path_of_otlp_is_told_so(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_path_of_otlp_is_a_404(client: httpx.AsyncClient) -> None:
     assert_refused(await client.post("/v1/profiles", content=b"", headers=PROTOBUF), 404, 5)
 
 
@@ -608,7 +608,7 @@ async def test_one_project_past_its_limit_keeps_all_of_a_request_out(
     assert await ids_of(database, f"{project_id}-b") == []
 
 
-async def test_a_request_without_calls_counts_for_nobody(small_client: httpx.AsyncClient, project_id: str) -> None:
+async def test_a_request_without_calls_is_not_counted(small_client: httpx.AsyncClient, project_id: str) -> None:
     body = as_json(request_for(project_id, make_span({"http.request.method": "GET"})))
 
     answers = [await small_client.post("/v1/traces", content=body) for _ in range(5)]
@@ -631,7 +631,7 @@ async def post_to(client: quart_typing.TestClientProtocol, project_id: str) -> h
     return httpx.Response(response.status_code, headers=dict(response.headers), content=await response.get_data())
 
 
-async def test_what_cannot_be_stored_is_to_be_sent_again_and_then_is(
+async def test_runs_that_cannot_be_stored_are_stored_when_sent_again(
     own_app: Quart, database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unavailable(*_: object) -> int:
@@ -677,7 +677,7 @@ async def test_content_is_no_reason_to_refuse_a_span(database_url: str, database
     assert run["metadata"] == {"instrumentation": "tests", "operation": "chat", "tenant": "t"}
 
 
-async def test_it_is_counted_who_sent_what(own_app: Quart, database: Database, project_id: str) -> None:
+async def test_requests_are_counted_by_client(own_app: Quart, database: Database, project_id: str) -> None:
     bad = make_span(chat(gen_ai__request__model="x" * 300), spanId="3" * 16)
     nested = make_span(spanId="2" * 16, parentSpanId=SPAN)
     spans = (make_span(), nested, bad, make_span({}, spanId="4" * 16), make_span(spanId="0" * 16))
@@ -712,7 +712,7 @@ async def test_a_browser_may_send_from_another_site(client: httpx.AsyncClient, p
     assert response.status_code == 200
 
 
-async def test_prometheus_is_told_what_came(postgres: Postgres, database_url: str, database: Database) -> None:
+async def test_prometheus_counts_records(postgres: Postgres, database_url: str, database: Database) -> None:
     with running_server(database_url, METRICS_TOKEN="m") as server:
         async with client_of(server.url, {"Authorization": f"Bearer {INGEST_KEY}", **JSON}) as client:
             bad = make_span(chat(gen_ai__request__model="x" * 300), spanId="3" * 16)

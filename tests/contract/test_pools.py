@@ -35,7 +35,7 @@ def client(served: Quart) -> Browser:
     return served.test_client()
 
 
-async def test_readers_who_have_every_connection_of_theirs_keep_nobody_from_sending(
+async def test_readers_that_use_all_their_connections_do_not_block_ingest(
     served: Quart, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services: Services = served.extensions[EXTENSION]

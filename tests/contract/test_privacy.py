@@ -47,7 +47,7 @@ async def row_of(database: Database, project_id: str) -> str:
         return str(await connection.fetchval("SELECT to_jsonb(runs) FROM runs WHERE project_id = $1", project_id))
 
 
-async def test_prompt_and_completion_are_dropped_and_said_so(
+async def test_prompt_and_completion_are_dropped_with_a_warning(
     client: httpx.AsyncClient, database: Database, project_id: str
 ) -> None:
     run = make_run(projectId=project_id, prompt=CANARY, completion=CANARY)
@@ -76,7 +76,7 @@ async def test_a_null_prompt_is_no_prompt(client: httpx.AsyncClient, project_id:
     assert "warnings" not in response.json()
 
 
-async def test_warnings_of_a_batch_are_said_once(client: httpx.AsyncClient, project_id: str) -> None:
+async def test_each_warning_of_a_batch_is_returned_once(client: httpx.AsyncClient, project_id: str) -> None:
     runs = [make_run(prompt="x"), make_run(completion="y"), make_run(prompt="z")]
 
     response = await client.post("/api/ingest", json={"projectId": project_id, "runs": runs})
@@ -164,7 +164,7 @@ async def test_reject_mode_drops_the_preview(in_mode: AsMode, database: Database
     assert CANARY not in await row_of(database, project_id)
 
 
-async def test_metadata_stays_as_sent_only_where_the_operator_says_so(
+async def test_metadata_stays_as_sent_only_with_the_setting_for_it(
     in_mode: AsMode, database: Database, project_id: str
 ) -> None:
     client = await in_mode("off-metadata-scrub")

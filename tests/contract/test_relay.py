@@ -21,9 +21,9 @@ from tests.documents import SYNC_SECRET
 from tests.receiver import Receiver, Reply, refuse
 from tests.relays import BATCH, CONCURRENCY, SECONDS, SteppedClock, drain, park, relay_to, status, store
 from tests.serving import free_port
-from tests.unit.pricing.offers import make_offer
+from tests.unit.pricing.candidates import make_candidate
 
-BOOK = PriceBook([make_offer("acme", "acme-large", number=5)])
+BOOK = PriceBook([make_candidate("acme", "acme-large", number=5)])
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ async def test_relays_share_the_work(own: Database, receiver: Receiver, clock: S
     assert await status(own) == RelayStatus(0, 0, None)
 
 
-async def test_a_relay_that_is_told_to_stop_gives_back_what_it_has_not_tried(
+async def test_a_relay_that_stops_releases_the_runs_it_has_not_tried(
     own: Database, relay: Relay, receiver: Receiver
 ) -> None:
     stop = asyncio.Event()

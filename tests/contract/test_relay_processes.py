@@ -102,7 +102,7 @@ async def test_two_relay_processes_push_every_run(own: Database, empty_database_
     assert await status(own) == RelayStatus(0, 0, None)
 
 
-async def test_once_pushes_what_is_due_and_says_how_it_went(
+async def test_once_pushes_the_runs_that_are_due_and_reports_the_result(
     own: Database, empty_database_url: str, receiver: Receiver
 ) -> None:
     await store(own, 3)
@@ -136,7 +136,7 @@ async def test_parked_runs_are_listed_and_retried_by_command(
     assert (await status(own)).waiting == 2
 
 
-async def test_a_relay_without_a_secret_says_so(empty_database_url: str) -> None:
+async def test_a_relay_without_a_secret_fails_with_the_reason(empty_database_url: str) -> None:
     refused = await runtally(empty_database_url, "relay", SERVICE_SYNC_SIGN="")
 
     assert refused.code == 1

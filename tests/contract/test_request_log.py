@@ -116,7 +116,7 @@ def test_a_request_without_a_route_is_one_line_too(sdk: httpx.Client, log: Log) 
 
 
 @pytest.mark.parametrize("path", ["/api/ingest", "/api/ingest?onError=skip"])
-def test_what_our_own_programs_send_is_no_news_unless_it_fails(sdk: httpx.Client, log: Log, path: str) -> None:
+def test_requests_of_our_own_programs_are_logged_only_if_they_fail(sdk: httpx.Client, log: Log, path: str) -> None:
     own = {"User-Agent": COMMAND_AGENT}
     good = sdk.post(path, json=make_run(projectId="p"), headers=own)
     bad = sdk.post("/api/ingest", json=make_run(projectId="p", inputTokens=-1), headers=own)

@@ -76,7 +76,7 @@ async def test_in_dev_mode_metrics_need_no_token(dev_server: Server) -> None:
         assert (await stranger.get("/metrics")).status_code == 200
 
 
-async def test_runs_are_counted_by_what_became_of_them(watched: Server) -> None:
+async def test_runs_are_counted_by_their_result(watched: Server) -> None:
     known = make_run(runId=str(uuid.uuid4()))
     before = await scrape(watched)
 
@@ -108,7 +108,7 @@ async def test_requests_are_counted_by_the_pattern_of_their_route(watched: Serve
     assert CANARY not in str(samples)
 
 
-async def test_metrics_say_how_the_service_stands(watched: Server) -> None:
+async def test_metrics_show_the_state_of_the_service(watched: Server) -> None:
     samples = await scrape(watched)
 
     assert any(f"version={__version__}" in name for name in samples if name.startswith("runtally_build_info"))
@@ -125,7 +125,7 @@ async def test_metrics_say_how_the_service_stands(watched: Server) -> None:
     assert samples["process_resident_memory_bytes"] > 0
 
 
-async def test_openmetrics_is_spoken_to_who_asks_for_it(watched: Server) -> None:
+async def test_openmetrics_is_answered_on_request(watched: Server) -> None:
     async with client_of(watched.url) as client:
         headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/openmetrics-text; version=1.0.0"}
         response = await client.get("/metrics", headers=headers)

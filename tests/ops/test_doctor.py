@@ -50,7 +50,7 @@ def test_migrate_brings_a_blank_database_up_to_date_once(blank_database_url: str
     assert again.output.startswith("Nothing to do")
 
 
-def test_a_database_without_tables_is_told_to_migrate(blank_database_url: str) -> None:
+def test_for_a_database_without_tables_the_advice_is_to_migrate(blank_database_url: str) -> None:
     result = runtally("doctor", blank_database_url)
 
     assert result.exit_code == 1

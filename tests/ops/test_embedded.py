@@ -139,7 +139,7 @@ def test_the_server_inherits_nothing_of_the_process_that_started_it(settings: Se
         assert os.getsid(pid) != os.getsid(process.pid)
 
 
-def test_what_was_committed_survives_a_kill_of_the_server(settings: Settings) -> None:
+def test_committed_runs_survive_a_kill_of_the_server(settings: Settings) -> None:
     with database_url(settings) as url:
         answer_of(url, "CREATE TABLE survived AS SELECT 42 AS answer")
         pid = server_pid(settings.data_dir)

@@ -106,7 +106,7 @@ async def test_a_database_that_hangs_keeps_nobody_waiting_and_is_forgotten_when_
     assert {answer.status_code for answer in waited} <= {200, 503}
 
 
-async def test_two_thousand_idle_connections_and_slow_clients_are_in_nobodys_way(busy: Busy) -> None:
+async def test_two_thousand_idle_connections_and_slow_clients_do_not_block_others(busy: Busy) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with busy.client() as client, AsyncExitStack() as stack:
@@ -166,7 +166,7 @@ async def status_of(busy: Busy, head: bytes, piece: bytes) -> bytes:
     return b""
 
 
-async def test_what_is_under_way_at_a_term_signal_is_finished_and_kept(settings: Settings) -> None:
+async def test_requests_under_way_at_a_term_signal_are_finished_and_stored(settings: Settings) -> None:
     with serving(settings.data_dir, INGEST_API_KEY=KEY) as (process, url):
         busy = Busy(url, process.pid, settings.data_dir)
         async with busy.client() as client, Database(Server(settings.data_dir).url) as database:

@@ -100,7 +100,7 @@ async def test_ingest_metrics_pages_files_forms_and_jobs_share_few_connections(
         assert (await Verifier(database, database).verify(system_clock(), repair=True)).differing == 0
 
 
-async def test_what_is_acknowledged_is_on_disk_whatever_the_server_does_otherwise(pooled: Server) -> None:
+async def test_acknowledged_runs_are_on_disk_whatever_the_servers_default(pooled: Server) -> None:
     setting = "SELECT current_setting('synchronous_commit')"
     async with Database(pooled.database_url) as database:
         async with database.connection() as connection:

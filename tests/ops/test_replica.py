@@ -88,12 +88,12 @@ async def test_it_is_read_once_it_is_well_and_left_when_it_falls_behind_or_hangs
         await until(is_read)
 
 
-async def test_one_that_is_away_costs_nobody_a_moment(main: Database) -> None:
+async def test_a_replica_that_is_away_delays_no_request(main: Database) -> None:
     async with Reader.opened(main, f"postgresql://nobody@127.0.0.1:{free_port()}/none") as reader:
         assert not await reads_replica(reader)
 
 
-async def test_one_that_is_none_any_more_is_not_read(main: Database, postgres: Postgres) -> None:
+async def test_a_replica_that_was_promoted_is_not_read(main: Database, postgres: Postgres) -> None:
     """Its data may have stood still since it was promoted."""
     async with Database(postgres.create("promoted")) as promoted:
         reader = Reader(main, promoted)

@@ -40,7 +40,7 @@ async def test_another_hash_is_not_kept_for_good(reader: Browser) -> None:
         assert (await reader.get(url)).headers["Cache-Control"] == "public, max-age=300"
 
 
-async def test_what_is_packed_already_is_sent_so_to_who_takes_it(reader: Browser) -> None:
+async def test_a_compressed_file_is_sent_to_browsers_that_accept_it(reader: Browser) -> None:
     packed = await reader.get(HTMX, headers={"Accept-Encoding": "gzip, br"})
     plain = await reader.get(HTMX)
 

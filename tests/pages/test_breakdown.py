@@ -65,7 +65,7 @@ async def test_headings_sort_and_switches_keep_the_order(reader: Browser, table:
     assert names(await html_of(reader, f"{table}&by=status")) == names(await html_of(reader, table))
 
 
-async def test_it_shows_what_the_report_is_narrowed_to(reader: Browser, table: str, project_id: str) -> None:
+async def test_the_breakdown_shows_the_filters_of_the_report(reader: Browser, table: str, project_id: str) -> None:
     report = Outline(await html_of(reader, f"/projects/{project_id}?provider=acme&range=30d"))
     links = [link["href"] or "" for link in report.all("a") if (link["href"] or "").startswith("/breakdown")]
 

@@ -82,7 +82,7 @@ async def test_a_change_of_anything_else_is_seen_at_once(
     assert "Another name" in await renamed.get_data(as_text=True)
 
 
-async def test_a_page_that_says_something_once_has_no_tag(reader: Browser) -> None:
-    reader.set_cookie("localhost", "said", "Saved.")
+async def test_a_page_with_a_flash_has_no_tag(reader: Browser) -> None:
+    reader.set_cookie("localhost", "flash", "Saved.")
 
     assert "ETag" not in (await reader.get("/sign-in")).headers

@@ -46,7 +46,7 @@ async def svg_at(browser: Browser, url: str) -> str:
     return text
 
 
-async def test_whoever_has_the_address_sees_the_chart_until_it_is_taken_away(
+async def test_anybody_with_the_address_sees_the_chart_until_it_is_revoked(
     member: Browser, stranger: Browser, project_id: str
 ) -> None:
     assert "A public address shows them" in text_of(await html_of(member, f"/projects/{project_id}"))

@@ -50,7 +50,7 @@ async def test_a_project_that_is_not_there_is_not_found_and_a_run_can_be_looked_
     assert Outline(html).by_id("find-run")["type"] == "search"
 
 
-async def test_a_page_that_takes_no_form_says_so(reader: Browser) -> None:
+async def test_a_page_without_a_form_refuses_a_post(reader: Browser) -> None:
     response = await reader.post("/")
 
     assert response.status_code == 405
@@ -70,14 +70,14 @@ async def test_a_bug_shows_its_request_id_and_nothing_else(broken_app: Quart) ->
     assert "Traceback" not in html
 
 
-async def test_what_is_wrong_with_an_address_is_said_in_full(reader: Browser) -> None:
+async def test_every_error_of_a_url_is_shown(reader: Browser) -> None:
     text = text_of(await html_of(reader, "/runs/export.csv?minCost=much", 400))
 
     assert "That can't be done minCost: " in text
     assert "details" not in text
 
 
-async def test_a_form_of_another_site_is_no_matter_of_who_is_signed_in(reader: Browser) -> None:
+async def test_a_form_of_another_site_is_refused_whoever_is_signed_in(reader: Browser) -> None:
     response = await reader.post("/admin/users/invite", headers={"Sec-Fetch-Site": "cross-site"})
 
     text = text_of(await response.get_data(as_text=True))
@@ -107,7 +107,7 @@ async def test_a_bug_in_a_part_becomes_a_toast_and_leaves_the_page_alone(broken_
 
 
 @pytest.mark.parametrize("headers", [{}, PARTIAL])
-async def test_without_its_database_the_service_says_what_is_wrong(cut_off_app: Quart, headers: dict[str, str]) -> None:
+async def test_without_its_database_the_service_shows_the_reason(cut_off_app: Quart, headers: dict[str, str]) -> None:
     response = await cut_off_app.test_client().get("/", headers=headers)
 
     text = text_of(await response.get_data(as_text=True))

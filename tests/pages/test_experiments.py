@@ -49,7 +49,9 @@ async def test_the_list_of_all_has_those_of_every_project(reader: Browser, post:
     assert {f"/experiments/{project_id}/same", f"/experiments/{project_id}-other/same"} <= set(links)
 
 
-async def test_without_an_experiment_it_says_how_one_begins(reader: Browser, post: Post, project_id: str) -> None:
+async def test_without_an_experiment_the_page_tells_how_to_start_one(
+    reader: Browser, post: Post, project_id: str
+) -> None:
     await post()
 
     text = text_of(await html_of(reader, f"/experiments?project={project_id}"))
@@ -252,7 +254,7 @@ async def test_a_key_for_something_else_sees_none(signed_in: SignIn, post: Post,
         assert (await reader.get(url)).status_code == 403
 
 
-async def test_what_does_not_exist_is_not_found(reader: Browser, app: Quart, project_id: str) -> None:
+async def test_an_unknown_experiment_is_not_found(reader: Browser, app: Quart, project_id: str) -> None:
     for url in (f"/experiments/{project_id}/none", f"/experiments/{project_id}/none/badge", "/experiments?project=%00"):
         assert (await reader.get(url)).status_code == 404, url
     for path in ("thresholds", "badge"):

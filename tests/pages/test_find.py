@@ -51,8 +51,8 @@ async def test_nobody_finds_what_they_may_not_see(
     elsewhere = await signed_in(f"{project_id}-other", Scope.METRICS_READ)
     viewer, _ = await invite(Role.VIEWER, project_id)
 
-    for sought in (f"secret-{project_id}", f"model-{project_id}", f"{project_id}"):
-        links = _links(await part_of(elsewhere, f"/find?q={sought}"))
+    for text in (f"secret-{project_id}", f"model-{project_id}", f"{project_id}"):
+        links = _links(await part_of(elsewhere, f"/find?q={text}"))
         assert not [link for link in links if link.startswith(f"/projects/{project_id}/") or "model=" in link]
     own = _links(await part_of(viewer, f"/find?q={project_id}"))
     assert f"/projects/{project_id}" in own

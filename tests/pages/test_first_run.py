@@ -23,7 +23,7 @@ async def empty_app(empty_database_url: str) -> AsyncIterator[Quart]:
         yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.
 
 
-async def test_an_empty_install_says_how_to_send_the_first_run(empty_app: Quart) -> None:
+async def test_an_empty_install_tells_how_to_send_the_first_run(empty_app: Quart) -> None:
     text = text_of(await html_of(empty_app.test_client(), "/"))
 
     assert "No runs yet." in text

@@ -48,19 +48,19 @@ async def test_the_page_holds_the_very_same_part(reader: Browser, url: str) -> N
     assert lasting(body) in lasting(page)
 
 
-async def test_what_restores_history_is_whole(reader: Browser, url: str) -> None:
+async def test_a_request_that_restores_history_gets_the_whole_page(reader: Browser, url: str) -> None:
     restored = await html_of(reader, url, headers=PARTIAL | {"HX-History-Restore-Request": "true"})
 
     assert Outline(restored.removeprefix("<!DOCTYPE html>")).roots[0][0] == "html"
 
 
-async def test_what_htmx_puts_in_place_of_the_body_is_whole(reader: Browser, url: str) -> None:
+async def test_a_request_for_a_full_page_gets_the_whole_page(reader: Browser, url: str) -> None:
     full = await html_of(reader, url, headers={"HX-Request": "true", "HX-Request-Type": "full"})
 
     assert "<body" in full
 
 
-async def test_caches_are_told_what_tells_the_two_apart(reader: Browser, url: str) -> None:
+async def test_caches_tell_page_and_fragment_apart_by_vary(reader: Browser, url: str) -> None:
     page = await reader.get(url)
     part = await reader.get(url, headers=PARTIAL)
 

@@ -63,7 +63,7 @@ async def test_ids_in_metadata(app: Quart, database: Database, project_id: str) 
     assert (row["trace_id"], row["session_id"], row["user_id"]) == ("t", "s", "u")
 
 
-async def test_an_id_of_blanks_alone_is_none(app: Quart, database: Database, project_id: str) -> None:
+async def test_an_id_of_only_blanks_counts_as_missing(app: Quart, database: Database, project_id: str) -> None:
     run = make_run(**dict.fromkeys(("runId", "experimentId", "traceId", "sessionId", "userId"), " \t"))
 
     answer = await app.test_client().post("/api/ingest", json={**run, "projectId": project_id}, headers=HEADERS)

@@ -73,14 +73,14 @@ async def test_ranges_figures_and_charts_keep_the_filters(reader: Browser, page:
     assert known == [pytest.approx(9000, rel=0.01)]
 
 
-async def test_a_filter_that_nothing_passes_says_so(reader: Browser, page: str) -> None:
+async def test_a_filter_without_matches_says_so(reader: Browser, page: str) -> None:
     text = text_of(await html_of(reader, f"{page}?model=none-such"))
 
     assert "No matching runs." in text
     assert "Remove Model none-such" in text
 
 
-async def test_what_cannot_be_a_filter_is_none(reader: Browser, page: str) -> None:
+async def test_an_invalid_filter_is_ignored(reader: Browser, page: str) -> None:
     assert "Runs 7" in text_of(await html_of(reader, f"{page}?status=bad&since=x&until=y&model="))
     assert (await reader.get(f"{page}?model=%00")).status_code == 404
 
@@ -115,7 +115,7 @@ async def test_a_time_of_ones_own_counts_its_runs_alone(reader: Browser, post: P
     ],
 )
 @pytest.mark.parametrize("headers", [{}, PARTIAL], ids=["page", "part"])
-async def test_a_time_that_cannot_be_shown_is_said_and_can_be_mended(
+async def test_an_invalid_time_is_an_error_that_can_be_corrected(
     reader: Browser, page: str, since: str, until: str, headers: dict[str, str]
 ) -> None:
     response = await reader.get(f"{page}?since={since}&until={until}", headers=headers)
@@ -128,7 +128,7 @@ async def test_a_time_that_cannot_be_shown_is_said_and_can_be_mended(
     assert "Runs 7" in text_of(html)
 
 
-async def test_the_form_of_a_time_keeps_what_else_is_chosen(reader: Browser, page: str) -> None:
+async def test_the_form_for_a_time_keeps_the_other_choices(reader: Browser, page: str) -> None:
     outline = Outline(await html_of(reader, f"{page}?model=b2&metric=runs&range=24h&live=1"))
 
     hidden = {field["name"]: field["value"] for field in outline.all("input") if field.get("type") == "hidden"}
@@ -169,7 +169,7 @@ async def test_live_mode_asks_for_the_page_as_it_is(reader: Browser, page: str) 
     assert asked["hx-push-url"] == "false"
 
 
-async def test_what_drove_the_change_is_named(reader: Browser, post: Post, project_id: str) -> None:
+async def test_the_causes_of_a_change_are_named(reader: Browser, post: Post, project_id: str) -> None:
     await post(
         *(make_run(timestamp=ago(days=days)) for days in (9, 10, 15)),
         *(make_run(timestamp=ago(days=1)) for _ in range(3)),

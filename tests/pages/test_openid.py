@@ -71,7 +71,7 @@ def browser(openid_app: Quart, provider: Provider) -> Browser:
     return openid_app.test_client()
 
 
-async def test_somebody_of_the_domain_gets_an_account_and_keeps_it(browser: Browser, provider: Provider) -> None:
+async def test_a_person_of_the_domain_gets_an_account_and_keeps_it(browser: Browser, provider: Provider) -> None:
     assert "Sign in with Example ID" in text_of(await html_of(browser, "/sign-in"))
     asked = await leave(browser, provider)
     assert asked["client_id"] == CLIENT
@@ -104,7 +104,7 @@ async def test_an_address_links_to_the_account_that_has_it(
     assert row["action"] == "user.identity_linked"
 
 
-async def test_who_is_given_the_address_of_somebody_else_does_not_get_their_account(
+async def test_a_new_owner_of_an_address_does_not_get_the_old_account(
     browser: Browser, provider: Provider, viewer: str, database: Database
 ) -> None:
     provider.claims = {"email": viewer}
@@ -230,7 +230,7 @@ async def test_keys_may_change_and_a_provider_may_be_away(browser: Browser, prov
     [{"issuer": "https://evil.example"}, {"token_endpoint": "http://id.example.com/token"}, {"jwks_uri": None}],
     ids=["another issuer", "an open line", "no keys"],
 )
-async def test_a_provider_that_is_not_who_it_should_be_is_not_asked(
+async def test_a_provider_with_a_wrong_discovery_is_not_used(
     browser: Browser, provider: Provider, discovery: dict[str, Any]
 ) -> None:
     provider.discovery = discovery

@@ -38,7 +38,7 @@ async def test_a_project_is_a_row_with_its_figures(reader: Browser, post: Post, 
     assert (outline.all("path")[0]["d"] or "").startswith("M")
 
 
-async def test_an_error_rate_that_has_risen_stands_out(reader: Browser, post: Post, project_id: str) -> None:
+async def test_a_risen_error_rate_is_marked(reader: Browser, post: Post, project_id: str) -> None:
     before = [make_run(timestamp=ago(days=8)), make_run(timestamp=ago(days=9), status="error")]
     await post(*before, *(make_run(status="error") for _ in range(9)))
 
@@ -128,7 +128,7 @@ async def test_a_model_narrows_the_overview(reader: Browser, post: Post, project
     assert [name for name, _ in (await payload.get_json())["rows"]] == [f"m-{project_id}"]
 
 
-async def test_the_newest_runs_are_for_who_may_see_runs(
+async def test_only_readers_with_access_to_runs_see_the_newest_ones(
     reader: Browser, signed_in: SignIn, post: Post, project_id: str
 ) -> None:
     await post(make_run(runId=f"newest-{project_id}", model=f"m-{project_id}"))
@@ -181,7 +181,7 @@ async def test_with_nothing_but_archived_projects_it_says_so(
     assert "No project is called that." not in text
 
 
-async def test_a_project_goes_by_its_name_and_its_id_stays_in_sight(
+async def test_a_project_is_shown_by_its_name_with_its_id(
     reader: Browser, database: Database, post: Post, project_id: str
 ) -> None:
     await post()

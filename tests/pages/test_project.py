@@ -29,7 +29,7 @@ async def test_a_project_shows_its_figures(reader: Browser, post: Post, project_
     assert "Tokens 3,000 2,000 in · 1,000 out" in text
 
 
-async def test_its_runs_are_a_link_away_with_what_is_looked_at(reader: Browser, post: Post, project_id: str) -> None:
+async def test_a_link_leads_to_the_runs_with_the_same_filter(reader: Browser, post: Post, project_id: str) -> None:
     await post()
 
     html = await html_of(reader, f"/projects/{project_id}?range=30d&status=error")
@@ -88,7 +88,7 @@ async def test_a_run_counts_only_in_ranges_that_reach_back_to_it(reader: Browser
 
 
 @pytest.mark.parametrize("query", ["range=1y", "range=", "metric=love", "by=colour", "range=7d&range=24h&x=1"])
-async def test_what_a_url_mistypes_is_as_if_it_were_not_there(
+async def test_invalid_parameters_of_a_url_are_ignored(
     reader: Browser, post: Post, project_id: str, query: str
 ) -> None:
     await post()
@@ -131,7 +131,7 @@ async def test_cost_can_be_split_by_provider(reader: Browser, post: Post, projec
     assert f"/charts/cost.json?project={project_id}&amp;by=provider" in html
 
 
-async def test_changes_are_told_against_the_period_before(reader: Browser, post: Post, project_id: str) -> None:
+async def test_changes_are_against_the_previous_period(reader: Browser, post: Post, project_id: str) -> None:
     await post(
         make_run(),
         make_run(status="error", latencyMs=1600),
@@ -177,7 +177,7 @@ async def test_without_any_price_there_is_no_cost_rather_than_nothing_to_pay(
     assert "Runs, per" in text_of(await html_of(reader, f"/projects/{project_id}?metric=runs"))
 
 
-async def test_an_unknown_project_is_not_found_and_says_what_to_do(reader: Browser, project_id: str) -> None:
+async def test_an_unknown_project_is_not_found_with_advice(reader: Browser, project_id: str) -> None:
     text = text_of(await html_of(reader, f"/projects/{project_id}", 404))
 
     assert "We can't find that page" in text

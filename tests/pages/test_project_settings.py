@@ -58,7 +58,7 @@ async def test_a_member_makes_a_key_that_is_shown_once_with_snippets(
     assert secret not in str(dict(entry))
 
 
-async def test_a_key_that_is_made_as_the_form_stands_sends_a_run_by_the_command_beside_it(
+async def test_a_key_of_the_default_form_sends_a_run_by_the_shown_command(
     invite: Invite, closed_app: Quart, post: Post, project_id: str
 ) -> None:
     await post()
@@ -88,7 +88,7 @@ async def test_a_key_that_is_made_as_the_form_stands_sends_a_run_by_the_command_
         ("runs:read", ["Read runs · expires", "Sign in with this key to see the project's runs."]),
     ],
 )
-async def test_a_new_key_says_in_words_what_it_may_do_and_how(
+async def test_a_new_key_is_shown_with_its_permissions_and_its_use(
     invite: Invite, post: Post, project_id: str, scope: str, said: list[str]
 ) -> None:
     await post()
@@ -192,7 +192,7 @@ async def test_a_key_of_another_project_is_out_of_reach(
     assert key.revoked_at is None
 
 
-async def test_a_revoked_key_signs_out_whoever_came_in_with_it(
+async def test_revoking_a_key_ends_its_sessions(
     invite: Invite, database: Database, post: Post, project_id: str
 ) -> None:
     await post()
@@ -226,7 +226,7 @@ async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
     assert "Support &amp; more" in await html_of(member, f"/projects/{project_id}")
 
 
-async def test_how_long_runs_are_kept_is_chosen_and_what_is_gone_is_said(
+async def test_retention_is_chosen_and_dropped_runs_are_mentioned(
     invite: Invite, database: Database, post: Post, project_id: str
 ) -> None:
     await post()

@@ -169,7 +169,7 @@ def test_every_page_says_what_a_key_needs() -> None:
 
 
 @pytest.mark.parametrize("scope", [Scope.METRICS_READ, Scope.RUNS_READ, Scope.RUNS_WRITE])
-async def test_a_key_opens_what_its_scope_is_for_and_changes_nothing(
+async def test_a_key_opens_the_pages_of_its_scope_and_changes_nothing(
     signed_in: SignIn, post: Post, closed_app: Quart, project_id: str, scope: Scope
 ) -> None:
     await post()

@@ -50,7 +50,7 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert (run["id"], run["metadata"], run["cost_usd"]) == ("a", {"user": "ann", "n": [1]}, 0.0105)
 
 
-async def test_files_say_who_a_run_was_for_and_which_key_sent_it(reader: Browser, post: Post, project_id: str) -> None:
+async def test_files_have_the_user_and_the_key_of_a_run(reader: Browser, post: Post, project_id: str) -> None:
     await post(make_run(userId="ann", sessionId="s-1", tags=["a,b", "c"]))
     query = f"project={project_id}"
 
@@ -92,7 +92,7 @@ async def test_amounts_are_written_alike_in_all_files(
     assert ("costUSD" in told) == (f'"reported_cost_usd":{written},' in line)
 
 
-async def test_a_file_in_frames_says_how_many_runs_it_has_so_far(reader: Browser, post: Post, project_id: str) -> None:
+async def test_a_file_in_frames_tells_its_number_of_runs_so_far(reader: Browser, post: Post, project_id: str) -> None:
     await post(*(make_run() for _ in range(3)))
     url = f"/runs/export.parquet?project={project_id}"
 

@@ -14,7 +14,7 @@ from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 READ = Scope.RUNS_READ
 
 
-async def test_runs_are_listed_with_what_they_add_up_to(reader: Browser, post: Post, project_id: str) -> None:
+async def test_runs_are_listed_with_their_totals(reader: Browser, post: Post, project_id: str) -> None:
     await post(make_run(runId="one"), make_run(status="error", errorCode="rate_limited"), make_run(model="unheard-of"))
 
     html = await html_of(reader, f"/runs?project={project_id}")
@@ -51,7 +51,7 @@ async def test_empty_fields_of_a_form_leave_no_trace_in_the_address(reader: Brow
     assert (part.status_code, part.headers["HX-Push-Url"]) == (200, address)
 
 
-async def test_what_cannot_be_read_is_marked_at_its_field_and_kept(reader: Browser) -> None:
+async def test_an_invalid_value_is_kept_with_an_error_at_its_field(reader: Browser) -> None:
     html = await part_of(reader, "/runs?minCost=much&metadataValue=x", 422)
 
     outline = Outline(html)
@@ -63,7 +63,7 @@ async def test_what_cannot_be_read_is_marked_at_its_field_and_kept(reader: Brows
     assert "This must say which key has the value." in text_of(html)
 
 
-async def test_a_place_that_is_none_is_refused(reader: Browser) -> None:
+async def test_an_invalid_place_is_refused(reader: Browser) -> None:
     await html_of(reader, "/runs?before=nonsense", 422)
 
 
@@ -195,7 +195,7 @@ async def test_a_cost_is_explained_line_by_line(reader: Browser, post: Post, pro
     ],
     ids=["unknown", "kept", "trusted", "dated"],
 )
-async def test_a_cost_says_where_it_comes_from(
+async def test_a_cost_is_shown_with_its_source(
     reader: Browser, post: Post, project_id: str, run: dict[str, object], why: str
 ) -> None:
     await post(make_run(runId="a", **run))
@@ -218,7 +218,7 @@ async def test_an_id_may_be_any_text(reader: Browser, post: Post, project_id: st
     assert project in text_of(await html_of(reader, f"/projects/{project_id}/~runs/x"))
 
 
-async def test_a_run_says_who_it_was_for_and_which_key_sent_it(reader: Browser, post: Post, project_id: str) -> None:
+async def test_a_run_is_shown_with_its_user_and_its_key(reader: Browser, post: Post, project_id: str) -> None:
     run = make_run(
         runId="one", userId="ann", sessionId="s-1", tags=["a", "b"], finishReason="stop", timeToFirstTokenMs=210
     )
@@ -249,7 +249,7 @@ async def test_a_trace_shows_its_steps_in_time(reader: Browser, post: Post, proj
 
 
 @pytest.mark.parametrize("path", ["/runs/none", "/traces/none"])
-async def test_what_is_not_there_says_so(reader: Browser, project_id: str, path: str) -> None:
+async def test_an_unknown_run_is_not_found_with_the_reason(reader: Browser, project_id: str, path: str) -> None:
     text = text_of(await html_of(reader, f"/projects/{project_id}{path}", 404))
 
     assert "it may have been deleted" in text

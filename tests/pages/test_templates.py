@@ -24,7 +24,7 @@ def test_a_name_that_is_missing_is_an_error() -> None:
         templates.from_string("{{ page.nothing }}").render(page=object())
 
 
-def test_what_is_shown_is_escaped() -> None:
+def test_values_are_escaped() -> None:
     assert templates.from_string("{{ text }}").render(text="<b>'\"&") == "&lt;b&gt;&#39;&#34;&amp;"
 
 

@@ -55,7 +55,7 @@ async def test_who_has_several_projects_sees_a_list_of_them(invite: Invite, post
     await html_of(viewer, f"/projects/{project_id}-c", 404)
 
 
-async def test_who_has_no_project_is_told_so(invite: Invite, post: Post, project_id: str) -> None:
+async def test_a_user_without_a_project_sees_a_note(invite: Invite, post: Post, project_id: str) -> None:
     await post()
     nobody, _ = await invite(Role.VIEWER)
 

@@ -126,7 +126,7 @@ async def test_the_ends_of_all_time_can_be_asked_for(
 
 
 @pytest.mark.parametrize("cookie", ["", "Mars%2FOlympus", "../../etc/passwd", "Europe", "%00", "a" * 2_000])
-async def test_a_zone_that_nobody_knows_is_utc(reader: Browser, cookie: str) -> None:
+async def test_an_unknown_zone_is_utc(reader: Browser, cookie: str) -> None:
     reader.set_cookie("localhost", "zone", cookie)
 
     assert "UTC" in text_of(await html_of(reader, "/runs"))

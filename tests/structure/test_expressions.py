@@ -29,7 +29,7 @@ def test_python_matches_with_constants_alone() -> None:
     assert [f"{path.relative_to(ROOT)}:{line}" for path, tree in trees.items() for line in made_at_run_time(tree)] == []
 
 
-def test_what_is_made_at_run_time_is_found() -> None:
+def test_statements_that_are_built_at_run_time_are_found() -> None:
     made = "import re\nfrom re import compile\ndef one(text):\n    re.search('a', text)\n    re.search(text, 'a')\n"
 
     assert list(made_at_run_time(ast.parse(made))) == [2, 5]

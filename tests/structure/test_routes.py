@@ -46,12 +46,12 @@ def test_there_are_routes_to_look_at() -> None:
 
 
 @pytest.mark.parametrize("name", ROUTES)
-def test_it_says_who_may_call_it(name: str) -> None:
+def test_a_route_declares_its_access_rule(name: str) -> None:
     assert declared_rule(ROUTES[name].view) is not None
 
 
 @pytest.mark.parametrize("name", ROUTES)
-def test_it_says_what_it_is_for(name: str) -> None:
+def test_a_route_has_a_docstring(name: str) -> None:
     summary = (inspect.getdoc(ROUTES[name].view) or "").partition("\n")[0]
 
     assert summary.endswith(".")

@@ -31,12 +31,12 @@ def test_the_readme_lists_no_file_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in SHIPPED if path.suffix == ".js"], ids=lambda path: path.name)
-def test_a_script_has_its_compressed_form_beside_it(path: Path) -> None:
+def test_a_script_has_a_compressed_file_next_to_it(path: Path) -> None:
     assert 0 < path.with_name(f"{path.name}.br").stat().st_size < path.stat().st_size / 2
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in SHIPPED}), ids=lambda folder: folder.name)
-def test_a_package_has_its_licence_beside_it(folder: Path) -> None:
+def test_a_package_has_its_licence_next_to_it(folder: Path) -> None:
     licences = [folder / "LICENSE", folder / "LICENSES.txt"]
 
     assert any(licence.is_file() and licence.stat().st_size for licence in licences)

@@ -51,7 +51,7 @@ def test_a_number_of_metadata_is_exact_and_one_that_postgres_keeps_or_refused(li
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n", "\0", "a\0b", "x" * (MAX_PROJECT_ID + 1)])
-def test_what_can_be_no_project_is_refused_by_name(text: str) -> None:
+def test_an_invalid_project_id_is_refused_at_its_field(text: str) -> None:
     assert not is_project_id(text)
     with pytest.raises(InvalidPayload) as refused:
         parse_project_id(text)

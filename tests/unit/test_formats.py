@@ -47,7 +47,7 @@ def test_money(amount: str, text: str) -> None:
         ("2", "$2.00"),
     ],
 )
-def test_what_one_run_costs_is_never_too_small_to_show(amount: str, text: str) -> None:
+def test_the_cost_of_one_run_is_never_too_small_to_show(amount: str, text: str) -> None:
     assert formats.unit_money(Decimal(amount)) == text
 
 
@@ -191,7 +191,7 @@ def test_shares() -> None:
         ("Asia/Kathmandu", "18 Nov 2026, 08:49:05 UTC+05:45"),
     ],
 )
-def test_times_are_said_in_the_zone_that_they_come_in(zone: str, text: str) -> None:
+def test_times_are_formatted_in_their_own_zone(zone: str, text: str) -> None:
     at = datetime(2026, 11, 18, 3, 4, 5, tzinfo=UTC)
 
     assert formats.moment(at.astimezone(ZoneInfo(zone))) == text

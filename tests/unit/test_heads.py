@@ -14,13 +14,13 @@ def test_a_header_that_is_too_long_is_missing() -> None:
     assert bounded([HOST, (b"accept", LONG + b"x"), (b"range", LONG)]) == [HOST, (b"range", LONG)]
 
 
-def test_a_header_that_comes_in_pieces_is_as_long_as_all_of_them() -> None:
+def test_the_length_of_a_repeated_header_is_that_of_all_values() -> None:
     pieces = [(b"accept", b"text/html")] * (MAX_VALUE_BYTES // 9 + 1)
 
     assert bounded([*pieces, HOST]) == [HOST]
 
 
-def test_what_is_short_stays_as_it_is() -> None:
+def test_short_headers_are_kept() -> None:
     sent = [HOST, (b"cookie", b"a=1; b=2"), (b"accept", b"*/*")]
 
     assert bounded(sent) == sent

@@ -31,7 +31,7 @@ def test_values_under_secret_names_are_redacted() -> None:
     }
 
 
-def test_an_exception_is_its_class_and_its_frames_without_what_it_says() -> None:
+def test_an_exception_is_logged_by_class_and_frames_without_its_message() -> None:
     event = log.without_messages(None, "error", {"event": "x", "exc_info": raised(ValueError(CANARY))})
 
     assert "exc_info" not in event
@@ -48,7 +48,7 @@ def test_causes_come_first_and_keep_silent_as_well() -> None:
 
 
 @pytest.mark.parametrize("error", [NotFound("No such thing."), ConnectionRefusedError(111, "Connection refused")])
-def test_messages_of_ours_and_of_the_system_are_told(error: Exception) -> None:
+def test_messages_of_ours_and_of_the_system_are_logged(error: Exception) -> None:
     assert log.described(raised(error)).endswith(str(error))
 
 
@@ -67,7 +67,7 @@ def test_a_false_exc_info_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize(("logger", "kept"), [("asyncio", "Task failed"), ("other", f"Task failed\n{CANARY}")])
-def test_what_asyncio_says_is_cut_after_its_first_line(logger: str, kept: str) -> None:
+def test_messages_of_asyncio_are_cut_after_the_first_line(logger: str, kept: str) -> None:
     record = logging.LogRecord(logger, logging.ERROR, "", 0, "", (), None)
 
     event = log.first_line(None, "error", {"event": f"Task failed\n{CANARY}", "_record": record})

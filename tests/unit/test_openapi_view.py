@@ -25,7 +25,7 @@ def words(schema: dict[str, Any]) -> str:
         ({}, "anything"),
     ],
 )
-def test_a_type_is_said_in_words(schema: dict[str, Any], said: str) -> None:
+def test_a_type_is_described_in_words(schema: dict[str, Any], said: str) -> None:
     assert words(schema) == said
 
 
@@ -46,11 +46,11 @@ def test_a_named_type_links_to_where_it_is_described() -> None:
         ({"enum": [True]}, "one of true"),
     ],
 )
-def test_constraints_are_said_in_words(schema: dict[str, Any], said: str) -> None:
+def test_constraints_are_described_in_words(schema: dict[str, Any], said: str) -> None:
     assert constraint_of(schema) == said
 
 
-def test_what_stands_between_backticks_is_code() -> None:
+def test_text_between_backticks_is_code() -> None:
     assert spans("Send `a` and `b`.") == (
         Span("Send "),
         Span("a", is_code=True),

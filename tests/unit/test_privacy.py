@@ -85,12 +85,12 @@ def test_content_is_dropped_under_the_names_that_tracers_give_it(key: str) -> No
 
 
 @pytest.mark.parametrize("key", KEPT)
-def test_what_tracers_say_about_a_call_is_kept(key: str) -> None:
+def test_facts_of_tracers_about_a_call_are_kept(key: str) -> None:
     assert not RULE.scrub({key: "gpt-4o"}).dropped
 
 
 @pytest.mark.parametrize("key", COUNTS)
-def test_a_number_is_kept_although_it_is_named_after_what_is_counted(key: str) -> None:
+def test_a_count_is_kept_although_it_is_named_after_content(key: str) -> None:
     for count in (12, 1.5, Decimal("0.0012"), "12", None):
         assert not RULE.scrub({key: count}).dropped
 
@@ -213,7 +213,7 @@ def with_content(value: Any, keys: Iterator[str]) -> Any:  # noqa: ANN401  # Any
 
 
 @given(objects, st.lists(spellings, min_size=1, max_size=3))
-def test_content_goes_and_everything_else_stays(clean: dict[str, Any], keys: list[str]) -> None:
+def test_content_is_dropped_and_everything_else_is_kept(clean: dict[str, Any], keys: list[str]) -> None:
     scrubbed = RULE.scrub(with_content(clean, cycle(keys)))
 
     assert scrubbed.metadata == clean
@@ -230,7 +230,7 @@ def test_metadata_without_content_is_untouched(metadata: dict[str, Any]) -> None
 
 
 @given(st.dictionaries(harmless_keys | spellings, harmless, max_size=3))
-def test_plain_is_what_is_flat_and_kept_whole(metadata: dict[str, Any]) -> None:
+def test_plain_metadata_is_flat_and_keeps_all_its_values(metadata: dict[str, Any]) -> None:
     nested = any(isinstance(value, dict | list) for value in metadata.values())
     # An object within makes the rule look at each key.
     drops = RULE.scrub(metadata | {"env": {}}).dropped
@@ -238,11 +238,11 @@ def test_plain_is_what_is_flat_and_kept_whole(metadata: dict[str, Any]) -> None:
     assert RULE.is_plain(metadata) == (not nested and not drops)
 
 
-def test_what_has_too_many_keys_is_not_plain() -> None:
+def test_metadata_with_too_many_keys_is_not_plain() -> None:
     assert not RULE.is_plain({f"k{number}": None for number in range(MAX_METADATA_KEYS + 1)})
 
 
-def test_the_rule_does_not_change_what_it_is_given() -> None:
+def test_the_rule_does_not_modify_its_input() -> None:
     sent = {"prompt": CANARY}
 
     RULE.scrub(sent)

@@ -25,7 +25,7 @@ async def pipe() -> tuple[Joined, list[bytes]]:
     return Joined(Transport(), asyncio.get_running_loop()), written
 
 
-async def test_what_is_written_in_one_turn_is_sent_as_one(pipe: tuple[Joined, list[bytes]]) -> None:
+async def test_writes_of_one_turn_are_sent_together(pipe: tuple[Joined, list[bytes]]) -> None:
     transport, written = pipe
     transport.write(b"head ")
     transport.write(b"body")

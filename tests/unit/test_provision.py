@@ -29,7 +29,7 @@ def test_missing_secrets_are_made_and_are_in_the_settings(settings: Settings) ->
     assert len(set(kept.values())) == len(NAMES)
 
 
-def test_what_was_said_on_the_command_line_stays(settings: Settings) -> None:
+def test_options_of_the_command_line_win(settings: Settings) -> None:
     assert provision(settings).port == 9000
 
 

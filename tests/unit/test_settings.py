@@ -41,7 +41,7 @@ def test_the_settings_do_not_show_the_passwords_of_urls() -> None:
         "postgresql://me:p/w@db:hunter2/x",
     ],
 )
-def test_a_database_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
+def test_an_invalid_database_url_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(SettingsError, match="REPORTING_DATABASE_URL") as caught:
         Dsn.parse(url)
 
@@ -85,7 +85,7 @@ def test_a_variable_that_is_empty_is_as_if_it_were_not_set(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", ["PUBLIC_URL", "SERVICE_SYNC_URL", "OIDC_ISSUER"])
 @pytest.mark.parametrize("text", ["runtally.example:hunter2", "https://", "https://run tally:hunter2"])
-def test_what_is_no_url_is_refused_by_saying_what_it_is_for(
+def test_an_invalid_url_is_refused_with_the_purpose_of_the_setting(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     monkeypatch.setenv(name, text)

@@ -19,7 +19,7 @@ ROTATE = "/projects/<project_id:project_id>/settings/keys/<uuid:key_id>/rotate"
         (ROTATE, b"/projects/a/settings/keys/x/settings/keys/b/rotate"),
     ],
 )
-def test_what_varies_may_be_anything(pattern: str, path: bytes) -> None:
+def test_variable_parts_may_be_anything(pattern: str, path: bytes) -> None:
     assert is_spelled_as(pattern, path)
 
 

@@ -23,7 +23,7 @@ def test_the_folder_is_private_below_the_data_folder_and_goes_at_the_end(tmp_pat
     assert VARIABLE not in os.environ
 
 
-def test_what_a_killed_process_left_is_cleared_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
+def test_folders_of_killed_processes_are_removed_and_those_of_others_are_kept(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for pid in (dead.pid, os.getppid(), os.getpid()):

@@ -1,7 +1,7 @@
-"""Where the ticks of an axis stand and what they say. Pure, but for the reader's time zone.
+"""Choose the ticks of an axis and their labels. Pure, except for the reader's time zone.
 
-A value axis always has four gridlines above zero, at round figures; a time axis has ticks at the days or hours that people
-look for, counted in buckets from the window's start.
+A value axis always has four gridlines above zero, at round figures; a time axis has ticks at the days or hours that
+people look for, counted in buckets from the window's start.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ def money(highest_usd: Decimal) -> Ticks:
 
 
 def balance(lowest_usd: Decimal, highest_usd: Decimal) -> Ticks:
-    """As money, but from below zero where it goes there."""
+    """Choose ticks for money, which may begin below zero."""
     if lowest_usd >= 0:
         return money(highest_usd)
     step = max(_round_step(highest_usd - lowest_usd), _LEAST_STEP_USD)
@@ -175,7 +175,7 @@ def _multiples(step: Decimal) -> list[Decimal]:
 
 
 def _decimals(steps: Sequence[Decimal]) -> int:
-    """How many decimals the finest of these has."""
+    """Return the number of decimals of the finest of these."""
     return max(-int(step.normalize().as_tuple().exponent) for step in (*steps, Decimal(1)))
 
 

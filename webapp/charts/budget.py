@@ -1,4 +1,4 @@
-"""What is left of a budget, day by day until the month's end. Pure."""
+"""The chart of a budget: what is left, day by day until the end of the month. Pure."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -15,7 +15,7 @@ LEFT, EVEN, FORECAST = KeyEntry("Left", "c1"), KeyEntry("Even spending", "even")
 
 
 def burn_down(budget: BurnDown) -> Chart:
-    """From the whole budget down; on from today as the forecast has it; beside it an even way down to nothing."""
+    """Build the chart: the rest of the budget down from the whole, its forecast, and an even spend for comparison."""
     use, month = budget.use, budget.use.month
     days = [month.start + number * DAY for number in range(month.days)]
     left, forecast = budget.left_by_day_usd, budget.forecast_by_day_usd
@@ -55,7 +55,7 @@ def _cells(*amounts: Decimal | None) -> tuple[str, ...]:
 
 
 def _datasets(budget: BurnDown) -> dict[str, specs.Rows]:
-    """Whatever is left at the end of a day stands there, today's where the day has come to."""
+    """Return the points: the rest at the end of each day, and of today now."""
     use, left = budget.use, budget.left_by_day_usd
     ends = [*range(1, len(left)), (use.now - use.month.start) / DAY]
     forecast_ends = range(len(left), use.month.days + 1)

@@ -1,4 +1,4 @@
-"""One chart as a page has it, and as the browser is sent it."""
+"""One chart in a page, and its data for the browser."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class Chart:
 
     heading: str
     sentence: str
-    """What one would say of it without seeing it."""
+    """A description for readers who do not see it."""
     key: tuple[KeyEntry, ...]
     """Empty where the heading names the only series."""
     has_previous: bool
@@ -39,7 +39,7 @@ class Chart:
     draw: Callable[[], Drawing]
     tip_rows: tuple[KeyEntry, ...]
     marks: tuple[Mark, ...] = ()
-    """What the marks on the time axis mean, in order."""
+    """The meanings of the marks on the time axis, in order."""
     summary: str = ""
     """The figure over the whole range, in a few words."""
 

@@ -1,4 +1,4 @@
-"""Which colour a series has. Pure."""
+"""Choose the colour of a series. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""From series to what a spec draws, what a tooltip says and what the table shows. Pure, but for the reader's time zone.
+"""Convert series to the data of a spec, the texts of tooltips and the table. Pure, except for the reader's time zone.
 
 Money becomes a float here, to be drawn, and only here.
 """
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """What the tooltip of a bucket says; one text per row of the tooltip, None for a row that it leaves out."""
+    """The text of a bucket's tooltip for each of its rows; None for a row that is left out."""
 
     title: str
     values: tuple[str | None, ...]
@@ -52,10 +52,10 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What a browser needs to draw a chart."""
+    """The data that a browser needs to draw a chart."""
 
     ticks: tuple[Ticks, Ticks]
-    """Of the horizontal axis and of the vertical one."""
+    """The titles of the horizontal and of the vertical axis."""
     datasets: Mapping[str, Rows]
     tips: tuple[Tip, ...]
 
@@ -70,18 +70,18 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What can be added up: a stack of series, its totals, and those of the previous period by the same buckets."""
+    """A chart of sums: a stack of series, its totals, and the totals of the previous period."""
 
     titles: tuple[str, ...]
     stack: tuple[Series, ...]
-    """From the bottom up."""
+    """The series, from the bottom up."""
     totals: tuple[Decimal, ...]
     before: tuple[Decimal, ...]
     """Empty without a previous period."""
     before_name: str
     text: Callable[[Decimal], str]
     is_over: bool = False
-    """Whether the last bucket is."""
+    """Whether the last bucket is unfinished."""
     marks: tuple[Mark, ...] = ()
 
     def rows(self) -> Mapping[str, Rows]:
@@ -108,7 +108,7 @@ class Sums:
         return tuple(self._tip(number, title) for number, title in enumerate(self.titles))
 
     def _tip(self, number: int, title: str) -> Tip:
-        """From the top of the stack down, as it stands there; then the sum, and what it was before."""
+        """Return the rows of tooltips: the stack from the top down, then the sum and the previous one."""
         is_single = len(self.stack) == 1
         parts = [_amount(series.values[number]) for series in reversed(self.stack)]
         return Tip(
@@ -138,7 +138,7 @@ def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
 
 
 def titles(window: Window) -> tuple[str, ...]:
-    """What each bucket is called; mostly the last is not over."""
+    """Return the name of each bucket; usually the last one is not over."""
     names = _names(tuple(window.buckets), window.interval, zone.current())
     return names if window.is_over else (*names[:-1], f"{names[-1]}, so far")
 

@@ -1,4 +1,4 @@
-"""How charts look: the measures, colours and gaps that the specs of `vega` and the pictures of `svg` share. Pure."""
+"""The sizes, colours and gaps that Vega specs and SVG pictures share. Pure."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ HATCH = (
     f'<pattern id="{PATTERN}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     f'<rect width="2.5" height="6" fill="var(--{SURFACE})" fill-opacity="0.6"/></pattern>'
 )
-"""That pattern: the colour below it stays what it is."""
+"""The markup of that pattern; the colour below it shows through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ PREVIOUS = Stroke(1.5, (3, 2), "text")
 # Without a rim in the colour of the card, dark dashes are lost on dark bars.
 PREVIOUS_RIM = Stroke(3.5, colour=SURFACE)
 MARK = Stroke(1.25, (2, 3), "accent")
-"""Where something happened on the time axis."""
+"""The line at a moment that is marked on the time axis."""
 LIMIT = Stroke(1.25, (3, 2), "text")
 LINE = Stroke(1.75)
 TAIL = Stroke(1.75, (3, 4))

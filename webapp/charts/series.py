@@ -25,7 +25,7 @@ from webapp.zone import local
 OTHER_NAME = "Other"
 MAX_SERIES = 5
 LEAST_ERROR_AXIS = 0.05
-"""One failed run of a hundred should not fill the chart."""
+"""The least maximum of error rates: one failed run of a hundred should not fill the chart."""
 RANGE_NAMES = {Range.DAY: "Last 24 hours", Range.WEEK: "Last 7 days", Range.MONTH: "Last 30 days"}
 PREVIOUS = "Previous period"
 # Thirty days are compared weekday by weekday, which is not the period right before them, and must say so.
@@ -33,7 +33,7 @@ PREVIOUS_NAMES = {Range.DAY: PREVIOUS, Range.WEEK: PREVIOUS, Range.MONTH: "28 da
 
 
 def range_name(reach: TimeRange) -> str:
-    """What a range is called, or from when to when it is."""
+    """Return the name of a range, or the start and end of a custom one."""
     return (
         formats.between(local(reach.since), local(reach.until))
         if isinstance(reach, CustomRange)
@@ -46,7 +46,7 @@ def previous_name(reach: TimeRange) -> str:
 
 
 class Split(StrEnum):
-    """What the cost of a bucket is stacked by."""
+    """The grouping by which cost is stacked."""
 
     MODEL = "model"
     PROVIDER = "provider"
@@ -124,7 +124,7 @@ def latency(summary: Summary) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """What can be added up."""
+    """Build a chart of sums."""
 
     name: str
     text: Callable[[Decimal], str]
@@ -134,7 +134,7 @@ class _Measure:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """What can't be added up, so its value over the whole window comes along."""
+    """Build a line of values that cannot be added up, with the value over the whole window."""
 
     name: str
     slot: str
@@ -150,7 +150,7 @@ def _added(summary: Summary, name: str, slot: str, of: Callable[[Totals], int]) 
 
 
 def _stack(summary: Summary, by: Split, slots: Mapping[str, str]) -> list[Series]:
-    """From the bottom up: names with a colour by what they cost in the window, then all others as one."""
+    """Return the series from the bottom up: the most expensive names with a colour each, then all others as one."""
     dimension = MODEL if by is Split.MODEL else PROVIDER
     place = summary.by.index(dimension)
     costing = [name for name, totals in summary.list_by(dimension).items() if totals.cost_usd]

@@ -47,7 +47,7 @@ class Look(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Plot:
-    """Where buckets and values are."""
+    """The places of buckets and values."""
 
     left: float
     right: float
@@ -87,10 +87,10 @@ def svg_of(chart: Chart, name: str, colours: Look) -> str:
 
 
 def first_paint(chart: Chart) -> Markup:
-    """The same plot for a page: as wide and high as its box, seen until a script draws it, or for good without one.
+    """Draw the plot for a page, as large as its box; it is shown until, or unless, a script draws the chart.
 
-    What is drawn is stretched, text is not: it stands at percentages of the height and of the width. Empty for the few charts
-    that are neither bars nor a line by buckets.
+    The drawing is stretched, but not its text, which is placed at percentages of height and width. Empty for the few
+    charts that are neither bars nor a line by buckets.
     """
     if not {"segments", "points"} & chart.datasets.keys():
         return Markup()
@@ -240,7 +240,7 @@ def _path(d: str, stroke: Stroke, attributes: str = "") -> str:
 
 
 def _numbers(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, float]]:
-    """What is drawn of a row are numbers, but for the name of a colour."""
+    """Type the values of rows as numbers: all that are drawn are, except the name of a colour."""
     return rows  # type: ignore[return-value]  # Rows say `object`, because they become JSON.
 
 

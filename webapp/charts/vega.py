@@ -1,7 +1,7 @@
-"""What the specs of `specs` draw, in Altair, which validates it: JSON text up to the parameters. One takes 40 ms.
+"""Build the Vega specs of `specs` with Altair, which validates them: JSON text with parameters. One takes 40 ms.
 
-A spec only draws: x counts buckets, and `axes` and the builders decide where things stand and what ticks say. Colours are
-CSS variables, so that one spec serves both themes; the size is that of the box it is drawn into.
+A spec only draws: x counts buckets, and `axes` and the builders choose places and labels. Colours are CSS variables, so
+that one spec serves both themes; the size is that of the box it is drawn into.
 """
 
 import json

@@ -8,7 +8,7 @@ from math import isfinite
 
 from runtally.experiments.estimate import Estimate
 from runtally.experiments.verdict import Measure
-from webapp import formats, measures
+from webapp import formats, threshold_text
 from webapp.charts import axes, specs
 from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
@@ -37,10 +37,10 @@ class Day:
 
 def history(measure: Measure, days: Sequence[Day], limit: Decimal) -> Chart:
     """A figure over the experiment's window, at the end of each day."""
-    name, says = measures.NAMES[measure], f"Limit {measures.limit_text(measure, limit)}"
+    name, says = threshold_text.NAMES[measure], f"Limit {threshold_text.limit_text(measure, limit)}"
     titles = [formats.bucket(day.start, timedelta(days=1)) for day in days]
     titles[-1] += ", so far"
-    shown = [formats.NOTHING if day.value is None else measures.text(measure, day.value) for day in days]
+    shown = [formats.NOTHING if day.value is None else threshold_text.text(measure, day.value) for day in days]
     known = [day.value for day in days if day.value is not None]
     over = sum(value > limit for value in known)
     columns = {name: shown, "Runs": [formats.count(day.runs) for day in days], "Verdict": [day.outcome for day in days]}
@@ -67,7 +67,7 @@ def history(measure: Measure, days: Sequence[Day], limit: Decimal) -> Chart:
 
 def intervals(measure: Measure, arms: Sequence[tuple[str, Estimate | None]]) -> Chart:
     """The first estimate above the second, each with the interval that holds the true figure in 95 of 100 cases."""
-    name = measures.NAMES[measure]
+    name = threshold_text.NAMES[measure]
     # What has no upper end is drawn to the edge.
     ends = [one.high if isfinite(one.high) else one.value * 1.5 for _, one in arms if one is not None]
     across = _value_ticks(measure, Decimal(str(max(ends, default=0.0))))
@@ -104,7 +104,7 @@ def _cells(measure: Measure, one: Estimate | None) -> tuple[str, str, str]:
     if one is None:
         return formats.NOTHING, formats.NOTHING, formats.NOTHING
     value, low, high = (
-        measures.text(measure, Decimal(str(end))) if isfinite(end) else "not known"
+        threshold_text.text(measure, Decimal(str(end))) if isfinite(end) else "not known"
         for end in (one.value, one.low, one.high)
     )
     return value, low, high

@@ -1,4 +1,4 @@
-"""What days cost, beside what they would have cost otherwise. Pure."""
+"""The chart of the cost of days, and of their cost on a supposition. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ _OPTIONS = {
     "maxCostPerRunUSD": "--max-cost-per-run-usd",
     "maxTotalCostUSD": "--max-total-cost-usd",
 }
-"""By the names of the API, which the errors of the domain name."""
+"""The options by the field names of the API, which errors use."""
 
 
 class Limit(click.ParamType[Decimal | int | str]):

@@ -13,7 +13,7 @@ from runtally.jobs.loop import repeat
 from runtally.jobs.registry import relay_job
 from runtally.reporting.opening import opened_relay
 from runtally.reporting.outbox_queries import retry_parked, select_parked
-from runtally.reporting.read import relay_status
+from runtally.reporting.read import get_relay_status
 from runtally.reporting.relay import Relay
 from runtally.settings import Settings, load_settings
 from webapp.cli.logs import set_up_logs
@@ -51,7 +51,7 @@ def relay(*, once: bool, retry_parked: bool, list_parked: bool) -> None:
 
 async def _list_parked(_settings: Settings, database: Database) -> None:
     async with database.snapshot() as connection:
-        status, parked = await relay_status(connection), await select_parked(connection, LISTED)
+        status, parked = await get_relay_status(connection), await select_parked(connection, LISTED)
     for run in parked:
         click.echo(f"{run.parked_at:%F %R}  {run.project_id}  {run.run_id}  {run.last_error}")
     hidden = f"; the last {len(parked):,} are above" if status.parked > len(parked) else ""
@@ -71,7 +71,7 @@ async def _push_what_is_due(settings: Settings, database: Database) -> int:
             if done.receiver_down:
                 break
     async with database.connection() as connection:
-        status = await relay_status(connection)
+        status = await get_relay_status(connection)
     click.echo(f"{delivered:,} runs pushed; {status.waiting_words} wait, {status.parked:,} are parked.")
     return failed
 

@@ -106,7 +106,7 @@ def _hand_over(settings: Settings, url: str, *, port: int) -> None:
 
 
 def _allow_connections() -> None:
-    """As many as the system lets us have open; the number that one starts with is for programs that may be old."""
+    """Raise the limit of open files to the system's maximum; the default is low for the sake of old programs."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

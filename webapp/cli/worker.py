@@ -29,7 +29,7 @@ def application() -> Quart:
 
 
 def _collect_seldom() -> None:
-    """What was imported stays, so it is never looked at; and a batch alone makes thousands of objects.
+    """Exclude imported objects from garbage collection, and collect rarely: a batch makes thousands of objects.
 
     Garbage of the imports stays as well: it is less than a megabyte, and to find it takes a tenth of a start.
     """

@@ -1,4 +1,4 @@
-"""Mail, by the server of SMTP_HOST."""
+"""Mail, over the server of SMTP_HOST."""
 
 import asyncio
 import smtplib
@@ -23,7 +23,7 @@ CONVERSATION_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Mailer:
-    """Sends mail by one server, from one address."""
+    """Sends mail over one server, from one address."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Mailer:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """None where SMTP_HOST or SMTP_FROM is not set."""
+        """Return the mailer of the settings; None where SMTP_HOST or SMTP_FROM is not set."""
         if not settings.smtp_host or not settings.smtp_from:
             return None
         password = settings.smtp_password.get_secret_value() if settings.smtp_password else None
@@ -43,15 +43,15 @@ class Mailer:
         )
 
     async def send(self, address: str, message_id: str, title: str, text: str, now: datetime) -> Outcome:
-        """Hand a mail to the server; whether it reaches the mailbox is not known here."""
+        """Hand a mail to the server, which may still fail to deliver it to the mailbox."""
         mail = EmailMessage()
         mail["From"], mail["To"], mail["Subject"] = self.sender, address, title
         mail["Date"], mail["Message-ID"] = format_datetime(now), f"<{message_id}@{self.sender.partition('@')[2]}>"
-        # So that no mailbox answers that its owner is away.
+        # Mailboxes do not send out-of-office replies to this.
         mail["Auto-Submitted"] = "auto-generated"
         mail.set_content(text)
         try:
-            # A few mails a day: a thread each is less than a library.
+            # A few mails a day: threads are enough, without a library.
             async with asyncio.timeout(CONVERSATION_SECONDS):
                 await asyncio.to_thread(self._deliver, mail)
         except smtplib.SMTPAuthenticationError as error:
@@ -103,7 +103,7 @@ class Mail:
         return address
 
     def mask(self, address: str) -> str:
-        """Nobody can send alerts to an address by knowing it, so it is shown."""
+        """Return the address unmasked: knowing it lets nobody send alerts to it."""
         return address
 
     def new_secret(self) -> None:

@@ -28,7 +28,7 @@ REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class PagerDuty:
-    """An address is a URL with the integration key as its query; what is posted to has none."""
+    """A channel whose address is a URL with the integration key as its query. Events are posted without the query."""
 
     poster: Poster
     kind: ClassVar = TargetKind.PAGERDUTY

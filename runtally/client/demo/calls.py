@@ -36,7 +36,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a call is going to be, before it is known how it went."""
+    """A planned call, before its result is decided."""
 
     step: Step
     model: Model

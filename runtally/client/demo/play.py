@@ -12,7 +12,7 @@ from runtally.client.send import Totals, send_all
 from runtally.clock import Clock, system_clock
 
 _STEP_S: Final = 0.5
-"""How long live calls wait to be posted together: short enough to look live."""
+"""The longest time that live calls wait to be posted together: short enough to look live."""
 
 
 async def post_history(

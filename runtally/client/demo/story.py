@@ -96,7 +96,7 @@ class Story:
         return step.models
 
     def input_factor(self, project: Project, step: Step, at: datetime) -> float:
-        """How much longer than usual the prompts were."""
+        """Return the factor by which prompts are longer than usual."""
         return 5.0 if project is CODE_REVIEW and step.feature == "review" and at in self.bloat else 1.0
 
     def cache_hit_rate(self, project: Project, at: datetime) -> float:

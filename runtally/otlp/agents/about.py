@@ -1,7 +1,7 @@
-"""Who used an agent, where, and for what: the fields and the metadata of its runs, and nothing beyond this list.
+"""Read who used an agent, where, and for what: the listed fields and metadata, and nothing else.
 
-Agents send content without being asked to: commands, conversations, the prompt among the arguments of the process. So what
-may pass is named here, and everything else is not even decoded.
+Agents send content without being asked to: commands, conversations, the prompt among the arguments of the process. So
+this is a list of what may be read, and everything else is not even decoded.
 """
 
 from collections.abc import Mapping
@@ -38,21 +38,21 @@ METADATA: Mapping[str, tuple[str, ...]] = {
 """Names in metadata, and the attributes of a record or its resource that they are read from."""
 EMAIL = "user.email"
 PERSONS = ("user.account_uuid", "user.account_id", "user.id", "installation.id")
-"""Who it was, if nobody named them: an account, else a random id of the machine."""
+"""The user if none is named: an account, else a random id of the machine."""
 _NAMED = ("user.name", "enduser.id")
 _SESSIONS = ("session.id", "conversation.id", "gen_ai.conversation.id")
 
 NAMES = frozenset({*(name for names in METADATA.values() for name in names), EMAIL, *PERSONS, *_NAMED, *_SESSIONS})
-"""All attributes that are looked at here."""
+"""All attributes that are read here."""
 
 LIST_PRICE = "API list price"
-"""What a cost means for somebody on a plan: they pay no price for each token."""
+"""The meaning of a cost for users on a plan: they do not pay by token."""
 
 
 def describe(
     agent: Agent, attributes: Attributes, resource: Attributes, facts: Facts, *, keeps_email: bool
 ) -> dict[str, Any]:
-    """Fill in the user and the session, and answer the metadata."""
+    """Fill in the user and the session, and return the metadata."""
     sent = {**resource, **{name: value for name, value in attributes.items() if value != ""}}
     about: dict[str, Any] = {"agent": agent.name}
     for key, names in METADATA.items():
@@ -80,7 +80,7 @@ def _user(resource: Attributes, sent: Attributes, *, keeps_email: bool) -> str |
 
 
 def reported_cost(attributes: Attributes) -> Decimal | None:
-    """What the agent itself took the call to cost, which stands beside what is computed."""
+    """Return the cost that the agent itself computed."""
     micros = attributes.get("cost_usd_micros")
     if micros is not None and (count := parse.count(micros)) is not None:
         return Decimal(count).scaleb(-6)
@@ -102,7 +102,7 @@ def _first(sent: Attributes, names: tuple[str, ...]) -> str | None:
 
 
 def _without_credentials(repository: str) -> str:
-    """The address of a repository without what may be a name and a token."""
+    """Return the address of a repository without a name or token in it."""
     try:
         parts = urlsplit(repository)
     except ValueError:

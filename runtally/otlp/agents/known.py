@@ -1,6 +1,6 @@
-"""The coding agents that are known, and which of their signals is read: one each, since most tell of a call by several.
+"""The coding agents that are known, and which of their signals is read: one each, since most report a call in several.
 
-An agent is known by its service, or by the scope or the names of its events where a user may rename the service.
+An agent is recognised by its service, or by the scope or the names of its events where a user may rename the service.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from runtally.otlp.values import Attributes
 
 
 class Signal(StrEnum):
-    """What an agent's calls are read from."""
+    """The signal that an agent's calls are read from."""
 
     LOGS = "logs"
     TRACES = "traces"
@@ -19,7 +19,7 @@ class Signal(StrEnum):
 
 
 class Agent(NamedTuple):
-    """An agent: how it is known, and how it tells of calls."""
+    """An agent: how it is recognised, and where its calls are read."""
 
     name: str
     signal: Signal
@@ -30,7 +30,7 @@ class Agent(NamedTuple):
     events: str = ""
     """The first part of the names of its events."""
     prefers_response_model: bool = False
-    """Whether the model that answered is the run's; the one that was asked for is a choice by the agent's service."""
+    """Whether the model that answered is the run's; the requested one is a choice by the agent's service."""
 
 
 CLAUDE = Agent("claude-code", Signal.LOGS, ("claude-code",), ("com.anthropic.claude_code",))
@@ -44,17 +44,17 @@ OPENCODE = Agent("opencode", Signal.TRACES, ("opencode",), ("opencode",), prefer
 AGENTS = (
     CLAUDE, CODEX, GEMINI, QWEN, CLINE, COPILOT, COPILOT_CHAT, OPENCODE,
     Agent("goose", Signal.TRACES, ("goose",)),
-    # Its metrics mix requests, and say neither whose nor which session.
+    # Its metrics add up requests, without user or session.
     Agent("continue-cli", Signal.NEITHER, ("continue-cli",)),
-    # What its records of requests are called has not been seen.
+    # The format of its request records is unknown.
     Agent("cursor", Signal.NEITHER, ("cursor",), ("cursor.telemetry",)),
 )  # fmt: skip
 
 
 def find_agent(resource: Attributes, scope: str, event_name: str = "") -> Agent | None:
-    """The agent that recorded something; None for what is no agent that is known."""
+    """Return the agent that recorded something; None if it is not a known one."""
     service = resource.get("service.name")
-    # Nothing else of an event is looked at, and there are few beginnings.
+    # Only the first part of an event's name is compared, and there are few of them.
     return _find(service if isinstance(service, str) else "", scope, event_name.partition(".")[0])
 
 

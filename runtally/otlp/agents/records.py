@@ -1,6 +1,6 @@
-"""Log records of coding agents as calls: one row for each event that is one, and none for those that tell of it again.
+"""Read log records of coding agents as calls: one row per event that is a call; events that repeat one are skipped.
 
-The ids of runs are made of what a record says, so that a record that is sent again is the same run.
+Ids of runs are derived from the record, so that a record that is sent again is the same run.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from runtally.otlp import parse
 from runtally.otlp.agents import about
 from runtally.otlp.agents.known import CLAUDE, CLINE, CODEX, GEMINI, QWEN, Agent
 from runtally.otlp.attributes import Facts
-from runtally.otlp.calls import Call, error_code, settle_tokens
+from runtally.otlp.calls import Call, error_code, normalize_tokens
 from runtally.otlp.values import Attributes, LogRecord, Resource, Span, Value
 
 _NS_PER_MS, _NS_PER_SECOND = 1_000_000, 1_000_000_000
@@ -23,12 +23,12 @@ _OK, _REDIRECT = 200, 300
 _TIMEOUTS = frozenset({"408", "504"})
 _RESPONSES = "/responses"
 _COMPLETED = "response.completed"
-# Of conversations in one body, the last of which is looked for.
+# The most conversations of one body whose last request is remembered.
 _MAX_CONVERSATIONS = 1_000
 
 TASK_TOKENS, TASK_ERROR = "task.tokens", "task.provider_api_error"
 BODIES = frozenset({TASK_TOKENS, TASK_ERROR})
-"""Of records that are known by their body."""
+"""The bodies that identify a record."""
 
 _TOKENS: Mapping[Agent, Mapping[str, tuple[str, ...]]] = {
     CLAUDE: {
@@ -69,12 +69,12 @@ _NAMES = (
 NAMES = frozenset(
     {*_NAMES, *(name for fields in _TOKENS.values() for names in fields.values() for name in names), *about.NAMES}
 )
-"""All attributes of log records, and of the spans of agents, that are looked at."""
+"""All attributes of log records, and of the spans of agents, that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record came from: its resource, and the project that it belongs to."""
+    """The origin of a record: its resource and its project."""
 
     resource: Resource
     project_id: str
@@ -86,10 +86,12 @@ class RecordReader:
 
     def __init__(self) -> None:
         self._requests: dict[str, tuple[int, int]] = {}
-        """Of conversations with Codex: when their last request was answered, and how long that took, in nanoseconds."""
+        """For each conversation with Codex: when its last request was answered and how long that took, in
+        nanoseconds.
+        """
 
     def read(self, agent: Agent, record: LogRecord, place: Place) -> Call | None:
-        """The call that the record tells of; None if it tells of none, or again of one."""
+        """Return the call of the record; None if it has none, or repeats one."""
         sent = record.attributes
         event = str(sent.get("event.name") or record.event_name).rpartition(".")[2]
         if agent is CLAUDE and event in {"api_request", "api_error"}:
@@ -127,7 +129,7 @@ class RecordReader:
 
 
 def read_claude_span(span: Span, place: Place) -> Call | None:
-    """A request that Claude Code traces; its log record, if that comes too, is the same run."""
+    """Read a request that Claude Code traces; its log record, if that comes too, is the same run."""
     sent = span.attributes
     if sent.get("span.type") != "llm_request" or not sent.get("request_id"):
         return None
@@ -141,7 +143,7 @@ def _claude(record: LogRecord, place: Place, *, has_failed: bool) -> Call:
     sent = record.attributes
     key: tuple[object, ...] = (sent.get("session.id"), sent.get("request_id"))
     if not sent.get("request_id"):
-        # The sequence begins anew when a session is resumed, so it says nothing by itself.
+        # The sequence starts again when a session is resumed, so it is not unique by itself.
         names = ("session.id", "prompt.id", "event.timestamp", "event.sequence")
         key = (*(sent.get(name) for name in names), "" if "event.timestamp" in sent else record.time)
     error = str(_status(sent, "status_code") or "connection") if has_failed else None
@@ -182,7 +184,7 @@ def _call(  # noqa: PLR0913, PLR0917  # What the agents have in common is told a
     reported = about.reported_cost(sent)
     if reported is not None:
         described["reportedCostUSD"] = reported
-    settle_tokens(facts, has_failed=error is not None)
+    normalize_tokens(facts, has_failed=error is not None)
     status = Status.SUCCESS if error is None else Status.TIMEOUT if _is_timeout(error) else Status.ERROR
     return Call(
         key=b"",
@@ -211,7 +213,7 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     if agent is CLAUDE and "input" in facts:
         facts["input"] += facts.get("cached", 0) + facts.get("written", 0)
     if agent in {GEMINI, QWEN}:
-        _settle_gemini(facts)
+        _normalize_gemini(facts)
     model = parse.name(sent.get("model", "")) or parse.name(sent.get("model_name", ""))
     if model:
         facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
@@ -227,8 +229,8 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     return facts
 
 
-def _settle_gemini(facts: Facts) -> None:
-    """Tokens of tools are input; the output is what is left of the total, because Gemini's own lacks the thoughts."""
+def _normalize_gemini(facts: Facts) -> None:
+    """Add tokens of tools to the input, and compute the output from the total, because Gemini's own lacks the thoughts."""
     tool, total = facts.pop("tool", 0), facts.pop("total", 0)
     if "input" in facts:
         facts["input"] += tool
@@ -256,13 +258,13 @@ def _status(sent: Attributes, *names: str) -> int | None:
 
 
 def _duration(sent: Attributes) -> int | None:
-    """Nanoseconds."""
+    """Return the duration in nanoseconds."""
     found = parse.milliseconds(sent["duration_ms"]) if "duration_ms" in sent else None
     return None if found is None else found * _NS_PER_MS
 
 
 def _moment(sent: Mapping[str, Any]) -> int:
-    """The end of a request, in Unix nanoseconds; 0 if it is not said."""
+    """Return the end of a request in Unix nanoseconds; 0 if it is unknown."""
     text = sent.get("event.timestamp")
     if not isinstance(text, str):
         return 0

@@ -1,4 +1,4 @@
-"""Spans of coding agents: which of them are calls, and what an agent's are told beyond other spans."""
+"""Read spans of coding agents: which of them are calls, and what to add to an agent's calls."""
 
 from runtally.otlp.agents import about
 from runtally.otlp.agents.known import CLAUDE, COPILOT, COPILOT_CHAT, OPENCODE, Agent, Signal
@@ -12,20 +12,20 @@ _CHAT = "chat"
 
 
 def read_other_span(agent: Agent, span: Span, place: Place) -> Call | None:
-    """The call of a span of an agent whose spans are not read as others are; None if it is none."""
+    """Return the call of an agent's span that is not read like other spans; None if it has none."""
     return read_claude_span(span, place) if agent is CLAUDE else None
 
 
 def is_agents_call(agent: Agent, span: Span) -> bool:
-    """Whether the span of an agent is a call of a model."""
+    """Return whether the span of an agent is a call of a model."""
     if agent.signal is not Signal.TRACES or not is_call(span):
         return False
-    # Around its chats are agents with their sums.
+    # Its chats are enclosed by agent spans with their sums.
     return agent not in {COPILOT, COPILOT_CHAT} or span.attributes.get(OPERATION) == _CHAT
 
 
 def add_agent(call: Call, agent: Agent, span: Span, *, keeps_email: bool) -> None:
-    """Say which agent made the call, and who used it; put right what the agent says in its own way."""
+    """Add the agent and its user to the call, and correct the agent's own conventions."""
     facts = call.facts
     if agent.prefers_response_model and "response_model" in facts:
         facts["model"] = facts["response_model"]

@@ -1,4 +1,4 @@
-"""SQL of repricings that are under way: which one is next, and how far each has come."""
+"""SQL of repricings that are under way: the next one, and the progress of each."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,9 +7,9 @@ from typing import Any
 from runtally.db.database import Connection
 from runtally.models.repricing import RepricingState
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
-from runtally.pricing.repricing.recost_queries import Walk
+from runtally.pricing.repricing.recost_queries import RunCursor
 
-# Of several processes each takes another one, or none.
+# Several processes take different repricings, or none.
 SELECT_NEXT = """
   SELECT id,
          state,
@@ -44,7 +44,7 @@ UPDATE repricings
  WHERE id = $1
 """
 
-# In the order in which they are walked.
+# In the order in which projects are repriced.
 SELECT_PROJECT_AFTER = """
   SELECT id
     FROM projects
@@ -59,7 +59,7 @@ _COUNTED = f"""grain = {GRAINS[-1].minutes}
            AND ($3::text IS NULL OR model = $3)
            AND ($4::timestamptz IS NULL OR bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes')
            AND ($5::timestamptz IS NULL OR bucket < $5)"""
-# Whole buckets, so it may be a few too many; good enough to say how far a walk has come. Without those that were dropped.
+# Whole buckets, so it may be a few too many; good enough for progress. Dropped runs are not counted.
 SELECT_NUMBER = f"""
 SELECT (SELECT coalesce(sum(runs), 0)
           FROM rollups
@@ -74,13 +74,13 @@ SELECT (SELECT coalesce(sum(runs), 0)
            AND {_COUNTED})::bigint
 """
 
-# Runs of before are refused.
+# Older runs are refused by ingest.
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which runs a repricing covers; None stands for all."""
+    """The runs that a repricing covers; None stands for all."""
 
     project_id: str | None = None
     provider: str | None = None
@@ -91,7 +91,7 @@ class Scope:
 
 @dataclass(slots=True)
 class Progress:
-    """A repricing that is under way, and where."""
+    """A repricing that is under way, and the position it has reached."""
 
     id: int
     state: RepricingState
@@ -103,11 +103,11 @@ class Progress:
     changed: int
     found: list[dict[str, Any]]
 
-    def walk(self, project_id: str) -> Walk:
+    def cursor(self, project_id: str) -> RunCursor:
         scope = self.scope
-        # Microseconds are the finest there is, so this is just before.
+        # The cursor is exclusive, and microseconds are the finest there is.
         after, after_id = (self.at_time, self.at_run) if self.at_time else (scope.since or _FIRST, "")
-        return Walk(project_id, after, after_id or "", scope.until, scope.provider, scope.model)
+        return RunCursor(project_id, after, after_id or "", scope.until, scope.provider, scope.model)
 
 
 async def select_next(connection: Connection) -> Progress | None:

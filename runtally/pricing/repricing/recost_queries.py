@@ -1,4 +1,4 @@
-"""SQL that changes the cost of runs: with it, in the same statement, change rollups and the relay's queue."""
+"""SQL that changes the cost of runs, and in the same statement the rollups and the relay's queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from runtally.pricing.repricing.recost import PricedRun, Recost
 from runtally.tokens import COUNT_COLUMNS, Usage
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
 
-# The model that answered prices a run whose own model has no price.
+# A run whose own model has no price is priced by the model that answered.
 _ANSWERED_BY = "CASE WHEN jsonb_typeof(metadata -> 'responseModel') = 'string' THEN metadata ->> 'responseModel' END"
 SELECT_UNPRICED_NAMES = f"""
   SELECT DISTINCT project_id,
@@ -62,7 +62,7 @@ ORDER BY occurred_at, id
    LIMIT $7
 """
 
-# The runs as they were before.
+# The columns as they were before the change.
 _BEFORE = [
     {
         "cost_usd": "before_usd",
@@ -72,7 +72,7 @@ _BEFORE = [
     for name in ROLLUP_INPUT_COLUMNS
 ]
 
-# A run that somebody else has changed meanwhile has another version, and is left alone.
+# A run that was changed by somebody else meanwhile has another version, and is left alone.
 UPDATE_COSTS = f"""
 WITH changed AS (
      UPDATE runs
@@ -107,8 +107,8 @@ SELECT count(*)
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """Which runs of a project, and after which of them to go on."""
+class RunCursor:
+    """The runs of a project to recost, and after which of them to go on."""
 
     project_id: str
     after: datetime
@@ -136,10 +136,17 @@ async def select_unpriced(
     return tuple(_run(tuple(row)) for row in rows)
 
 
-async def select_computed(connection: Connection, walk: Walk, limit: int) -> tuple[PricedRun, ...]:
+async def select_computed(connection: Connection, cursor: RunCursor, limit: int) -> tuple[PricedRun, ...]:
     """The next runs in the order of time, without those whose cost is the provider's word."""
     rows = await connection.fetch(
-        SELECT_COMPUTED, walk.project_id, walk.after, walk.after_id, walk.until, walk.provider, walk.model, limit
+        SELECT_COMPUTED,
+        cursor.project_id,
+        cursor.after,
+        cursor.after_id,
+        cursor.until,
+        cursor.provider,
+        cursor.model,
+        limit,
     )
     return tuple(_run(tuple(row)) for row in rows)
 

@@ -138,7 +138,7 @@ class Repricer:
             await _advance(connection, progress)
             return
         project_id = progress.at_project
-        runs = await recost_queries.select_computed(connection, progress.walk(project_id), CHUNK)
+        runs = await recost_queries.select_computed(connection, progress.cursor(project_id), CHUNK)
         recosts = recosts_of(runs, book, project_id)
         progress.seen += len(runs)
         if progress.state is RepricingState.RUNNING:

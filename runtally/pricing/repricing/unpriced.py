@@ -14,7 +14,7 @@ from runtally.pricing.repricing.recost import recosts_of
 
 CHUNK = 1000
 """Runs to a statement: each is a short transaction of its own, so that ingest never waits for long."""
-# By then every process has the new book, and what it stored with the old one is committed.
+# After this time every process has the new book, and has committed the runs it priced with the old one.
 AGAIN_SECONDS = 15.0
 
 log = structlog.get_logger()
@@ -47,7 +47,10 @@ async def _price_project(
 
 
 class UnpricedRuns:
-    """Price them whenever the registry has changed, and again a little later, when no process uses the old one any more."""
+    """Prices runs whenever the registry has changed, and again a little later.
+
+    The second time no process uses the old prices any more.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class UnpricedRuns:
         self._due_at: list[float] = []
 
     async def work(self) -> int:
-        """Price what is due, and return how many runs that were. What fails is due again the next time."""
+        """Price what is due, and return how many runs that were. Work that fails is due again the next time."""
         book, now = self._prices.book, self._seconds()
         if book.version != self._version:
             self._version, self._due_at = book.version, [now, now + AGAIN_SECONDS]

@@ -91,7 +91,7 @@ def _days(spans: Sequence[RunSpan]) -> Iterator[ScanChunk]:
 
 
 def _shares(keys: Sequence[str], counts: Mapping[str, int], limit: int) -> Iterator[Sequence[str]]:
-    """As many projects as fit into a chunk, and each that fits into none by itself."""
+    """Yield groups of projects that fit into a chunk; a project that does not fit is a group by itself."""
     share: list[str] = []
     size = 0
     for key in keys:

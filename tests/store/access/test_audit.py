@@ -116,7 +116,7 @@ ACTS: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("action", ACTS)
-async def test_it_is_written_down_with_who_did_it_and_no_secret(
+async def test_a_change_is_recorded_with_its_actor_and_without_a_secret(
     database: Database, project_id: str, action: str
 ) -> None:
     async with database.session() as session:
@@ -143,7 +143,7 @@ async def test_an_entry_holds_what_changed_and_nothing_else(database: Database, 
     assert (entry.before, entry.after) == ({"min_runs": 1}, {"min_runs": 7})
 
 
-async def test_what_is_not_done_is_not_written_down(database: Database, project_id: str) -> None:
+async def test_a_change_that_fails_is_not_recorded(database: Database, project_id: str) -> None:
     async def rename_and_fail() -> None:
         async with database.session() as session:
             session.add(Project(id=project_id, name=project_id, created_at=NOW))

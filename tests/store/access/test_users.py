@@ -111,7 +111,7 @@ async def test_an_address_has_one_account_however_it_is_written(session: AsyncSe
         await invited(session, " Ada@Example.COM ")
 
 
-def test_a_role_does_what_it_says_where_it_holds() -> None:
+def test_a_role_grants_its_scopes_in_its_projects() -> None:
     member = user_actor(uuid7(), ADA, {"a": Role.MEMBER, "b": Role.VIEWER}, is_admin=False)
 
     assert may(member, Permission.EDIT_PROJECT, "a")

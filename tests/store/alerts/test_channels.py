@@ -128,7 +128,7 @@ async def test_the_longest_alert_fits_into_each_channel(
 
 
 @pytest.mark.parametrize("vendor", ALL)
-async def test_a_project_s_name_mentions_nobody_and_links_nowhere(
+async def test_the_name_of_a_project_cannot_mention_people_or_link(
     project: Database, clock: SteppedClock, vendors: Vendors, vendor: str
 ) -> None:
     message = trial_message(UNPLEASANT, "x", clock.now)

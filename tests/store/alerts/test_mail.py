@@ -48,7 +48,7 @@ async def test_mail_is_encrypted_signed_in_and_has_one_id_for_all_tries(
     assert untrusted.answer == "no secure connection to the mail server"
 
 
-async def test_a_mail_server_that_is_away_or_not_set_is_said(project: Database, clock: SteppedClock) -> None:
+async def test_a_mail_server_that_is_away_or_not_set_is_reported(project: Database, clock: SteppedClock) -> None:
     settings = settings_for("postgresql://h/d", smtp_host="127.0.0.1", smtp_port=1, smtp_from="a@example.com")
     assert (
         await mailer_of(settings).send("b@example.com", "id", "t", "x", clock.now)

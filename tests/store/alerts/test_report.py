@@ -32,7 +32,7 @@ async def evaluate(database: Database, clock: SteppedClock, at: datetime) -> int
     return await AlertEvaluator(database, clock, None).evaluate()
 
 
-async def test_a_report_says_what_a_week_cost_and_what_changed_it(own: Database, clock: SteppedClock) -> None:
+async def test_a_report_has_the_cost_of_a_week_and_the_causes_of_its_change(own: Database, clock: SteppedClock) -> None:
     await add_target(own, "p", of_unusual_cost=False, weekly_report=True)
     await add_target(own, "p", kind=TargetKind.WEBHOOK, address="https://example.com", of_unusual_cost=False)
     # Just before and just after the bounds of the two weeks, whose costs are others'.
@@ -86,7 +86,7 @@ async def test_five_models_are_named_the_largest_change_first(own: Database, clo
     assert [one["model"] for one in drivers] == [f"model-{number}" for number in (6, 5, 4, 3, 2)]
 
 
-async def test_no_report_goes_where_none_is_wanted_or_nothing_ran(own: Database, clock: SteppedClock) -> None:
+async def test_no_report_is_sent_without_a_target_or_without_runs(own: Database, clock: SteppedClock) -> None:
     await add_target(own, "p", of_unusual_cost=False)
     await spend(own, MONDAY - DAY, "large", "1")
     await add_target(own, "idle", of_unusual_cost=False, weekly_report=True)

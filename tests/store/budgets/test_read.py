@@ -67,7 +67,7 @@ async def project(database: Database, project_id: str) -> str:
     return project_id
 
 
-async def test_a_budget_is_set_changed_and_removed_and_the_log_says_so(database: Database, project: str) -> None:
+async def test_setting_changing_and_removing_a_budget_is_audited(database: Database, project: str) -> None:
     for sent in ({"amount": "400", "alerts": "100, 50,80%"}, {"amount": "$1,250.50", "alerts": ""}):
         async with database.session() as session:
             await edit.set_budget(session, OPERATOR, project, sent, NOW)
@@ -85,7 +85,7 @@ async def test_a_budget_is_set_changed_and_removed_and_the_log_says_so(database:
 
 
 @pytest.mark.parametrize("amount", ["", "0", "-1", "4e400", "NaN", "1.001", "much", "1000000000001"])
-async def test_what_is_no_amount_is_refused_at_its_field(database: Database, project: str, amount: str) -> None:
+async def test_an_invalid_amount_is_refused_at_its_field(database: Database, project: str, amount: str) -> None:
     with pytest.raises(InvalidBudget) as refused:
         async with database.session() as session:
             await edit.set_budget(session, OPERATOR, project, {"amount": amount, "alerts": "50"}, NOW)
@@ -94,7 +94,7 @@ async def test_what_is_no_amount_is_refused_at_its_field(database: Database, pro
 
 
 @pytest.mark.parametrize("alerts", ["0", "half", "1001", "50; 80", "-5", "1,2,3,4,5,6,7,8,9,10,11", "²"])
-async def test_what_is_no_share_is_refused_at_its_field(database: Database, project: str, alerts: str) -> None:
+async def test_an_invalid_share_is_refused_at_its_field(database: Database, project: str, alerts: str) -> None:
     with pytest.raises(InvalidBudget) as refused:
         async with database.session() as session:
             await edit.set_budget(session, OPERATOR, project, {"amount": "5", "alerts": alerts}, NOW)

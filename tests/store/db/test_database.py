@@ -151,7 +151,7 @@ async def test_two_statements_at_once_are_a_bug(database: Database) -> None:
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("a file"), TimeoutError(), ConnectionResetError()])
-async def test_an_error_of_the_callers_own_stays_what_it_is(database: Database, error: Exception) -> None:
+async def test_an_error_of_the_caller_is_not_converted(database: Database, error: Exception) -> None:
     async def fail(block: AbstractAsyncContextManager[object]) -> None:
         async with block:
             raise error

@@ -59,7 +59,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @both
-async def test_a_server_that_hangs_is_out_of_reach_until_it_goes_on(
+async def test_a_hanging_server_counts_as_away_until_it_answers_again(
     run: Callable[[Database, str], Awaitable[object]], database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dsn, "CONNECT_SECONDS", 1.0)
@@ -74,7 +74,7 @@ async def test_a_server_that_hangs_is_out_of_reach_until_it_goes_on(
         await run(database, "SELECT 1")
 
 
-async def test_one_that_hangs_within_a_snapshot_costs_nobody_else_as_long(
+async def test_a_server_that_hangs_within_a_snapshot_does_not_delay_others_as_long(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dsn, "CONNECT_SECONDS", 1.0)

@@ -46,7 +46,7 @@ def test_list_shows_verdict_window_and_checks(database_with_runs: str) -> None:
     assert check.split() == ["holds", "error_rate", "0.025,", "limit", "0.05"]
 
 
-def test_set_changes_what_is_given_and_leaves_the_rest(database_with_runs: str) -> None:
+def test_set_changes_only_the_given_options(database_with_runs: str) -> None:
     run(database_with_runs, "set", PROJECT, EXPERIMENT, "--max-error-rate", "0.02", "--last-hours", "24")
     changed = run(database_with_runs, "set", PROJECT, EXPERIMENT, "--last-runs", "none", "--max-total-cost-usd", "1.50")
     listed = run(database_with_runs, "list", "--project", PROJECT).output
@@ -89,7 +89,7 @@ def test_a_rule_that_cannot_be_is_refused_by_the_names_of_options(
 
 
 @pytest.mark.parametrize("value", ["much", "NaN", "inf", "1.5"])
-def test_what_is_no_number_is_wrong_usage(database_with_runs: str, value: str) -> None:
+def test_an_invalid_number_is_wrong_usage(database_with_runs: str, value: str) -> None:
     assert run(database_with_runs, "set", PROJECT, EXPERIMENT, "--last-runs", value).exit_code == 2
 
 

@@ -110,5 +110,5 @@ async def test_runs_without_price_or_latency_are_left_out_of_what_they_do_not_te
     assert (arm.sample.runs, arm.sample.priced, arm.cost_per_run, arm.p95_latency) == (40, 0, None, None)
 
 
-async def test_what_does_not_exist_has_no_runs(connection: Connection, project_id: str) -> None:
+async def test_an_unknown_experiment_has_no_runs(connection: Connection, project_id: str) -> None:
     assert (await read_arm(connection, project_id, "none-such", NOW)).sample.runs == 0

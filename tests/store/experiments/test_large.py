@@ -9,7 +9,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.experiments import large as module
 from runtally.experiments import queries
-from runtally.experiments.queries import Day, Stretch
+from runtally.experiments.queries import Day, RunSpan
 from runtally.experiments.read import Judged, history, verdict_on, verdicts
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
@@ -101,16 +101,16 @@ async def test_verdicts_are_the_same_whether_days_are_remembered_or_read(
                 assert await _verdicts(database, now, remembered) == await _verdicts(database, now, None)
 
 
-async def test_days_that_are_over_are_read_once_until_a_run_of_theirs_comes(
+async def test_closed_days_are_read_once_until_one_of_their_runs_arrives(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FEW_RUNS", 40)
     read: list[str] = []
     select_days = queries.select_days
 
-    async def counted(connection: object, stretch: Stretch) -> tuple[Day, ...]:
-        read.append(stretch.experiment_id)
-        return await select_days(connection, stretch)  # type: ignore[arg-type]  # Whatever it is.
+    async def counted(connection: object, span: RunSpan) -> tuple[Day, ...]:
+        read.append(span.experiment_id)
+        return await select_days(connection, span)  # type: ignore[arg-type]  # Whatever it is.
 
     monkeypatch.setattr(queries, "select_days", counted)
     chance = random.Random(7)  # noqa: S311  # As above.

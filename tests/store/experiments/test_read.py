@@ -139,7 +139,7 @@ async def test_runs_of_one_time_are_taken_by_id_so_that_the_verdict_does_not_wav
     assert stats.cost_usd == sum(range(190, 200))
 
 
-async def test_a_window_of_hours_reads_no_more_than_the_most_runs_and_says_so(
+async def test_a_window_of_hours_reads_a_limited_number_of_runs_and_is_partial(
     connection: Connection, project_id: str, experiment_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await insert_runs(connection, [run(project_id, experiment_id) for _ in range(3)])
@@ -181,7 +181,7 @@ async def test_runs_of_two_projects_are_never_mixed(
     assert await outcome_of(connection, Question(experiment_id, "neither")) is None
 
 
-async def test_a_private_experiment_is_none_at_all_without_its_token(
+async def test_a_private_experiment_is_invisible_without_its_token(
     connection: Connection, project_id: str, experiment_id: str
 ) -> None:
     await insert_runs(connection, [run(project_id, experiment_id)])
@@ -193,7 +193,7 @@ async def test_a_private_experiment_is_none_at_all_without_its_token(
     assert await outcome_of(connection, Question(experiment_id, None, "right")) is Outcome.PASS
 
 
-async def test_a_private_namesake_hides_nobody_and_its_token_picks_it(
+async def test_a_private_experiment_of_the_same_id_hides_no_other_and_is_found_by_its_token(
     connection: Connection, project_id: str, experiment_id: str
 ) -> None:
     other = f"{project_id}-other"
@@ -217,7 +217,7 @@ async def test_a_token_is_picked_out_of_many_namesakes(connection: Connection, e
 
 
 @pytest.mark.parametrize("question", [Question("\0"), Question("a", "\0"), Question("a" * 10_000), Question("")])
-async def test_what_cannot_be_an_id_is_unknown(connection: Connection, question: Question) -> None:
+async def test_an_invalid_id_is_unknown(connection: Connection, question: Question) -> None:
     assert await public_projects(connection, [question]) == [None]
 
 

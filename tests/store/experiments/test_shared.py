@@ -76,7 +76,7 @@ async def outcome(verdicts: SharedVerdicts, question: Question) -> Outcome | Non
     return verdict.outcome if verdict else None
 
 
-async def test_those_who_ask_meanwhile_share_the_next_answer_whatever_token_they_make_up(
+async def test_callers_during_a_read_share_the_next_one_whatever_their_token(
     database: Database, question: Question, gate: Gate
 ) -> None:
     verdicts = SharedVerdicts(database, lambda: NOW)
@@ -124,7 +124,9 @@ async def test_different_experiments_do_not_wait_for_each_other(
     assert gate.most_busy == 2
 
 
-async def test_who_goes_away_takes_the_answer_from_nobody(database: Database, question: Question, gate: Gate) -> None:
+async def test_a_caller_that_disconnects_does_not_cancel_the_answer(
+    database: Database, question: Question, gate: Gate
+) -> None:
     verdicts = SharedVerdicts(database, lambda: NOW)
 
     leaving = asyncio.create_task(outcome(verdicts, question))
@@ -138,7 +140,7 @@ async def test_who_goes_away_takes_the_answer_from_nobody(database: Database, qu
         await leaving
 
 
-async def test_an_error_is_for_all_who_waited_and_for_nobody_after(
+async def test_an_error_reaches_all_waiting_callers_and_no_later_one(
     database: Database, question: Question, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verdicts = SharedVerdicts(database, lambda: NOW)
@@ -158,7 +160,7 @@ async def test_an_error_is_for_all_who_waited_and_for_nobody_after(
     assert await outcome(verdicts, question) is Outcome.PASS
 
 
-async def test_an_experiment_that_goes_meanwhile_has_no_verdict(
+async def test_an_experiment_that_is_deleted_meanwhile_has_no_verdict(
     database: Database, question: Question, gate: Gate
 ) -> None:
     asked = asyncio.create_task(outcome(SharedVerdicts(database, lambda: NOW), question))

@@ -38,7 +38,7 @@ async def stored(database: Database, project_id: str) -> int:
         return int(await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id))
 
 
-async def test_requests_that_come_together_are_each_told_what_was_new(database: Database, project_id: str) -> None:
+async def test_requests_of_one_flush_each_get_their_number_of_new_runs(database: Database, project_id: str) -> None:
     async with Writer.opened(database, queued=False) as writer:
         new = await asyncio.gather(
             *(writer.store([made(project_id, f"r{number % 20}"), made(project_id, "shared")]) for number in range(60))
@@ -47,7 +47,7 @@ async def test_requests_that_come_together_are_each_told_what_was_new(database: 
     assert sum(new) == await stored(database, project_id) == 21
 
 
-async def test_a_flush_takes_all_that_came_meanwhile(
+async def test_a_flush_takes_all_runs_that_arrived_during_the_one_before(
     database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushes: list[int] = []
@@ -122,7 +122,7 @@ async def test_projects_take_turns(database: Database, project_id: str, monkeypa
     assert f"{project_id}-small" in done[:2]
 
 
-async def test_closing_stores_what_was_taken(database: Database, project_id: str) -> None:
+async def test_closing_stores_all_accepted_runs(database: Database, project_id: str) -> None:
     async with Writer.opened(database, queued=False) as writer:
         waiting = [asyncio.create_task(writer.store([made(project_id)])) for _ in range(10)]
         await asyncio.sleep(0)
@@ -131,7 +131,7 @@ async def test_closing_stores_what_was_taken(database: Database, project_id: str
     assert await asyncio.gather(*waiting) == [1] * 10
 
 
-async def test_without_a_database_every_request_is_told() -> None:
+async def test_without_a_database_every_request_fails() -> None:
     async with (
         Database("postgresql://nobody@127.0.0.1:1/none") as away,
         Writer.opened(away, queued=False) as writer,
@@ -141,7 +141,7 @@ async def test_without_a_database_every_request_is_told() -> None:
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
 
 
-async def test_behind_a_flush_that_is_stuck_nobody_waits_and_afterwards_everybody_is_served(
+async def test_requests_are_refused_behind_a_stuck_flush_and_served_afterwards(
     database: Database, project_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()

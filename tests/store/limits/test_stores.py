@@ -81,7 +81,7 @@ async def test_a_batch_gets_what_the_limit_allows_whatever_the_limit(shared: Sha
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 60, 999])
-async def test_a_second_batch_gets_what_the_first_one_left(shared: Shared, key: str, count: int) -> None:
+async def test_a_second_batch_gets_the_rest_of_the_first_one(shared: Shared, key: str, count: int) -> None:
     # Long enough that none is free again meanwhile, however slow the machine.
     rate = Rate(count, timedelta(days=1))
     first = await shared.take(key, count // 2, rate)
@@ -90,7 +90,7 @@ async def test_a_second_batch_gets_what_the_first_one_left(shared: Shared, key: 
     assert (await shared.take(key, count, rate)).granted == 0
 
 
-async def test_it_says_how_long_everything_takes_to_be_free_again(shared: Shared, key: str) -> None:
+async def test_an_answer_tells_when_the_whole_limit_is_free_again(shared: Shared, key: str) -> None:
     three = await shared.take(key, 3)
     full = await shared.take(key, 20)
     refused = await shared.take(key)
@@ -119,7 +119,7 @@ async def test_keys_are_counted_apart_also_within_one_question(shared: Shared, k
     assert granted == {f"{key}-used-up": 0, f"{key}-fresh": 3, f"{key}-large": 10}
 
 
-async def test_of_many_who_ask_at_once_exactly_the_limit_is_granted(shared: Shared, key: str) -> None:
+async def test_exactly_the_limit_is_granted_to_many_requests_at_once(shared: Shared, key: str) -> None:
     grants = await asyncio.gather(*(shared.take(key) for _ in range(60)))
 
     assert sum(grant.granted for grant in grants) == 10

@@ -45,7 +45,7 @@ async def written(own: Database, project_id: str | None = None) -> list[Client]:
         return list(await select_clients(connection, project_id, 10))
 
 
-async def test_what_comes_is_added_up(own: Database, counts: ClientCounts, clock: Clock) -> None:
+async def test_counts_are_added_up(own: Database, counts: ClientCounts, clock: Clock) -> None:
     counts.add("p", "shop", "OTel-OTLP-Exporter-Python/1.45.0 more", "traces", Tally(records=5, runs=2, no_calls=3))
     clock.now += timedelta(minutes=1)
     counts.add("p", " shop ", "OTel-OTLP-Exporter-Python/1.46.0", "traces", Tally(records=1, rejected=1))
@@ -67,7 +67,7 @@ async def test_nothing_is_written_while_nothing_comes(counts: ClientCounts) -> N
     await counts.write(Database("postgresql://nowhere"))
 
 
-async def test_what_could_not_be_written_is_written_the_next_time(
+async def test_counts_that_could_not_be_written_are_written_the_next_time(
     own: Database, counts: ClientCounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unavailable(*_: object) -> None:
@@ -111,7 +111,7 @@ CASES: list[tuple[dict[str, int], State, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "state", "says"), CASES)
-async def test_the_doctor_says_why_somebody_sees_nothing(
+async def test_the_doctor_explains_missing_runs(
     own_connection: Connection, fields: dict[str, int], state: State, says: str
 ) -> None:
     await upsert_clients(own_connection, [make_client("shop", **fields)])

@@ -114,7 +114,7 @@ async def test_an_announced_price_ends_the_present_one_in_time(own_connection: C
     assert await price_id(own_connection, NOW + DAY) not in {before, None}
 
 
-async def test_what_an_admin_took_over_is_never_touched(own_connection: Connection) -> None:
+async def test_entries_of_admins_are_never_changed_by_a_sync(own_connection: Connection) -> None:
     await store(own_connection, CATALOGUE, NOW)
     await own_connection.execute(
         """
@@ -132,7 +132,7 @@ async def test_what_an_admin_took_over_is_never_touched(own_connection: Connecti
     assert await stored_rows(own_connection) == before
 
 
-async def test_an_entry_that_the_catalogue_dropped_goes_on_pricing(own_connection: Connection) -> None:
+async def test_an_entry_that_the_catalogue_dropped_stays_in_force(own_connection: Connection) -> None:
     await store(own_connection, CATALOGUE, NOW)
 
     report = await store(own_connection, [PATTERN], NOW + DAY)
@@ -184,7 +184,7 @@ async def test_a_first_start_seeds_the_whole_catalogue_once(
     assert report == SyncReport(added=0, changed=0, unchanged=seeded, vanished=0, kept=0)
 
 
-async def test_a_catalogue_that_cannot_be_read_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_catalogue_is_an_error_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "EXPORT", (sys.executable, "-c", "raise SystemExit(3)"))
 
     with pytest.raises(CatalogueUnreadable, match="make setup"):

@@ -28,7 +28,7 @@ DAY = timedelta(days=1)
 DRAFT = Draft(provider="globex", model="large", input_per_million=Decimal(3), output_per_million=Decimal(15))
 
 
-def but(**changes: Any) -> Draft:  # noqa: ANN401  # Any field of a draft.
+def draft_with(**changes: Any) -> Draft:  # noqa: ANN401  # Any field of a draft.
     return Draft(**{name: getattr(DRAFT, name) for name in Draft.__dataclass_fields__} | changes)
 
 
@@ -50,16 +50,16 @@ async def price_id(
 @pytest.mark.parametrize(
     "draft",
     [
-        but(),
-        but(model="LARGE"),
-        but(provider="Globex"),
-        but(model="other", aliases=("big", "large")),
-        but(model="big"),
-        but(effective_from=NOW, effective_to=NOW + DAY),
+        draft_with(),
+        draft_with(model="LARGE"),
+        draft_with(provider="Globex"),
+        draft_with(model="other", aliases=("big", "large")),
+        draft_with(model="big"),
+        draft_with(effective_from=NOW, effective_to=NOW + DAY),
     ],
 )
 async def test_two_prices_for_one_name_at_one_time_are_refused(own: Database, draft: Draft) -> None:
-    first = await added(own, but(aliases=("big",)))
+    first = await added(own, draft_with(aliases=("big",)))
 
     async with own.session() as session:
         with pytest.raises(OverlappingPrice, match=f"Entry {first}, globex large") as refused:
@@ -71,17 +71,17 @@ async def test_two_prices_for_one_name_at_one_time_are_refused(own: Database, dr
 @pytest.mark.parametrize(
     "draft",
     [
-        but(model="small"),
-        but(above_input_tokens=1000),
-        but(project_id="acme"),
-        but(match=Match.PREFIX, pattern="large"),
-        but(effective_from=NOW + DAY),
+        draft_with(model="small"),
+        draft_with(above_input_tokens=1000),
+        draft_with(project_id="acme"),
+        draft_with(match=Match.PREFIX, pattern="large"),
+        draft_with(effective_from=NOW + DAY),
     ],
 )
 async def test_prices_for_different_names_tiers_projects_or_times_stand_side_by_side(
     own: Database, draft: Draft
 ) -> None:
-    await added(own, but(effective_to=NOW + DAY))
+    await added(own, draft_with(effective_to=NOW + DAY))
 
     assert await added(own, draft)
 
@@ -94,9 +94,9 @@ async def test_the_database_itself_refuses_an_overlap(own: Database) -> None:
             session.add(make_price(provider="globex", model="Large", effective_from=NOW))
 
 
-async def test_of_two_who_add_the_same_price_at_once_one_is_refused(own: Database) -> None:
+async def test_one_of_two_equal_prices_added_at_once_is_refused(own: Database) -> None:
     results = await asyncio.gather(
-        *(added(own, but(model=f"m{n}", aliases=("shared",))) for n in range(4)), return_exceptions=True
+        *(added(own, draft_with(model=f"m{n}", aliases=("shared",))) for n in range(4)), return_exceptions=True
     )
 
     assert sum(isinstance(result, int) for result in results) == 1
@@ -104,10 +104,10 @@ async def test_of_two_who_add_the_same_price_at_once_one_is_refused(own: Databas
 
 
 async def test_a_price_that_follows_closes_the_one_before(own: Database) -> None:
-    first = await added(own, but(effective_to=NOW + 30 * DAY))
+    first = await added(own, draft_with(effective_to=NOW + 30 * DAY))
     async with own.session() as session:
         entry = await entries.get(session, first)
-        draft = but(effective_from=NOW + DAY, input_per_million=Decimal(2))
+        draft = draft_with(effective_from=NOW + DAY, input_per_million=Decimal(2))
         second = await entries.follow(session, OPERATOR, entry, draft, NOW)
 
     assert await price_id(own, NOW + DAY - timedelta(microseconds=1)) == first
@@ -123,12 +123,12 @@ async def test_a_price_that_follows_closes_the_one_before(own: Database) -> None
 
 @pytest.mark.parametrize("start", [None, NOW, NOW - DAY])
 async def test_a_price_follows_only_from_a_later_time_on(own: Database, start: datetime | None) -> None:
-    first = await added(own, but(effective_from=NOW))
+    first = await added(own, draft_with(effective_from=NOW))
 
     async with own.session() as session:
         entry = await entries.get(session, first)
         with pytest.raises(InvalidPrice) as refused:
-            await entries.follow(session, OPERATOR, entry, but(effective_from=start), NOW)
+            await entries.follow(session, OPERATOR, entry, draft_with(effective_from=start), NOW)
 
     assert [detail.path for detail in refused.value.details] == ["effective_from"]
     assert await price_id(own, NOW + DAY) == first
@@ -138,13 +138,13 @@ async def test_a_corrected_amount_makes_another_entry_and_keeps_the_old_for_its_
     first = await added(own)
     async with own.session() as session:
         entry = await entries.get(session, first)
-        after = await entries.change(session, OPERATOR, entry, but(input_per_million=Decimal(4)), NOW)
+        after = await entries.change(session, OPERATOR, entry, draft_with(input_per_million=Decimal(4)), NOW)
 
     assert after.id != first
     assert await price_id(own) == after.id
     async with own.session() as session:
         withdrawn = await entries.get(session, first)
-        history = await entries.history(session, after)
+        history = await entries.list_history(session, after)
     assert (withdrawn.input_per_million, withdrawn.withdrawn_at) == (Decimal(3), NOW)
     assert [entry.id for entry in history] == [after.id, first]
 
@@ -153,13 +153,13 @@ async def test_a_corrected_note_changes_the_entry_itself(own: Database) -> None:
     first = await added(own)
     async with own.session() as session:
         entry = await entries.get(session, first)
-        after = await entries.change(session, OPERATOR, entry, but(note="Our contract.", aliases=("big",)), NOW)
+        after = await entries.change(session, OPERATOR, entry, draft_with(note="Our contract.", aliases=("big",)), NOW)
 
     assert after.id == first
     assert await price_id(own, model="big") == first
 
 
-async def test_a_catalogues_entry_that_somebody_touches_is_an_admins(own: Database) -> None:
+async def test_a_catalogue_entry_that_is_changed_by_hand_becomes_an_admins(own: Database) -> None:
     async with own.session() as session:
         session.add(make_price(provider="globex", model="large", source=PriceSource.CATALOGUE, catalogue_key="g/large"))
     async with own.session() as session:
@@ -179,9 +179,9 @@ async def test_a_withdrawn_price_prices_nothing_and_leaves_its_time_free(own: Da
     assert await added(own) != first
 
 
-async def test_a_project_pays_what_it_has_negotiated_and_else_less_its_discount(own: Database) -> None:
-    general, small = await added(own), await added(own, but(model="small"))
-    negotiated = await added(own, but(project_id="acme", effective_from=NOW, input_per_million=Decimal(1)))
+async def test_a_project_pays_its_own_price_or_the_list_price_less_its_discount(own: Database) -> None:
+    general, small = await added(own), await added(own, draft_with(model="small"))
+    negotiated = await added(own, draft_with(project_id="acme", effective_from=NOW, input_per_million=Decimal(1)))
     async with own.session() as session:
         for sent in ({"percent": "10", "provider": "other"}, {"percent": "12.5", "effective_from": "2026-11-01"}):
             await discounts.add(session, OPERATOR, "acme", sent, NOW)

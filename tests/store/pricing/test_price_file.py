@@ -17,7 +17,7 @@ from runtally.pricing.catalogue import compare, store, take
 from runtally.pricing.catalogue_diff import Kind
 from runtally.pricing.price_file import HEADER, Effect
 from tests.store.pricing.test_catalogue import CATALOGUE, DAY, DEARER, ENTRY, NOW, PATTERN, TIER, price_id, stored_rows
-from tests.store.pricing.test_entries import added, but
+from tests.store.pricing.test_entries import added, draft_with
 
 
 async def dry(database: Database, text: str) -> dict[int, Effect]:
@@ -26,10 +26,12 @@ async def dry(database: Database, text: str) -> dict[int, Effect]:
     return {one.line: one.effect for one in effects}
 
 
-async def test_what_is_downloaded_changes_nothing_when_it_is_uploaded(own: Database) -> None:
-    await added(own, but(aliases=("big", "huge"), effective_from=NOW, note='Say "hi", twice\nor more.', estimated=True))
-    await added(own, but(model="small"))
-    await added(own, but(model="@cf/small", aliases=("=1+1", "-2"), note="'=HYPERLINK(1)"))
+async def test_uploading_a_downloaded_file_changes_nothing(own: Database) -> None:
+    await added(
+        own, draft_with(aliases=("big", "huge"), effective_from=NOW, note='Say "hi", twice\nor more.', estimated=True)
+    )
+    await added(own, draft_with(model="small"))
+    await added(own, draft_with(model="@cf/small", aliases=("=1+1", "-2"), note="'=HYPERLINK(1)"))
     async with own.session() as session:
         text = await price_file.write(session)
 
@@ -40,7 +42,7 @@ async def test_what_is_downloaded_changes_nothing_when_it_is_uploaded(own: Datab
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
 
 
-async def test_a_dry_run_says_what_each_line_does_and_does_nothing(own: Database, own_connection: Connection) -> None:
+async def test_a_dry_run_lists_the_effects_and_changes_nothing(own: Database, own_connection: Connection) -> None:
     number = await added(own)
     lines = [
         "id,provider,model,input_per_million,effective_from",
@@ -77,7 +79,7 @@ async def test_a_file_is_applied(own: Database, own_connection: Connection) -> N
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", ",".join(HEADER), "provider,model,secret\na,b,c\n"])
-def test_what_is_no_such_file_is_refused(text: str) -> None:
+def test_an_invalid_file_is_refused(text: str) -> None:
     with pytest.raises(InvalidPrice):
         price_file.read(text)
 
@@ -104,7 +106,7 @@ async def test_the_catalogue_is_compared_before_it_is_taken(own_connection: Conn
     assert (new.entry.model, vanished.entry.above_input_tokens) == ("new", TIER.above_input_tokens)
 
 
-async def test_only_what_is_chosen_is_taken(own_connection: Connection, newer: None) -> None:
+async def test_only_chosen_entries_are_taken_over(own_connection: Connection, newer: None) -> None:
     await store(own_connection, CATALOGUE, NOW)
     before = await price_id(own_connection, NOW + DAY)
 
@@ -121,7 +123,7 @@ async def test_only_what_is_chosen_is_taken(own_connection: Connection, newer: N
 async def test_an_admins_price_keeps_a_new_one_of_the_catalogue_out_and_is_named(
     own: Database, own_connection: Connection, newer: None
 ) -> None:
-    number = await added(own, but(model="NEW"))
+    number = await added(own, draft_with(model="NEW"))
 
     [new] = [one for one in await compare(own_connection) if one.entry.model == "new"]
 

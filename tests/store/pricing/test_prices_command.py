@@ -19,7 +19,7 @@ def run(environment: dict[str, str], *arguments: str) -> Result:
     return result
 
 
-def test_sync_says_what_it_did(environment: dict[str, str]) -> None:
+def test_sync_reports_its_changes(environment: dict[str, str]) -> None:
     first = run(environment, "sync").output
     second = run(environment, "sync").output
 
@@ -44,7 +44,7 @@ def test_list_shows_a_table(environment: dict[str, str]) -> None:
     assert hint.startswith("There are more than 2")
 
 
-def test_an_empty_list_says_what_to_do(environment: dict[str, str]) -> None:
+def test_an_empty_list_comes_with_advice(environment: dict[str, str]) -> None:
     assert "runtally prices sync" in run(environment, "list").output
 
 

@@ -7,7 +7,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.pricing.repricing.unpriced import price_unpriced
 from runtally.reporting import outbox_queries as queries
 from runtally.reporting.outbox_queries import COUNTED, Claim, Failure
-from runtally.reporting.read import RelayStatus, relay_status
+from runtally.reporting.read import RelayStatus, get_relay_status
 from tests.documents import NOW, make_stored_run
 from tests.store.reporting.test_outbox import BOOK, MINUTE, claim
 
@@ -36,7 +36,7 @@ async def test_they_wait_since_the_first_of_them_was_stored(own_connection: Conn
     await insert_runs(own_connection, runs)
 
     assert await own_connection.fetchval("SELECT queued_at FROM outbox_arrivals") == NOW
-    assert (await relay_status(own_connection)).oldest_at == NOW
+    assert (await get_relay_status(own_connection)).oldest_at == NOW
 
 
 async def test_duplicates_make_none(own_connection: Connection) -> None:
@@ -58,7 +58,7 @@ async def test_rows_are_taken_in_whole_and_no_more_than_are_needed(own_connectio
     assert await arrived(own_connection) == []
 
 
-async def test_what_was_queued_before_is_claimed_before_more_is_taken_in(own_connection: Connection) -> None:
+async def test_queued_runs_are_claimed_before_arrivals_are_expanded(own_connection: Connection) -> None:
     await insert(own_connection, "a")
     await queries.update_released(own_connection, await claim(own_connection), NOW)
     await insert(own_connection, "b")
@@ -112,7 +112,7 @@ async def test_due_runs_are_found_behind_any_number_that_are_queued_already(own_
     assert [each.run_id for each in await claim(own_connection, limit=2)] == ["z"]
 
 
-async def test_what_comes_after_a_relay_has_looked_is_left_for_the_next_time(own_connection: Connection) -> None:
+async def test_arrivals_during_a_pass_are_left_for_the_next_one(own_connection: Connection) -> None:
     await insert(own_connection, "a", at=1)
 
     assert await claim(own_connection) == []
@@ -128,19 +128,19 @@ async def test_a_run_that_changed_and_is_parked_stays_so_when_it_is_taken_in(own
 
     assert await claim(own_connection) == []
     assert await arrived(own_connection) == []
-    assert (await relay_status(own_connection)).parked == 1
+    assert (await get_relay_status(own_connection)).parked == 1
 
 
-async def test_the_status_counts_arrivals_and_what_was_taken_in(own_connection: Connection) -> None:
+async def test_the_status_counts_arrivals_and_queued_runs(own_connection: Connection) -> None:
     await insert(own_connection, "ab", at=1)
     await insert(own_connection, "cd", "q", at=2)
 
-    assert await relay_status(own_connection) == RelayStatus(waiting=4, parked=0, oldest_at=NOW + MINUTE)
+    assert await get_relay_status(own_connection) == RelayStatus(waiting=4, parked=0, oldest_at=NOW + MINUTE)
     await claim(own_connection, at=3, limit=1)
-    assert await relay_status(own_connection) == RelayStatus(waiting=4, parked=0, oldest_at=NOW + MINUTE)
+    assert await get_relay_status(own_connection) == RelayStatus(waiting=4, parked=0, oldest_at=NOW + MINUTE)
 
 
-async def test_of_more_arrivals_than_are_counted_the_status_says_so(own_connection: Connection) -> None:
+async def test_the_status_is_cut_at_the_largest_counted_number_of_arrivals(own_connection: Connection) -> None:
     await own_connection.execute(
         "INSERT INTO outbox_arrivals (project_id, queued_at, runs, run_ids) "
         "SELECT 'p', $1::timestamptz, count(*), array_agg(number::text) FROM generate_series(1, $2::int) AS number",
@@ -148,4 +148,4 @@ async def test_of_more_arrivals_than_are_counted_the_status_says_so(own_connecti
         COUNTED + 5,
     )
 
-    assert await relay_status(own_connection) == RelayStatus(COUNTED + 1, 0, NOW - timedelta(hours=1))
+    assert await get_relay_status(own_connection) == RelayStatus(COUNTED + 1, 0, NOW - timedelta(hours=1))

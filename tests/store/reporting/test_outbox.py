@@ -11,12 +11,12 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.repricing.unpriced import price_unpriced
 from runtally.reporting import outbox_queries as queries
 from runtally.reporting.outbox_queries import COUNTED, Claim, Failure
-from runtally.reporting.read import RelayStatus, relay_status
+from runtally.reporting.read import RelayStatus, get_relay_status
 from tests.documents import NOW, make_stored_run
-from tests.unit.pricing.offers import make_offer
+from tests.unit.pricing.candidates import make_candidate
 
 MINUTE = timedelta(minutes=1)
-BOOK = PriceBook([make_offer("acme", "acme-large", number=5)])
+BOOK = PriceBook([make_candidate("acme", "acme-large", number=5)])
 
 
 async def claim(connection: Connection, at: int = 0, limit: int = 100) -> list[Claim]:
@@ -83,7 +83,7 @@ async def test_a_run_that_changes_while_it_is_pushed_is_pushed_again(own_connect
     assert await claim(own_connection) == [Claim("p", "a", 2, 0)]
 
 
-async def test_a_failure_of_an_older_version_says_nothing_of_the_newer(own_connection: Connection) -> None:
+async def test_a_failure_of_an_older_version_does_not_affect_the_newer_one(own_connection: Connection) -> None:
     await insert_runs(own_connection, [make_stored_run("p", "a")])
     [pushed] = await claim(own_connection)
     await price_unpriced(own_connection, BOOK, NOW)
@@ -93,7 +93,9 @@ async def test_a_failure_of_an_older_version_says_nothing_of_the_newer(own_conne
     assert await claim(own_connection) == [Claim("p", "a", 2, 0)]
 
 
-async def test_what_one_relay_has_no_other_gets_until_the_lease_ends(own_connection: Connection) -> None:
+async def test_runs_claimed_by_one_relay_are_not_claimed_by_another_until_the_lease_ends(
+    own_connection: Connection,
+) -> None:
     await insert_runs(own_connection, [make_stored_run("p", name) for name in "abcde"])
 
     first, second, third = [await claim(own_connection, limit=2) for _ in range(3)]
@@ -134,7 +136,7 @@ async def test_a_run_that_failed_waits_until_it_is_due(own_connection: Connectio
     assert (await row_of(own_connection, "a"))["last_error"] == "HTTP 500"
 
 
-async def test_what_was_not_tried_is_due_again_and_has_not_failed(own_connection: Connection) -> None:
+async def test_released_runs_are_due_again_and_have_not_failed(own_connection: Connection) -> None:
     await insert_runs(own_connection, [make_stored_run("p", "a")])
 
     await queries.update_released(own_connection, await claim(own_connection), NOW)
@@ -177,18 +179,18 @@ async def test_a_change_unparks_a_run(own_connection: Connection) -> None:
     assert (await row_of(own_connection, "a"))["last_error"] is None
 
 
-async def test_the_status_counts_what_waits_and_what_is_parked(own_connection: Connection) -> None:
-    assert await relay_status(own_connection) == RelayStatus(waiting=0, parked=0, oldest_at=None)
+async def test_the_status_counts_waiting_and_parked_runs(own_connection: Connection) -> None:
+    assert await get_relay_status(own_connection) == RelayStatus(waiting=0, parked=0, oldest_at=None)
     await insert_runs(own_connection, [make_stored_run("p", "a")])
     [claimed] = await claim(own_connection)
     await queries.update_failed(own_connection, [Failure(claimed, NOW, NOW, "HTTP 422")])
     for minutes, name in ((3, "b"), (2, "c")):
         await insert_runs(own_connection, [make_stored_run("p", name, created_at=NOW + minutes * MINUTE)])
 
-    assert await relay_status(own_connection) == RelayStatus(waiting=2, parked=1, oldest_at=NOW + 2 * MINUTE)
+    assert await get_relay_status(own_connection) == RelayStatus(waiting=2, parked=1, oldest_at=NOW + 2 * MINUTE)
 
 
-async def test_of_more_than_are_counted_it_says_so_and_sees_who_is_tried_again(own_connection: Connection) -> None:
+async def test_the_status_is_cut_at_the_largest_counted_number_and_includes_retries(own_connection: Connection) -> None:
     await own_connection.execute(
         "INSERT INTO outbox (project_id, run_id, version, queued_at, due_at) "
         "SELECT 'p', number::text, 1, $1, $1 FROM generate_series(1, $2::int) AS number",
@@ -201,7 +203,7 @@ async def test_of_more_than_are_counted_it_says_so_and_sees_who_is_tried_again(o
         NOW + MINUTE,
     )
 
-    status = await relay_status(own_connection)
+    status = await get_relay_status(own_connection)
 
     assert status == RelayStatus(COUNTED + 1, 0, NOW - MINUTE, failing=1, last_error="HTTP 500")
     assert (status.is_more, status.waiting_words) == (True, "more than 10,000")
@@ -215,7 +217,7 @@ async def test_as_many_as_are_counted_are_a_number(own_connection: Connection) -
         COUNTED,
     )
 
-    assert (await relay_status(own_connection)).waiting_words == "10,000"
+    assert (await get_relay_status(own_connection)).waiting_words == "10,000"
 
 
 @pytest.mark.parametrize("name", ["a run", "Ünïcode", "x" * 256])

@@ -51,7 +51,7 @@ async def test_of_several_versions_at_once_the_newest_is_kept(connection: Connec
     assert list(map(tuple, rows)) == [("a", 2), ("b", 3)]
 
 
-async def test_a_row_is_the_run_and_when_it_came(connection: Connection, project_id: str) -> None:
+async def test_a_row_is_the_run_and_the_time_it_was_synced(connection: Connection, project_id: str) -> None:
     run = make_stored_run(project_id, cost_usd=Decimal("0.000000000001"), metadata={"n": [1, {"a": None}]})
 
     await upsert_reported(connection, [run], LATER)
@@ -62,7 +62,7 @@ async def test_a_row_is_the_run_and_when_it_came(connection: Connection, project
     assert row["synced_at"] == LATER
 
 
-def test_the_table_has_the_columns_of_a_run_and_when_it_came() -> None:
+def test_the_table_has_the_columns_of_a_run_and_the_time_of_the_sync() -> None:
     columns = [column.name for column in ReportingRun.metadata.tables["reporting_runs"].columns]
 
     assert columns == [*StoredRun.__struct_fields__, "synced_at"]

@@ -132,7 +132,7 @@ async def test_sums_that_agree_by_chance_do_not_hide_a_difference(verifier: Veri
     assert (await verifier.verify(NOW)).kinds == {Kind.DIFFERENT: 2}
 
 
-async def test_what_the_receivers_privacy_thins_out_is_no_difference(verifier: Verifier) -> None:
+async def test_content_that_the_receiver_drops_is_no_difference(verifier: Verifier) -> None:
     await store(verifier, make_stored_run("p", "a", metadata={"n": 1}, prompt_preview="Once"))
     await report(verifier, make_stored_run("p", "a", metadata={}))
 
@@ -149,7 +149,7 @@ async def test_runs_that_are_no_longer_live_are_no_difference(verifier: Verifier
     assert (found.differing, found.kept) == (0, 2)
 
 
-async def test_it_says_where_a_run_that_differs_is(verifier: Verifier) -> None:
+async def test_a_difference_tells_whether_its_run_is_queued(verifier: Verifier) -> None:
     await store(verifier, make_stored_run("p", "parked"), queued=True)
     async with verifier.live.connection() as connection:
         [claim] = await queries.claim(connection, NOW, NOW, 1)
@@ -166,7 +166,7 @@ async def test_it_says_where_a_run_that_differs_is(verifier: Verifier) -> None:
     }
 
 
-async def test_what_arrived_before_it_began_is_taken_in_and_later_ones_are_seen(verifier: Verifier) -> None:
+async def test_earlier_arrivals_are_expanded_and_later_ones_are_seen(verifier: Verifier) -> None:
     await store(verifier, make_stored_run("p", "before"), queued=True)
     await store(verifier, make_stored_run("p", "after", created_at=NOW + DAY), queued=True)
 

@@ -16,7 +16,7 @@ async def insert(database_url: str) -> None:
         await insert_runs(connection, [make_stored_run("support", "a")])
 
 
-def test_days_are_set_and_listed_and_what_is_due_is_dropped(empty_database_url: str, tmp_path: Path) -> None:
+def test_days_are_set_and_listed_and_due_runs_are_dropped(empty_database_url: str, tmp_path: Path) -> None:
     asyncio.run(insert(empty_database_url))
     environment = {"DATABASE_URL": empty_database_url, "DATA_DIR": str(tmp_path), "RETENTION_DAYS": "365"}
 

@@ -19,7 +19,7 @@ from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.progress_queries import Scope, select_number
 from runtally.pricing.repricing.recost import Recost
-from runtally.pricing.repricing.recost_queries import Walk, select_computed, update_costs
+from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
 from runtally.reporting.verify import Verifier
 from runtally.retention import dropping
 from runtally.retention.dropping import Dropper
@@ -104,7 +104,7 @@ async def test_runs_that_are_too_old_go_and_sums_stay_and_no_recount_finds_fault
     assert await drop(own) == {}
 
 
-async def test_a_difference_in_what_is_kept_is_still_found_and_repaired(own: Database) -> None:
+async def test_a_difference_in_kept_runs_is_still_found_and_repaired(own: Database) -> None:
     await drop(own)
     async with own.connection() as connection:
         await connection.execute(
@@ -116,7 +116,7 @@ async def test_a_difference_in_what_is_kept_is_still_found_and_repaired(own: Dat
     assert await differences(own) == {}
 
 
-async def test_a_difference_on_the_first_day_that_is_kept_is_found_beside_days_that_are_not(own: Database) -> None:
+async def test_a_difference_on_the_first_kept_day_is_found_next_to_dropped_days(own: Database) -> None:
     await drop(own)
     async with own.connection() as connection:
         kept_since = await connection.fetchval("SELECT dropped_before FROM projects WHERE id = 'one'")
@@ -167,7 +167,7 @@ async def test_a_run_that_no_relay_has_looked_at_yet_waits_as_well(own: Database
 
 
 async def test_a_run_that_is_repriced_while_it_is_dropped_is_reported_first(own: Database) -> None:
-    walk = Walk("one", NOW - 400 * DAY, "", NOW - 50 * DAY, None, None)
+    walk = RunCursor("one", NOW - 400 * DAY, "", NOW - 50 * DAY, None, None)
     cost = Cost(Decimal("0.125"), CostSource.CATALOG, estimated=True, entry_id=1)
     async with own.connection() as connection:
         recosts = [Recost(run, cost) for run in await select_computed(connection, walk, 1000)]
@@ -190,7 +190,9 @@ async def test_passes_at_the_same_time_do_no_harm(own: Database, monkeypatch: py
     assert await differences(own) == {}
 
 
-async def test_also_what_another_process_announced_is_dropped_only_when_all_have_heard(own: Database) -> None:
+async def test_runs_are_dropped_only_when_every_process_knows_the_rule_also_that_of_another_process(
+    own: Database,
+) -> None:
     waits: list[float] = []
 
     async def note(seconds: float, _stop: asyncio.Event) -> None:
@@ -207,7 +209,7 @@ async def test_also_what_another_process_announced_is_dropped_only_when_all_have
     assert waits[:2] == [dropping.RULE_SPREAD_SECONDS] * 2
 
 
-async def test_the_installation_says_it_for_who_says_nothing(own: Database) -> None:
+async def test_the_installations_rule_holds_for_projects_without_one(own: Database) -> None:
     async with own.session() as session:
         await projects.retain(session, OPERATOR, "one", 0)
 
@@ -230,7 +232,7 @@ async def test_older_runs_than_are_kept_are_refused_also_after_more_are_to_be_ke
     assert rules.accepted_since("one", NOW) == kept
 
 
-async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Database) -> None:
+async def test_pages_show_the_same_sums_as_before_and_mention_dropped_runs(own: Database) -> None:
     old = CustomRange(
         start_of_day(NOW) - 51 * DAY + timedelta(hours=1), start_of_day(NOW) - 50 * DAY + timedelta(hours=8)
     )
@@ -256,7 +258,7 @@ async def test_pages_say_the_same_as_before_and_what_they_cannot_know(own: Datab
         assert await select_number(connection, Scope()) == 180 - GONE
 
 
-async def test_of_some_runs_only_those_that_are_kept_are_told(own: Database) -> None:
+async def test_filtered_answers_cover_only_runs_that_are_kept(own: Database) -> None:
     """Sums still know those that were dropped, but not how many of these failed."""
     await drop(own)
 
@@ -269,7 +271,7 @@ async def test_of_some_runs_only_those_that_are_kept_are_told(own: Database) -> 
     assert found.latency.p95_ms <= 231
 
 
-async def test_what_only_the_reporting_table_has_is_no_difference(own: Database) -> None:
+async def test_runs_that_only_the_reporting_table_has_are_no_difference(own: Database) -> None:
     async with own.connection() as connection:
         names = ", ".join(StoredRun.__struct_fields__)
         await connection.execute(f"INSERT INTO reporting_runs ({names}, synced_at) SELECT {names}, now() FROM runs")

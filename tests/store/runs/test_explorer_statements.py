@@ -8,7 +8,7 @@ import pytest
 
 from runtally.db.database import Connection
 from runtally.runs.conditions import conditions_of
-from runtally.runs.position import Direction, Place, Position, Stretch
+from runtally.runs.position import Direction, Place, Position, ScanBounds
 from runtally.runs.queries import COLUMNS, extremes_sql, latencies_sql, nth_newest_sql, page_sql, sorted_sql, totals_sql
 from runtally.runs.sorting import SortKey
 from runtally.usage.filter import Outcome, Period, RunFilter
@@ -39,13 +39,13 @@ def explorer() -> Iterator[tuple[str, str]]:
     plain = conditions_of(RunFilter(project_id="p"), NOW)
     narrow = conditions_of(NARROW, NOW, Position(Direction.NEWER, PLACE))
     failed = conditions_of(RunFilter(project_id="p", status=Outcome.FAILED, metadata_key="user", range=Period.ALL), NOW)
-    stretch = Stretch(begin=NOW, end=NOW - timedelta(hours=6), models=("acme-large",))
-    of_all = conditions_of(RunFilter(provider="acme"), NOW, Position(Direction.OLDER, PLACE), stretch)
+    bounds = ScanBounds(begin=NOW, end=NOW - timedelta(hours=6), models=("acme-large",))
+    of_all = conditions_of(RunFilter(provider="acme"), NOW, Position(Direction.OLDER, PLACE), bounds)
     cases = {
         "a project": (plain, Direction.OLDER),
         "every filter, towards newer runs": (narrow, Direction.NEWER),
         "failed runs with a key in their metadata": (failed, Direction.OLDER),
-        "all projects, within a stretch": (of_all, Direction.OLDER),
+        "all projects, within a bounds": (of_all, Direction.OLDER),
     }
     for name, (conditions, direction) in cases.items():
         yield f"page: {name}", page_sql(conditions, direction, steps=20_000, limit=51)
@@ -55,7 +55,7 @@ def explorer() -> Iterator[tuple[str, str]]:
     yield "extremes: every filter", extremes_sql(narrow, steps=5_000, limit=5)
     yield "how far to look back: a project", nth_newest_sql(plain, 100_000)
     yield "latencies: a project", latencies_sql(plain, steps=10_000)
-    for name, conditions in {"every filter": narrow, "all projects, within a stretch": of_all}.items():
+    for name, conditions in {"every filter": narrow, "all projects, within a bounds": of_all}.items():
         sql = page_sql(conditions, Direction.OLDER, steps=20_000, limit=2_000, columns=COLUMNS)
         yield f"export: {name}", sql
 

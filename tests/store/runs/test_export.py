@@ -73,8 +73,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "CHUNK_STEPS", 11)
 
 
-async def lines_of(database: Database, sought: RunFilter) -> list[dict[str, Any]]:
-    file = b"".join([part async for part in export(Reader(database), sought, NOW, Format.JSONL)])
+async def lines_of(database: Database, run_filter: RunFilter) -> list[dict[str, Any]]:
+    file = b"".join([part async for part in export(Reader(database), run_filter, NOW, Format.JSONL)])
     return [json.loads(line) for line in file.splitlines()]
 
 
@@ -97,18 +97,18 @@ async def test_a_file_has_each_run_that_matches_once_and_the_newest_first(
 ) -> None:
     for each in ("p", "q"):
         await post(each, *sent())
-    sought = FILTERS[name].replace(project_id=project_id)
+    run_filter = FILTERS[name].replace(project_id=project_id)
 
-    found = await lines_of(own, sought)
+    found = await lines_of(own, run_filter)
 
-    since, until = sought.starts_at(NOW), sought.until
+    since, until = run_filter.starts_at(NOW), run_filter.until
     matching = [
         (run["timestamp"], run["runId"], project)
         for project in ([project_id] if project_id else ["p", "q"])
         for run in sent()
-        if sought.model in {None, run["model"]}
-        and (sought.status is None or run["status"] == "error")
-        and (sought.metadata_key is None or sought.metadata_key in (run.get("metadata") or {}))
+        if run_filter.model in {None, run["model"]}
+        and (run_filter.status is None or run["status"] == "error")
+        and (run_filter.metadata_key is None or run_filter.metadata_key in (run.get("metadata") or {}))
         and (since is None or run["timestamp"] >= since.isoformat())
         and (until is None or run["timestamp"] < until.isoformat())
     ]
@@ -121,11 +121,11 @@ async def test_a_file_has_each_run_that_matches_once_and_the_newest_first(
 @pytest.mark.parametrize("name", FILTERS)
 async def test_files_of_all_formats_have_the_same_runs(own: Database, post: Post, name: str) -> None:
     await post("p", *sent())
-    sought = FILTERS[name]
+    run_filter = FILTERS[name]
 
-    ids = [run["id"] for run in await lines_of(own, sought)]
-    table = b"".join([part async for part in export(Reader(own), sought, NOW, Format.CSV)]).decode()
-    packed = b"".join([part async for part in export(Reader(own), sought, NOW, Format.PARQUET)])
+    ids = [run["id"] for run in await lines_of(own, run_filter)]
+    table = b"".join([part async for part in export(Reader(own), run_filter, NOW, Format.CSV)]).decode()
+    packed = b"".join([part async for part in export(Reader(own), run_filter, NOW, Format.PARQUET)])
 
     assert [row["id"] for row in csv.DictReader(io.StringIO(table))] == ids
     assert read_parquet(io.BytesIO(packed)).read_all()["id"].to_pylist() == ids
@@ -133,9 +133,9 @@ async def test_files_of_all_formats_have_the_same_runs(own: Database, post: Post
 
 async def test_a_file_has_every_column(own: Database, post: Post) -> None:
     await post("p", *sent())
-    sought = RunFilter(project_id="p", range=Period.ALL)
+    run_filter = RunFilter(project_id="p", range=Period.ALL)
 
-    table = b"".join([part async for part in export(Reader(own), sought, NOW, Format.CSV)])
+    table = b"".join([part async for part in export(Reader(own), run_filter, NOW, Format.CSV)])
 
     rows = list(csv.reader(io.StringIO(table.decode())))
     assert tuple(rows[0]) == StoredRun.__struct_fields__
@@ -149,11 +149,11 @@ async def test_who_reads_slowly_holds_nothing_in_the_database(
     own: Database, empty_database_url: str, post: Post, format_: Format
 ) -> None:
     await post("p", *sent())
-    sought = RunFilter(project_id="p", range=Period.ALL)
+    run_filter = RunFilter(project_id="p", range=Period.ALL)
 
     async with Database(empty_database_url, connections=1, sessions=0) as few:
         # More of them than there are connections, each in the middle of its file.
-        files = [export(Reader(few), sought, NOW, format_) for _ in range(3)]
+        files = [export(Reader(few), run_filter, NOW, format_) for _ in range(3)]
         for file in files:
             await anext(file)
             await anext(file)
@@ -166,11 +166,11 @@ async def test_who_reads_slowly_holds_nothing_in_the_database(
 
 
 @pytest.mark.usefixtures("small_chunks")
-async def test_what_changes_meanwhile_is_as_it_is_when_its_turn_comes(own: Database, post: Post) -> None:
+async def test_a_run_that_changes_during_an_export_is_written_as_its_chunk_found_it(own: Database, post: Post) -> None:
     await post("p", *sent())
-    sought = RunFilter(project_id="p", range=Period.ALL)
+    run_filter = RunFilter(project_id="p", range=Period.ALL)
 
-    file = export(Reader(own), sought, NOW, Format.JSONL)
+    file = export(Reader(own), run_filter, NOW, Format.JSONL)
     begun = [await anext(file), await anext(file)]
     later = (NOW - timedelta(days=20)).isoformat()
     await post("p", make_run(runId="newer"), make_run(runId="older", timestamp=later))

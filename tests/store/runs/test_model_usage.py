@@ -36,7 +36,7 @@ def _shown(used: ModelUsage) -> tuple[int, int, Decimal, int | None]:
 @pytest.mark.parametrize("memo", [DayMemo(0), new_memo()])
 @given(sent=st.lists(runs, max_size=40), since=st.timedeltas(timedelta(days=1), timedelta(days=30)))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_it_is_what_runs_since_then_used_whatever_is_remembered(
+async def test_usage_is_that_of_the_runs_since_then_whatever_the_memo_holds(
     database: Database, memo: DayMemo, sent: list[StoredRun], since: timedelta
 ) -> None:
     start = start_of_day(NOW - since) + timedelta(hours=6)

@@ -62,16 +62,16 @@ async def reading(database: Database) -> Any:  # noqa: ANN401  # An async genera
         yield connection
 
 
-async def _pages(connection: Connection, sought: RunFilter, direction: Direction) -> list[RunPage]:
+async def _pages(connection: Connection, run_filter: RunFilter, direction: Direction) -> list[RunPage]:
     """All pages from the newest to the oldest, or back again."""
-    pages = [await read.read_page(connection, sought, NOW, Position())]
+    pages = [await read.read_page(connection, run_filter, NOW, Position())]
     while pages[-1].older:
-        pages.append(await read.read_page(connection, sought, NOW, Position(Direction.OLDER, pages[-1].older)))
+        pages.append(await read.read_page(connection, run_filter, NOW, Position(Direction.OLDER, pages[-1].older)))
     if direction is Direction.OLDER:
         return pages
     back = [pages[-1]]
     while back[-1].newer:
-        back.append(await read.read_page(connection, sought, NOW, Position(Direction.NEWER, back[-1].newer)))
+        back.append(await read.read_page(connection, run_filter, NOW, Position(Direction.NEWER, back[-1].newer)))
     return back
 
 
@@ -125,10 +125,10 @@ FILTERS: dict[str, tuple[RunFilter, Callable[[dict[str, Any]], bool]]] = {
 async def test_pages_hold_every_run_that_matches_once_and_in_order(
     reading: Connection, project: str, name: str, direction: Direction
 ) -> None:
-    sought, matches = FILTERS[name]
-    sought = sought.replace(project_id=project, range=Period.ALL)
+    run_filter, matches = FILTERS[name]
+    run_filter = run_filter.replace(project_id=project, range=Period.ALL)
 
-    pages = await _pages(reading, sought, direction)
+    pages = await _pages(reading, run_filter, direction)
 
     found = [run for page in (pages if direction is Direction.OLDER else pages[::-1]) for run in page.runs]
     # Coming back, the newest page is a full one, so that it may repeat runs of the one before.
@@ -143,10 +143,10 @@ async def test_pages_hold_every_run_that_matches_once_and_in_order(
 
 @pytest.mark.parametrize("name", FILTERS)
 async def test_totals_are_those_of_the_runs(reading: Connection, project: str, name: str) -> None:
-    sought = FILTERS[name][0].replace(project_id=project, range=Period.ALL)
-    runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+    run_filter = FILTERS[name][0].replace(project_id=project, range=Period.ALL)
+    runs = [run for page in await _pages(reading, run_filter, Direction.OLDER) for run in page.runs]
 
-    totals = await read_totals(reading, sought, NOW)
+    totals = await read_totals(reading, run_filter, NOW)
 
     assert totals is not None
     assert totals.runs == len(runs)
@@ -155,10 +155,12 @@ async def test_totals_are_those_of_the_runs(reading: Connection, project: str, n
         assert totals.unpriced == sum(run.cost_usd is None for run in runs)
 
 
-async def test_cost_ranges_leave_out_what_has_no_price(reading: Connection, project: str) -> None:
-    sought = RunFilter(project_id=project, range=Period.ALL, min_cost_usd=Decimal("0.01"), max_cost_usd=Decimal("0.4"))
+async def test_a_filter_by_cost_leaves_out_runs_without_a_price(reading: Connection, project: str) -> None:
+    run_filter = RunFilter(
+        project_id=project, range=Period.ALL, min_cost_usd=Decimal("0.01"), max_cost_usd=Decimal("0.4")
+    )
 
-    runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+    runs = [run for page in await _pages(reading, run_filter, Direction.OLDER) for run in page.runs]
 
     assert runs
     assert all(run.cost_usd is not None and Decimal("0.01") <= run.cost_usd <= Decimal("0.4") for run in runs)
@@ -168,15 +170,15 @@ async def test_cost_ranges_leave_out_what_has_no_price(reading: Connection, proj
 async def test_all_projects_together_are_paged_like_one(
     reading: Connection, project: str, narrower: dict[str, str]
 ) -> None:
-    sought = RunFilter.parse(narrower).replace(range=Period.ALL)
+    run_filter = RunFilter.parse(narrower).replace(range=Period.ALL)
     alone = [
         run
         for id_ in (project, f"{project}-beside")
-        for page in await _pages(reading, sought.replace(project_id=id_), Direction.OLDER)
+        for page in await _pages(reading, run_filter.replace(project_id=id_), Direction.OLDER)
         for run in page.runs
     ]
 
-    everywhere = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+    everywhere = [run for page in await _pages(reading, run_filter, Direction.OLDER) for run in page.runs]
 
     assert [run for run in everywhere if run.project_id.startswith(project)] == _newest_first(alone)
     assert everywhere == _newest_first(everywhere)
@@ -189,22 +191,22 @@ async def test_the_newest_runs_are_the_first_of_all(
     """Of all projects, this one and whatever else there is."""
     assert project
     monkeypatch.setattr(read, "FEW_STEPS", few)
-    sought = RunFilter(range=Period.ALL)
+    run_filter = RunFilter(range=Period.ALL)
 
-    newest = await read.read_newest(reading, sought, NOW, 20)
+    newest = await read.read_newest(reading, run_filter, NOW, 20)
 
     assert len(newest) == 20
-    assert newest == (await read.read_page(reading, sought, NOW, Position())).runs[:20]
+    assert newest == (await read.read_page(reading, run_filter, NOW, Position())).runs[:20]
 
 
-async def test_a_walk_that_finds_little_stops_and_goes_on_where_it_stopped(
+async def test_a_scan_that_finds_little_stops_and_goes_on_where_it_stopped(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "WALK_STEPS", 20)
     monkeypatch.setattr(read, "WALKS", 1)
-    sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
+    run_filter = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
 
-    pages = await _pages(reading, sought, Direction.OLDER)
+    pages = await _pages(reading, run_filter, Direction.OLDER)
 
     assert pages[0].stopped_at is not None
     assert pages[-1].stopped_at is None
@@ -217,11 +219,11 @@ async def test_a_walk_that_finds_little_stops_and_goes_on_where_it_stopped(
 async def test_a_page_is_filled_by_several_walks(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sought = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
-    whole = await read.read_page(reading, sought, NOW, Position())
+    run_filter = RunFilter(project_id=project, range=Period.ALL, metadata_key="a.b")
+    whole = await read.read_page(reading, run_filter, NOW, Position())
     monkeypatch.setattr(read, "WALK_STEPS", 4)
 
-    page = await read.read_page(reading, sought, NOW, Position())
+    page = await read.read_page(reading, run_filter, NOW, Position())
 
     assert page == whole
     assert len(page.runs) > 4
@@ -231,21 +233,21 @@ async def test_a_page_is_filled_by_several_walks(
 async def test_too_many_runs_are_not_counted_in_part(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, *, of_project: bool
 ) -> None:
-    sought = RunFilter(project_id=project if of_project else None, range=Period.ALL, min_latency_ms=0)
-    assert await read_totals(reading, sought, NOW) is not None
+    run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL, min_latency_ms=0)
+    assert await read_totals(reading, run_filter, NOW) is not None
     monkeypatch.setattr(totals, "COUNTED_RUNS", 40)
 
-    assert await read_totals(reading, sought, NOW) is None
+    assert await read_totals(reading, run_filter, NOW) is None
 
 
 async def test_the_runs_of_a_hardly_used_model_are_counted_among_many(
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(totals, "COUNTED_RUNS", 60)
-    sought = RunFilter(project_id=project, range=Period.ALL, min_latency_ms=0)
+    run_filter = RunFilter(project_id=project, range=Period.ALL, min_latency_ms=0)
 
-    assert await read_totals(reading, sought, NOW) is None
-    assert await read_totals(reading, sought.replace(model="other"), NOW) is not None
+    assert await read_totals(reading, run_filter, NOW) is None
+    assert await read_totals(reading, run_filter.replace(model="other"), NOW) is not None
 
 
 @pytest.mark.parametrize("of_project", [True, False])
@@ -263,10 +265,10 @@ async def test_the_runs_of_a_hardly_used_model_are_counted_among_many(
 async def test_any_time_is_added_up_exactly_from_whole_buckets_and_single_runs(
     reading: Connection, project: str, since: timedelta, until: timedelta, *, of_project: bool
 ) -> None:
-    sought = RunFilter(project_id=project if of_project else None, since=NOW - since, until=NOW - until)
-    runs = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+    run_filter = RunFilter(project_id=project if of_project else None, since=NOW - since, until=NOW - until)
+    runs = [run for page in await _pages(reading, run_filter, Direction.OLDER) for run in page.runs]
 
-    assert await read_totals(reading, sought, NOW) == Totals(
+    assert await read_totals(reading, run_filter, NOW) == Totals(
         len(runs),
         sum((run.cost_usd for run in runs if run.cost_usd is not None), Decimal(0)),
         sum(run.cost_usd is None for run in runs),
@@ -280,11 +282,12 @@ async def test_sorted_pages_hold_each_run_once_in_order_with_unknown_values_last
     reading: Connection, project: str, key: SortKey, *, is_ascending: bool, of_project: bool
 ) -> None:
     """Of all projects the first pages, because other tests have runs too."""
-    sought = RunFilter(project_id=project if of_project else None, range=Period.ALL, provider="zeta")
-    every = [run for page in await _pages(reading, sought, Direction.OLDER) for run in page.runs]
+    run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL, provider="zeta")
+    every = [run for page in await _pages(reading, run_filter, Direction.OLDER) for run in page.runs]
 
     pages = [
-        await read_sorted(reading, sought, NOW, key, is_ascending=is_ascending, page=number) for number in range(1, 4)
+        await read_sorted(reading, run_filter, NOW, key, is_ascending=is_ascending, page=number)
+        for number in range(1, 4)
     ]
 
     found = [run for page in pages for run in page.runs]
@@ -301,9 +304,9 @@ async def test_of_too_many_runs_the_newest_are_sorted_and_the_page_says_since_wh
     reading: Connection, project: str, monkeypatch: pytest.MonkeyPatch, *, of_project: bool
 ) -> None:
     monkeypatch.setattr(sorting, "SORTED_RUNS", 40)
-    sought = RunFilter(project_id=project if of_project else None, range=Period.ALL)
+    run_filter = RunFilter(project_id=project if of_project else None, range=Period.ALL)
 
-    page = await read_sorted(reading, sought, NOW, SortKey.LATENCY, is_ascending=False, page=1)
+    page = await read_sorted(reading, run_filter, NOW, SortKey.LATENCY, is_ascending=False, page=1)
 
     assert page.since is not None
     assert page.runs
@@ -311,14 +314,14 @@ async def test_of_too_many_runs_the_newest_are_sorted_and_the_page_says_since_wh
 
 
 async def test_a_page_that_has_all_needs_no_count(reading: Connection, project: str) -> None:
-    sought = RunFilter(project_id=project, range=Period.ALL, experiment_id="experiment", model="other")
-    page = await read.read_page(reading, sought, NOW, Position())
+    run_filter = RunFilter(project_id=project, range=Period.ALL, experiment_id="experiment", model="other")
+    page = await read.read_page(reading, run_filter, NOW, Position())
 
-    assert read.totals_of(page) == await read_totals(reading, sought, NOW)
+    assert read.totals_of(page) == await read_totals(reading, run_filter, NOW)
     assert read.totals_of(await read.read_page(reading, RunFilter(project_id=project), NOW, Position())) is None
 
 
-async def test_what_is_not_there_is_not_found(reading: Connection, project_id: str) -> None:
+async def test_an_unknown_run_is_not_found(reading: Connection, project_id: str) -> None:
     with pytest.raises(NotFound):
         await read.read_run(reading, project_id, "none")
     with pytest.raises(NotFound):

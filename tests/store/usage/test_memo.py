@@ -13,7 +13,7 @@ from runtally.models.rollup import EXACT_LATENCIES
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.recost import Recost
-from runtally.pricing.repricing.recost_queries import Walk, select_computed, update_costs
+from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
 from runtally.usage import summary_queries
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.memo import DayMemo
@@ -68,7 +68,7 @@ async def _insert(database: Database, *runs: StoredRun) -> None:
 async def _reprice(database: Database, now: datetime, cost_usd: Decimal) -> None:
     cost = Cost(cost_usd, CostSource.CATALOG, estimated=True, entry_id=1)
     async with database.transaction() as connection:
-        found = await select_computed(connection, Walk("p", now - 9 * DAY, "", now, None, None), 5)
+        found = await select_computed(connection, RunCursor("p", now - 9 * DAY, "", now, None, None), 5)
         assert await update_costs(connection, "p", [Recost(run, cost) for run in found], now, queued=False)
 
 

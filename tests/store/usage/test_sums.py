@@ -14,7 +14,7 @@ from runtally.db.database import Database
 from runtally.models.run import CostSource, Status, StoredRun
 from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.recost import Recost
-from runtally.pricing.repricing.recost_queries import Walk, select_computed, update_costs
+from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
 from runtally.usage.upkeep import chunks
 from runtally.usage.upkeep.merge import merge_sketches
 from runtally.usage.upkeep.rebuild import rebuild_sums
@@ -44,7 +44,7 @@ batches = st.lists(st.lists(runs, min_size=1, max_size=12), min_size=1, max_size
 async def price(database: Database, project_id: str, run_ids: list[str]) -> None:
     """Give the runs another cost, whether they have one or not."""
     cost = Cost(Decimal("0.125"), CostSource.CATALOG, estimated=True, entry_id=1)
-    walk = Walk(project_id, NOW - timedelta(days=400), "", None, None, None)
+    walk = RunCursor(project_id, NOW - timedelta(days=400), "", None, None, None)
     async with database.connection() as connection:
         found = await select_computed(connection, walk, 1000)
         recosts = [Recost(run, cost) for run in found if run.id in run_ids]

@@ -27,7 +27,7 @@ LIMITS: dict[str, tuple[Check, str, str]] = {
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_what_is_at_its_limit_is_taken_and_what_is_one_past_it_is_refused(limit: str) -> None:
+def test_a_value_at_its_limit_is_accepted_and_one_above_is_refused(limit: str) -> None:
     check, at, past = LIMITS[limit]
 
     check(at)

@@ -23,7 +23,7 @@ def test_an_hour_is_compared_with_the_same_of_past_weeks_and_its_neighbours() ->
 
 
 @given(pasts)
-def test_what_is_told_is_over_twice_the_usual_and_over_a_dollar_more(past: list[Decimal]) -> None:
+def test_an_alert_is_over_twice_the_usual_cost_and_over_a_dollar_more(past: list[Decimal]) -> None:
     usual = sorted(past)[len(past) // 2 - 1 + len(past) % 2]
     limit = limit_above(past)
 

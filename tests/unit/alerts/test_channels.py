@@ -98,7 +98,7 @@ async def test_no_secret_is_shown(channels: Channels, text: str) -> None:
     assert masked.startswith("https://")
 
 
-def test_two_long_addresses_of_a_host_are_told_apart() -> None:
+def test_two_long_addresses_of_a_host_are_shown_differently() -> None:
     assert mask_url(SLACK.replace("secretsecretsecretsecret", "a" * 20 + "1234")) == "https://hooks.slack.com/…1234"
     assert mask_url("https://example.com:8443") == "https://example.com:8443"
     assert mask_url("https://example.com/short") == "https://example.com/…"

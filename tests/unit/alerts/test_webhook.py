@@ -50,7 +50,7 @@ NO_URLS = [
 @pytest.mark.parametrize(
     "url", ["", "https://exa mple.com", "https://example.com/\n", f"https://{'a' * 3000}", *NO_URLS]
 )
-def test_what_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     assert parse_url(url) is None
 
 

@@ -65,7 +65,7 @@ def test_the_run_as_sent_is_called_a_run() -> None:
     assert "Wire" not in str(named)
 
 
-def test_every_field_of_a_run_says_what_it_is_for() -> None:
+def test_every_field_of_a_run_has_a_description() -> None:
     _, named = schemas_of([WireRun])
 
     fields = named["Run"]["properties"].values()

@@ -82,7 +82,7 @@ def test_at_the_end_of_the_month_the_forecast_is_what_was_spent(
 
 
 @given(st.integers(1, 10**6), moments)
-def test_what_is_spent_evenly_is_forecast_exactly(cents_a_second: int, now: datetime) -> None:
+def test_even_spending_is_forecast_exactly(cents_a_second: int, now: datetime) -> None:
     month, rate = Month.of(now), Decimal(cents_a_second).scaleb(-2)
 
     def cost(time: timedelta) -> Decimal:

@@ -71,7 +71,7 @@ def test_every_chart_is_valid_vega_lite(range_: Range, vega_lite: jsonschema_rs.
         assert [error.message for error in vega_lite.iter_errors(payload(chart)["spec"])] == []
 
 
-def test_what_is_no_vega_lite_is_found(vega_lite: jsonschema_rs.Draft7Validator) -> None:
+def test_an_invalid_spec_is_found(vega_lite: jsonschema_rs.Draft7Validator) -> None:
     spec = payload(series.errors(make_summary()))["spec"]
     spec["layer"][0]["mark"] = {"type": "nonsense"}
 
@@ -137,7 +137,7 @@ def test_cost_by_provider_adds_up_its_models() -> None:
     assert datasets(chart)["segments"][0] == {"i": 0, "y0": 0.0, "y1": 3.0, "slot": "c1"}
 
 
-def test_cost_by_status_has_what_failed_on_top() -> None:
+def test_cost_by_status_has_failed_runs_on_top() -> None:
     tallies = {
         0: Totals(
             runs=9, errors=5, timeouts=2, cost_usd=Decimal(10), error_cost_usd=Decimal(3), timeout_cost_usd=Decimal(1)
@@ -280,7 +280,7 @@ def test_lines_of_nothing_say_so() -> None:
     assert parameters(latency)["y_labels"][-1] == "1,000 ms"
 
 
-def test_the_stretch_to_the_unfinished_bucket_stands_apart() -> None:
+def test_the_line_to_the_unfinished_bucket_is_a_separate_part() -> None:
     points = datasets(series.latency(make_summary(latencies={LAST - 1: 1_000, LAST: 2_000})))["points"]
 
     assert points[-2:] == [
@@ -290,7 +290,7 @@ def test_the_stretch_to_the_unfinished_bucket_stands_apart() -> None:
     assert not [point for point in points[:-2] if "tail" in point or "open" in point]
 
 
-def test_a_point_without_neighbours_is_told_apart() -> None:
+def test_a_point_without_neighbours_is_marked() -> None:
     points = datasets(series.latency(make_summary(latencies={0: 10, 3: 10, 4: 10, LAST: 10})))["points"]
 
     assert [point["i"] for point in points if "alone" in point] == [0, LAST]

@@ -46,7 +46,7 @@ def parsed(svg: str) -> ET.Element:
 
 
 @pytest.mark.parametrize("name", charts())
-def test_it_is_a_picture_that_says_what_it_shows(name: str) -> None:
+def test_a_picture_has_a_title_and_a_description(name: str) -> None:
     chart = charts()[name]
 
     root = parsed(svg_of(chart, "Rocket", Look.AUTO))

@@ -20,7 +20,7 @@ def days(*values: str | None) -> list[Day]:
     ]
 
 
-def test_a_figure_is_drawn_against_its_limit_with_a_gap_where_there_is_none() -> None:
+def test_a_figure_is_drawn_against_its_limit_with_gaps_for_missing_values() -> None:
     chart = verdicts.history(Measure.ERROR_RATE, days(None, "0.02", "0.07"), Decimal("0.05"))
 
     datasets = json.loads(chart.payload())["spec"]["datasets"]

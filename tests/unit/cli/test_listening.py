@@ -11,7 +11,7 @@ from webapp.cli.serve import STUCK_MS, listening
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the option is one of Linux")
-def test_the_system_hangs_up_on_who_takes_nothing() -> None:
+def test_the_system_closes_connections_of_clients_that_read_nothing() -> None:
     with (
         listening(settings_for("postgresql://nowhere", port=0)) as listener,
         socket.create_connection(listener.getsockname()),

@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path, name: str, c
         rows_of(tmp_path, name, content)
 
 
-def test_a_gzip_file_that_was_cut_short_is_said_so(tmp_path: Path) -> None:
+def test_a_truncated_gzip_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"model\n" + b"m1\n" * 100_000)[:-50])
 

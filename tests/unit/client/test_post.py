@@ -129,7 +129,7 @@ async def test_failing_connections_are_tried_again_with_growing_waits_and_then_g
     ],
     ids=lambda answer: str(answer.status_code),
 )
-async def test_what_waiting_does_not_cure_is_not_tried_again(answer: httpx.Response) -> None:
+async def test_a_permanent_error_is_not_tried_again(answer: httpx.Response) -> None:
     server = FakeServer([answer])
 
     async with server.poster() as poster:
@@ -196,7 +196,7 @@ def _refused(_request: httpx.Request) -> httpx.Response:
     [(_refused, "make run"), (lambda _request: httpx.Response(404), "is not Runtally")],
     ids=["nobody there", "somebody else"],
 )
-async def test_a_server_that_is_not_there_is_told_at_once(
+async def test_a_missing_server_is_reported_at_once(
     answer: Callable[[httpx.Request], httpx.Response], said: str
 ) -> None:
     async with Poster(Target("http://127.0.0.1:8000", KEY), transport=httpx.MockTransport(answer)) as poster:

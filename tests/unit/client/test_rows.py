@@ -239,7 +239,7 @@ def test_a_row_keeps_its_id_whatever_the_order_of_its_columns() -> None:
     assert a_maker().run_of(row).run_id == a_maker().run_of(dict(reversed(row.items()))).run_id
 
 
-def test_equal_rows_are_told_apart_and_projects_too() -> None:
+def test_equal_rows_have_different_ids_and_so_have_projects() -> None:
     maker = a_maker()
 
     ids = {maker.run_of(a_row()).run_id, maker.run_of(a_row()).run_id, a_maker(project_id="q").run_of(a_row()).run_id}

@@ -75,7 +75,7 @@ async def test_no_batches_are_no_request() -> None:
     assert desk.taken == []
 
 
-def test_a_rejected_run_is_told_by_its_line() -> None:
+def test_a_rejected_run_is_reported_by_its_line() -> None:
     totals = Totals()
     batch = Batch("shop", batches(1)[0].runs, lines=[17, 23])
 

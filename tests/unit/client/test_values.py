@@ -11,7 +11,7 @@ from runtally.client.values import UNIX_EPOCH, BadValue, count, is_missing, mill
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "None", "null", "NaN"])
-def test_what_data_frames_write_for_nothing_is_missing(value: object) -> None:
+def test_texts_that_data_frames_write_for_missing_values_are_missing(value: object) -> None:
     assert is_missing(value)
 
 
@@ -69,7 +69,7 @@ def test_a_time_counts_from_the_epoch_that_is_given() -> None:
 
 
 @pytest.mark.parametrize(("value", "unit"), [("yesterday", None), ("1e20", "s"), ("soon", "s")])
-def test_a_time_that_is_none_is_refused(value: str, unit: str | None) -> None:
+def test_an_invalid_time_is_refused(value: str, unit: str | None) -> None:
     with pytest.raises(BadValue):
         moment(value, unit, UNIX_EPOCH)
 

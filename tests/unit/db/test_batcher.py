@@ -36,14 +36,14 @@ async def test_a_lone_item_is_done_at_once() -> None:
     assert await asked(work, 1) == [2]
 
 
-async def test_all_at_once_are_one_group_as_far_as_it_may_grow() -> None:
+async def test_items_that_arrive_together_are_one_batch_up_to_the_limit() -> None:
     work = Work()
 
     assert await asked(work, *range(5), at_most=3) == [0, 2, 4, 6, 8]
     assert work.groups == [[0, 1, 2], [3, 4]]
 
 
-async def test_one_that_fails_fails_alone() -> None:
+async def test_a_failing_item_does_not_fail_the_others() -> None:
     answers = await asked(Work(unlucky=2), 1, 2, 3)
 
     assert [answers[0], answers[2]] == [2, 6]
@@ -60,7 +60,7 @@ async def test_a_store_that_is_away_fails_all_without_trying_each() -> None:
     assert answers[0] is not answers[1]
 
 
-async def test_who_goes_away_takes_nobody_along() -> None:
+async def test_a_cancelled_item_does_not_cancel_the_others() -> None:
     batcher = Batcher(Work(), at_most=100)
     gone, waiting = (asyncio.ensure_future(batcher.submit(item)) for item in (1, 2))
     await asyncio.sleep(0)

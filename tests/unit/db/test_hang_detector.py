@@ -13,7 +13,7 @@ async def hang() -> None:
     raise TimeoutError
 
 
-async def test_one_that_is_dead_already_keeps_nobody_behind_it_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_connection_does_not_keep_the_next_ones_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLOW_SECONDS", 0)
     detector, first, last = HangDetector(hang), asyncio.Event(), asyncio.Event()
 

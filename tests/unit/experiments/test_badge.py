@@ -23,7 +23,7 @@ def drawn(outcome: Outcome, label: str, style: Style) -> ET.Element:
 
 
 @given(outcomes, any_text, styles)
-def test_any_label_gives_a_well_formed_badge_that_says_it(outcome: Outcome, label: str, style: Style) -> None:
+def test_any_label_gives_a_well_formed_badge_with_that_text(outcome: Outcome, label: str, style: Style) -> None:
     root = drawn(outcome, label, style)
 
     title = f"{cleaned(label)}: {outcome}" if cleaned(label) else str(outcome)
@@ -83,7 +83,7 @@ def test_a_label_at_the_limit_is_whole_and_one_past_it_is_cut() -> None:
         ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
     ],
 )
-def test_what_cannot_be_shown_is_dropped(label: str, shown: str) -> None:
+def test_invisible_characters_are_dropped(label: str, shown: str) -> None:
     assert cleaned(label) == shown
 
 

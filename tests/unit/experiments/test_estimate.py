@@ -108,7 +108,7 @@ def test_nothing_is_claimed_from_few_runs() -> None:
     assert estimate.rates_apart(None, estimate.rate(1, many)) is None
 
 
-def test_what_has_no_mean_has_no_interval() -> None:
+def test_a_mean_of_zero_or_of_one_run_has_no_interval() -> None:
     assert estimate.mean(0, 0, 100) is None
     assert estimate.mean(1, 0, 1) is None
     assert estimate.rate(0, 0) is None

@@ -39,7 +39,7 @@ NAMES = ("old", "new")
         ),
     ],
 )
-def test_a_real_difference_says_between_what_it_lies(
+def test_a_real_difference_is_given_with_its_interval(
     measure: Measure, difference: Difference, tone: Tone, sentence: str
 ) -> None:
     found = finding_of(measure, difference, NAMES)
@@ -47,7 +47,7 @@ def test_a_real_difference_says_between_what_it_lies(
     assert (found.headline, found.sentence, found.tone) == ("The difference is real", sentence, tone)
 
 
-def test_a_difference_that_may_be_chance_says_how_large_it_could_be() -> None:
+def test_a_difference_that_may_be_chance_is_given_with_its_bounds() -> None:
     found = finding_of(Measure.ERROR_RATE, Difference(0.01, -0.02, 0.03), NAMES)
 
     assert found.headline == "No difference is shown"
@@ -63,7 +63,7 @@ def test_too_few_runs_say_nothing() -> None:
     assert (found.headline, found.change, found.tone) == ("Too few runs to say", "", Tone.NEUTRAL)
 
 
-def test_what_is_the_very_same_is_not_a_matter_of_chance() -> None:
+def test_equal_figures_are_called_equal() -> None:
     found = finding_of(Measure.COST_PER_RUN_USD, Difference(0, 0, 0), NAMES)
 
     assert found.sentence == "old and new came to the very same."

@@ -48,14 +48,14 @@ def test_a_limit_may_be_written_as_people_write_it() -> None:
         ("maxCostPerRunUSD", "NaN", "Cost per run must be a number, with a point before its decimals."),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field_in_the_words_of_the_page(name: str, text: str, message: str) -> None:
+def test_an_error_is_at_its_field_in_the_words_of_the_page(name: str, text: str, message: str) -> None:
     with pytest.raises(InvalidThresholds) as error:
         parsed(_form(**{name: text}))
 
     assert {detail.path: detail.message for detail in error.value.details} == {name: message}
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(InvalidThresholds) as error:
         parsed(_form(windowRuns="a", maxErrorRate="b", maxTotalCostUSD="c"))
 

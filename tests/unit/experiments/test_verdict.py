@@ -103,7 +103,7 @@ def test_a_third_is_more_than_its_decimals_show() -> None:
     assert not check.holds
 
 
-def test_a_cost_with_unpriced_runs_is_a_minimum_and_cannot_be_said_to_hold() -> None:
+def test_a_cost_with_unpriced_runs_is_a_minimum_and_does_not_hold() -> None:
     for thresholds in (
         replace(NOTHING_SET, max_total_cost_usd=Decimal(5)),
         replace(NOTHING_SET, max_cost_per_run_usd=Decimal(5)),
@@ -126,7 +126,7 @@ def test_a_total_over_a_part_of_the_window_is_a_minimum_but_a_mean_is_not() -> N
     assert check_of(stats, replace(NOTHING_SET, max_cost_per_run_usd=Decimal(5))).holds
 
 
-def test_a_latency_that_no_run_reports_cannot_be_said_to_hold() -> None:
+def test_a_latency_that_no_run_reports_does_not_hold() -> None:
     check = check_of(Stats(runs=10), replace(NOTHING_SET, max_p95_latency_ms=10**6))
 
     assert check.value is None

@@ -3,7 +3,7 @@
 from runtally.ingest.decode import known_project_id, read_envelope
 
 
-def test_a_project_id_of_a_million_blanks_is_none_and_not_remembered() -> None:
+def test_a_project_id_of_a_million_blanks_is_invalid_and_not_cached() -> None:
     read_envelope(b'{"projectId":"known"}')
     known = known_project_id.cache_info().currsize
 

@@ -26,7 +26,7 @@ def test_iso_without_an_offset_is_utc(moment: datetime) -> None:
 
 
 @given(moments)
-def test_unix_seconds_and_milliseconds_are_told_apart(moment: datetime) -> None:
+def test_unix_seconds_and_milliseconds_are_distinguished(moment: datetime) -> None:
     whole = moment.replace(microsecond=0)
     seconds = int(whole.timestamp())
 

@@ -37,7 +37,7 @@ def test_parts_are_read_as_each_interface_names_them(usage: dict[str, object], p
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "4", None, MAX_COUNT + 1, [4]], ids=repr)
-def test_what_is_no_count_is_as_if_it_were_not(value: object) -> None:
+def test_invalid_counts_are_ignored(value: object) -> None:
     assert token_parts({"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}) == {}
 
 

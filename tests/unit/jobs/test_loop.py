@@ -75,7 +75,7 @@ async def test_a_pause_ends_at_once_when_the_process_does() -> None:
         await worked.wait()
 
 
-async def test_a_job_may_finish_what_it_is_at() -> None:
+async def test_a_job_may_finish_its_piece_of_work() -> None:
     begun, finished = asyncio.Event(), asyncio.Event()
 
     async def work(stop: asyncio.Event) -> bool:

@@ -65,7 +65,7 @@ async def test_requests_that_arrive_while_the_store_is_asked_go_next() -> None:
     assert store.asked == [{"k": 1}, {"k": 2}]
 
 
-async def test_behind_a_store_that_hangs_nobody_more_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_are_refused_while_the_store_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     limiter, store = limiter_of(Clock())
     first = asyncio.create_task(limiter.take("k", TEN))
     await store.is_asked.wait()
@@ -100,7 +100,7 @@ async def test_keys_and_rates_do_not_touch_each_other() -> None:
     assert (await limiter.take("third", Rate(1))).granted
 
 
-async def test_a_store_that_is_away_is_an_error_of_those_who_asked_and_of_nobody_else() -> None:
+async def test_a_store_that_is_away_fails_only_the_requests_that_asked() -> None:
     limiter, store = limiter_of(Clock())
     store.error = StoreUnavailable()
 
@@ -134,7 +134,7 @@ async def test_a_client_that_leaves_does_not_disturb_the_others() -> None:
     assert [result.granted for result in results if isinstance(result, Decision)] == [True, True]
 
 
-async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_refusals_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     clock = Clock()
     limiter, store = limiter_of(clock)

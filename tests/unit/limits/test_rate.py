@@ -39,7 +39,7 @@ def test_ten_a_minute_are_one_every_six_seconds() -> None:
         (60, 6, 0, 60, 6),
     ],
 )
-def test_a_decision_says_what_is_left_and_how_long_to_wait(
+def test_a_decision_tells_the_rest_and_the_time_to_wait(
     busy_seconds: float, wait_seconds: float, remaining: int, reset: int, retry_after: int
 ) -> None:
     decision = Decision(TEN, granted=True, busy_ns=round(busy_seconds * SECOND))

@@ -55,7 +55,7 @@ def test_a_name_fills_its_field(field: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_first_name_that_says_anything_wins(field: str) -> None:
+def test_the_first_attribute_with_a_value_wins(field: str) -> None:
     parser, names = FIELDS[field]
     plain = [name for name in names if name not in PARTS]
     values: dict[str, Value] = {name: _varied(value_for(field, name)[0], place) for place, name in enumerate(plain)}
@@ -134,7 +134,7 @@ def test_usage_details_are_read_as_openai_anthropic_langfuse_and_langchain_write
 
 
 @pytest.mark.parametrize("broken", ["", "no JSON", "[1]", "5", '{"input": [1]}', "[" * 2000, 5, ["x"], '{"total": {}}'])
-def test_json_that_is_none_says_nothing(broken: Value) -> None:
+def test_invalid_json_is_ignored(broken: Value) -> None:
     assert read_facts(dict.fromkeys(PARTS, broken), {}) == {}
 
 
@@ -173,7 +173,7 @@ def test_a_resource_speaks_for_its_spans_where_they_do_not() -> None:
     assert read_facts({"user.id": "own"}, of_resource) == of_resource | {"user": "own"}
 
 
-def test_what_people_attach_is_kept_under_its_own_name() -> None:
+def test_attributes_that_people_add_are_kept_under_their_own_name() -> None:
     attributes: Attributes = {
         "traceloop.association.properties.user_id": "u",
         "ai.telemetry.metadata.feature": "search",
@@ -201,7 +201,7 @@ def test_a_text_of_langfuse_is_without_the_quotes_of_json() -> None:
 
 
 @pytest.mark.parametrize("large", ["x" * 257, ["a"] * 21, ["x" * 257], float("nan"), "a\0b"])
-def test_what_is_large_or_no_value_is_left_out(large: Value) -> None:
+def test_large_or_invalid_values_are_left_out(large: Value) -> None:
     assert read_free({"runtally.metadata.a": large, "runtally.metadata.b": "c"}, frozenset()) == {"b": "c"}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runtally.models.run import Status
-from runtally.otlp.calls import ending, settle_first_token, settle_tokens
+from runtally.otlp.calls import ending, normalize_tokens, resolve_first_token
 from tests.unit.otlp.factories import MS, NOON
 
 TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
@@ -45,12 +45,12 @@ TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("sent", "expected"), TOKENS.values(), ids=TOKENS.keys())
-def test_parts_are_added_to_the_whole_where_they_were_told_apart(
+def test_parts_are_added_to_the_whole_where_they_are_counted_apart(
     sent: dict[str, int], expected: dict[str, int]
 ) -> None:
     facts: dict[str, Any] = {**sent}
 
-    settle_tokens(facts, has_failed=False)
+    normalize_tokens(facts, has_failed=False)
 
     assert {name: facts[name] for name in ("input", "output") if name in facts} == expected
     assert {name: facts.get(name) for name in sent if name not in {"input", "output"}} == {
@@ -58,10 +58,10 @@ def test_parts_are_added_to_the_whole_where_they_were_told_apart(
     }
 
 
-def test_a_failed_call_that_says_0_says_nothing() -> None:
+def test_a_zero_of_a_failed_call_counts_as_unknown() -> None:
     facts: dict[str, Any] = {"input": 0, "output": 0, "cached": 0}
 
-    settle_tokens(facts, has_failed=True)
+    normalize_tokens(facts, has_failed=True)
 
     assert facts == {}
 
@@ -69,7 +69,7 @@ def test_a_failed_call_that_says_0_says_nothing() -> None:
 def test_a_call_that_did_not_fail_may_have_used_nothing() -> None:
     facts: dict[str, Any] = {"input": 8, "output": 0}
 
-    settle_tokens(facts, has_failed=False)
+    normalize_tokens(facts, has_failed=False)
 
     assert facts == {"input": 8, "output": 0}
 
@@ -78,7 +78,7 @@ def test_a_call_that_did_not_fail_may_have_used_nothing() -> None:
 def test_cached_audio_is_charged_as_cached_alone(heard: int, cached: int, expected: int) -> None:
     facts: dict[str, Any] = {"audio_input": heard, "audio_cached": cached}
 
-    settle_tokens(facts, has_failed=False)
+    normalize_tokens(facts, has_failed=False)
 
     assert facts["audio_input"] == expected
 
@@ -105,9 +105,7 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("facts", "exception", "status", "code"), ENDINGS)
-def test_an_error_is_told_by_its_class_or_status(
-    facts: dict[str, Any], exception: str, status: Status, code: str
-) -> None:
+def test_an_error_code_is_a_class_or_a_status(facts: dict[str, Any], exception: str, status: Status, code: str) -> None:
     assert ending(facts, exception, has_failed=True) == (status, code)
 
 
@@ -132,7 +130,7 @@ def test_a_call_that_did_not_fail_has_no_code() -> None:
 def test_the_first_part_of_an_answer_came_after_so_many_milliseconds(
     facts: dict[str, Any], expected: int | None
 ) -> None:
-    settle_first_token(facts, NOON)
+    resolve_first_token(facts, NOON)
 
     assert facts == ({} if expected is None else {"first_token": expected})
     assert NOON % (1000 * MS) == 0

@@ -38,7 +38,7 @@ def test_attempts_side_by_side_all_stay() -> None:
     assert [call.parent_id for call in inner] == [key_of(1)[16:]] * 2
 
 
-def test_the_one_that_stays_is_told_what_the_outer_one_knows() -> None:
+def test_the_inner_call_is_filled_from_the_outer_one() -> None:
     calls = [make_call(1, cost=5, session="s", agent="a", first_token=9), make_call(2, parent=1, session="own")]
 
     (inner,) = keep_innermost(calls, lineage((2, 1)), [])
@@ -47,7 +47,7 @@ def test_the_one_that_stays_is_told_what_the_outer_one_knows() -> None:
     assert inner.parent_id == b""
 
 
-def test_what_an_outer_one_says_of_several_is_no_cost_of_each() -> None:
+def test_the_cost_of_an_outer_call_is_not_copied_to_several_inner_ones() -> None:
     calls = [make_call(1, cost=5, session="s"), make_call(2, parent=1), make_call(3, parent=1)]
 
     inner = keep_innermost(calls, lineage((2, 1), (3, 1)), [])
@@ -56,7 +56,7 @@ def test_what_an_outer_one_says_of_several_is_no_cost_of_each() -> None:
     assert [call.facts["session"] for call in inner] == ["s", "s"]
 
 
-def test_the_parent_that_is_told_is_one_that_stays() -> None:
+def test_the_parent_of_a_call_is_a_kept_call() -> None:
     calls = [make_call(2, parent=1), make_call(3, parent=2)]
 
     (inner,) = keep_innermost(calls, lineage((3, 2), (2, 1)), [])

@@ -201,7 +201,7 @@ def otlp_json(request: Any) -> bytes:  # noqa: ANN401  # A message of protobuf.
 
 
 @given(trace_requests())
-def test_spans_in_protobuf_are_what_protobuf_reads(request: ExportTraceServiceRequest) -> None:
+def test_spans_are_read_like_the_protobuf_library_reads_them(request: ExportTraceServiceRequest) -> None:
     read = protobuf.read_spans(request.SerializeToString(), RULES)
 
     assert [fields_of(span) for span in read] == list(expected_spans(request))
@@ -215,7 +215,7 @@ def test_spans_in_json_are_those_in_protobuf(request: ExportTraceServiceRequest)
 
 
 @given(log_requests())
-def test_log_records_are_what_protobuf_reads(request: ExportLogsServiceRequest) -> None:
+def test_log_records_are_read_like_the_protobuf_library_reads_them(request: ExportLogsServiceRequest) -> None:
     group = request.resource_logs[0]
     expected = [
         (
@@ -304,7 +304,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("fields", WRONG.values(), ids=WRONG.keys())
-def test_what_no_encoder_writes_refuses_the_whole_body(fields: bytes) -> None:
+def test_malformed_protobuf_refuses_the_whole_body(fields: bytes) -> None:
     good = as_protobuf(make_request(make_span()))
 
     with pytest.raises(Malformed):
@@ -350,7 +350,7 @@ def test_ids_in_json_are_hex_in_any_case(spelling: Any) -> None:  # noqa: ANN401
 @pytest.mark.parametrize(
     "bad", ["", "0" * 16, "0g" * 8, "0a " * 5 + "0", SPAN[:-2], SPAN + "00", "CvdlGRbNQ90=", None, 5, []]
 )
-def test_an_id_that_is_none_is_empty(bad: object) -> None:
+def test_an_invalid_id_is_empty(bad: object) -> None:
     request = make_request(make_span({}) | {"spanId": bad})
 
     (span,) = json.read_spans(as_json(request), RULES)
@@ -398,13 +398,13 @@ JSON_WRONG = [
 
 
 @pytest.mark.parametrize("body", JSON_WRONG)
-def test_what_is_no_otlp_json_is_refused(body: bytes) -> None:
+def test_invalid_otlp_json_is_refused(body: bytes) -> None:
     with pytest.raises(Malformed):
         list(json.read_spans(body, RULES))
 
 
 @pytest.mark.parametrize("time", ["-5", "5x", "1" * 30, 1.5, -1, 2**64])
-def test_a_time_that_is_none_refuses_the_body(time: object) -> None:
+def test_an_invalid_time_refuses_the_body(time: object) -> None:
     with pytest.raises(Malformed):
         list(json.read_spans(as_json(make_request(make_span({}, startTimeUnixNano=time))), RULES))
 
@@ -454,7 +454,7 @@ def test_very_many_empty_parts_of_json_are_refused(body: bytes) -> None:
         list(json.read_spans(body, RULES))
 
 
-def test_what_is_nested_very_deep_is_refused_or_skipped() -> None:
+def test_very_deep_nesting_is_refused_or_skipped() -> None:
     value = "[" * 100_000
     nested = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"wanted","value":' + value.encode()
 

@@ -60,7 +60,7 @@ def test_a_provider_is_stored_as_the_catalogue_calls_it(sent: str, stored: str, 
         ({"model": "llama-3"}, "unknown"),
     ],
 )
-def test_a_provider_that_is_not_said_is_read_off_the_model(facts: dict[str, Any], expected: str) -> None:
+def test_a_missing_provider_is_read_from_the_model(facts: dict[str, Any], expected: str) -> None:
     assert run_of(**facts).provider == expected
 
 
@@ -104,7 +104,7 @@ def test_metadata_has_these_names_and_no_others() -> None:
     }  # fmt: skip
 
 
-def test_what_people_attached_stands_beside_it_and_does_not_replace_it() -> None:
+def test_added_attributes_do_not_replace_metadata() -> None:
     run = wire_run(make_call(service="shop", free={"service": "other", "feature": "search"}))
 
     assert isinstance(run, WireRun)
@@ -121,7 +121,7 @@ def test_an_operator_drops_what_they_name() -> None:
     assert run.metadata == {"instrumentation": "a"}
 
 
-def test_metadata_that_is_too_large_loses_what_people_attached_last() -> None:
+def test_metadata_that_is_too_large_loses_the_last_added_attributes() -> None:
     free: dict[str, Value] = {f"key-{number}": ["\U0001f600" * 250] * 2 for number in range(32)}
     run = wire_run(make_call(service="shop", free=free))
 
@@ -143,7 +143,7 @@ def test_long_tags_and_reasons_are_left_out() -> None:
     ("field", "path"), [("model", "model"), ("provider", "provider"), ("experiment", "experimentId")]
 )
 @pytest.mark.parametrize("value", ["x" * 257, "a\0b"])
-def test_a_name_that_no_run_can_have_is_told_without_it(field: str, path: str, value: str) -> None:
+def test_an_invalid_name_is_reported_without_the_value(field: str, path: str, value: str) -> None:
     facts: dict[str, Any] = {field: value}
     run = wire_run(make_call(**facts))
 

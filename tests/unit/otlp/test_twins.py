@@ -30,7 +30,7 @@ def test_of_two_records_of_one_call_the_inner_one_stays() -> None:
     assert kept(*reversed(seen_twice(1))) == [1]
 
 
-def test_it_is_told_what_the_other_one_knows() -> None:
+def test_a_kept_twin_is_filled_from_the_other() -> None:
     inner, outer = seen_twice(1)
     outer.facts |= {"cost": 5, "session": "s", "output": 51}
 
@@ -39,7 +39,7 @@ def test_it_is_told_what_the_other_one_knows() -> None:
     assert call.facts | {"cost": 5, "session": "s", "output": 50} == call.facts
 
 
-def test_one_without_any_tokens_is_told_those_of_the_other() -> None:
+def test_a_twin_without_tokens_gets_those_of_the_other() -> None:
     inner, outer = seen_twice(1)
     del inner.facts["input"], inner.facts["output"]
     outer.facts |= {"cached": 7}

@@ -5,7 +5,7 @@ import pytest
 from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue import read_catalogue
 from runtally.pricing.catalogue_entry import CatalogueEntry
-from tests.unit.pricing.offers import offers_of
+from tests.unit.pricing.candidates import candidates_of
 
 
 @pytest.fixture(scope="session")
@@ -15,4 +15,4 @@ async def catalogue() -> list[CatalogueEntry]:
 
 @pytest.fixture(scope="session")
 def catalogue_book(catalogue: list[CatalogueEntry]) -> PriceBook:
-    return PriceBook(offers_of(catalogue))
+    return PriceBook(candidates_of(catalogue))

@@ -16,8 +16,8 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue import read_catalogue
 from runtally.pricing.cost import Price, total_usd
 from runtally.tokens import TOKEN_KINDS, Usage
+from tests.unit.pricing.candidates import candidates_of
 from tests.unit.pricing.litellm_costs import Model, Rates, models
-from tests.unit.pricing.offers import offers_of
 
 AT = datetime(2026, 11, 1, 20, tzinfo=UTC)
 MIXES = (
@@ -127,7 +127,7 @@ def usage(mix: dict[str, int]) -> Usage:
 
 
 def main() -> None:
-    same, differing = compared(models(), PriceBook(offers_of(asyncio.run(read_catalogue()))))
+    same, differing = compared(models(), PriceBook(candidates_of(asyncio.run(read_catalogue()))))
     for reason, found in differing.items():
         for one in found:
             sys.stdout.write(f"{reason}\t{one.provider}\t{one.model}\t{one.mix}\t{one.ours}\t{one.theirs}\n")

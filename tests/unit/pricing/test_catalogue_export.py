@@ -143,7 +143,7 @@ def test_a_bill_of_more_than_text_tokens_is_an_estimate(extra: str) -> None:
     assert (period.estimated, period.note) == (True, BILLED_APART)
 
 
-def test_a_fee_for_each_request_is_a_price_of_its_own() -> None:
+def test_a_fee_for_each_request_is_a_separate_price() -> None:
     [period] = periods_of("acme", model(ModelPrice(input_mtok=Decimal(1), requests_kcount=Decimal(5))))
 
     assert (period.estimated, period.tiers[0]["per_thousand_requests"]) == (False, Decimal(5))
@@ -152,7 +152,7 @@ def test_a_fee_for_each_request_is_a_price_of_its_own() -> None:
 @pytest.mark.parametrize(
     "free", [model(ModelPrice(), model_id="large:free"), model(ModelPrice(), comments="Free of charge on the API.")]
 )
-def test_what_is_known_to_be_free_costs_nothing(free: ModelInfo) -> None:
+def test_models_that_are_known_to_be_free_cost_nothing(free: ModelInfo) -> None:
     zero = {"input_per_million": Decimal(0), "output_per_million": Decimal(0)}
 
     assert periods_of("acme", free) == [Period(None, None, {0: zero}, note=FREE)]
@@ -185,7 +185,7 @@ def test_a_name_belongs_to_one_model_of_a_provider(catalogue: list[CatalogueEntr
     assert {name: models for name, models in owners.items() if len(models) > 1} == {}
 
 
-def test_a_known_tier_is_an_entry_of_its_own(catalogue: list[CatalogueEntry]) -> None:
+def test_each_tier_is_a_separate_entry(catalogue: list[CatalogueEntry]) -> None:
     tiers = [entry for entry in catalogue if (entry.provider, entry.model) == ("google", "gemini-2.5-pro")]
 
     assert [(entry.catalogue_key, entry.above_input_tokens, entry.input_per_million) for entry in tiers] == [

@@ -14,7 +14,7 @@ from runtally.pricing.book import PriceBook
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import total_usd
 from runtally.tokens import Usage
-from tests.unit.pricing.offers import NOW
+from tests.unit.pricing.candidates import NOW
 
 AIDER = Path(__file__).parents[3].parent / "shared/data/aider.csv.gz"
 BARE_NAMES = {"gpt-": "openai", "o1": "openai", "o3": "openai", "claude": "anthropic", "gemini": "google"}
@@ -81,7 +81,7 @@ def test_a_real_name_finds_its_price(catalogue_book: PriceBook, provider: str, m
         ("", ""),
     ],
 )
-def test_a_name_that_nobody_prices_stays_unknown(catalogue_book: PriceBook, provider: str, model: str) -> None:
+def test_a_name_without_a_price_stays_unknown(catalogue_book: PriceBook, provider: str, model: str) -> None:
     assert catalogue_book.price_for(provider, model, NOW, 1000) is None
 
 

@@ -10,7 +10,7 @@ from runtally.models.price import Match, PriceSource
 from runtally.pricing.catalogue import Plan, SyncReport, plan_of
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.catalogue_queries import KnownEntry
-from tests.unit.pricing.offers import NOW
+from tests.unit.pricing.candidates import NOW
 
 DAY = timedelta(days=1)
 ENTRY = CatalogueEntry(
@@ -58,7 +58,7 @@ def test_an_admins_entry_is_left(entry: CatalogueEntry) -> None:
 @pytest.mark.parametrize(
     "change", [{"aliases": ("big",)}, {"note": "New."}, {"estimated": True}, {"effective_to": NOW}]
 )
-def test_what_is_no_amount_changes_in_place(change: dict[str, object]) -> None:
+def test_fields_that_are_no_amount_change_in_place(change: dict[str, object]) -> None:
     changed = replace(ENTRY, **change)
 
     plan = planned(changed, ENTRY)
@@ -106,14 +106,14 @@ def test_a_new_entry_is_left_out_where_an_admins_price_has_its_name() -> None:
     assert plan_of([replace(ENTRY, aliases=("BIG",))], [mine], NOW) == Plan(kept=1)
 
 
-def test_what_an_admin_withdrew_does_not_come_back() -> None:
+def test_entries_that_an_admin_withdrew_are_not_added_again() -> None:
     withdrawn = KnownEntry(7, ENTRY, PriceSource.ADMIN, is_withdrawn=True)
 
     assert plan_of([ENTRY], [withdrawn], NOW) == Plan(kept=1)
     assert plan_of([replace(ENTRY, catalogue_key="acme/again")], [withdrawn], NOW).insert != []
 
 
-def test_what_the_catalogue_said_before_of_a_time_makes_room() -> None:
+def test_an_earlier_catalogue_entry_for_a_time_is_withdrawn() -> None:
     closed = KnownEntry(1, replace(ENTRY, effective_to=NOW - DAY, catalogue_key=""), PriceSource.CATALOGUE)
     current = KnownEntry(2, replace(DEARER, effective_from=NOW - DAY), PriceSource.CATALOGUE)
     announced = replace(ENTRY, input_per_million=Decimal(5), effective_from=NOW - 3 * DAY, catalogue_key="acme/large@3")

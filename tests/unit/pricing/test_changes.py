@@ -15,19 +15,19 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
 from tests.unit.charts.made import make_summary
-from tests.unit.pricing.offers import NOW, make_offer
+from tests.unit.pricing.candidates import NOW, make_candidate
 from webapp.charts import series
 from webapp.charts.drawing import Mark
 from webapp.charts.series import Split
 from webapp.pages.panel.price_marks import price_marks
 
 DAY = timedelta(days=1)
-OFFERS = (
-    make_offer("acme", "large", number=1, effective_to=NOW - 2 * DAY),
-    make_offer(
+CANDIDATES = (
+    make_candidate("acme", "large", number=1, effective_to=NOW - 2 * DAY),
+    make_candidate(
         "acme", "large", number=2, effective_from=NOW - 2 * DAY, rates=Rates.of(input=500_000, output=2_000_000)
     ),
-    make_offer(
+    make_candidate(
         "acme",
         "large",
         number=3,
@@ -35,10 +35,10 @@ OFFERS = (
         above_input_tokens=1000,
         rates=Rates.of(input=9, output=2_000_000),
     ),
-    make_offer("acme", "same", number=4, effective_to=NOW - DAY),
-    make_offer("acme", "same", number=5, effective_from=NOW - DAY),
+    make_candidate("acme", "same", number=4, effective_to=NOW - DAY),
+    make_candidate("acme", "same", number=5, effective_from=NOW - DAY),
 )
-BOOK = PriceBook(OFFERS, discounts=[Discount("p", None, Decimal(50), NOW - DAY)])
+BOOK = PriceBook(CANDIDATES, discounts=[Discount("p", None, Decimal(50), NOW - DAY)])
 Sent = tuple[str, datetime, int, str]
 RUNS: list[Sent] = [
     (model, NOW - number * DAY / 2, 500 * number, project_id)
@@ -65,7 +65,7 @@ def test_a_discount_is_a_change_for_its_project() -> None:
     assert [change.at for change in changes] == [NOW - DAY]
 
 
-def test_what_is_out_of_the_window_is_no_change_of_it() -> None:
+def test_changes_outside_of_the_window_are_left_out() -> None:
     assert changes_of([("acme", "large")], BOOK, NOW - DAY, NOW, None) == ()
 
 
@@ -94,7 +94,7 @@ def test_costs_do_not_depend_on_the_order_of_runs(runs: list[Sent]) -> None:
 
 
 def _costs(runs: list[Sent]) -> dict[Sent, Decimal | None]:
-    book = PriceBook(OFFERS, discounts=[Discount("p", None, Decimal(50), NOW - DAY)])
+    book = PriceBook(CANDIDATES, discounts=[Discount("p", None, Decimal(50), NOW - DAY)])
     costs = {}
     for model, at, tokens, project_id in runs:
         price = book.price_for("acme", model, at, tokens, project_id)

@@ -79,7 +79,7 @@ def test_a_cost_is_tokens_times_price(usage: Usage, price: Price, expected: str)
     assert total_usd(usage, price) == Decimal(expected)
 
 
-def test_lines_say_how_a_cost_comes_about() -> None:
+def test_lines_explain_a_cost() -> None:
     lines = lines_of(Usage(1000, 500, cached_input_tokens=400), SONNET)
 
     assert [
@@ -219,9 +219,7 @@ def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
         (Usage(None, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
     ],
 )
-def test_a_reported_cost_stands_where_no_tokens_are_known(
-    usage: Usage, reported: Decimal | None, expected: Cost
-) -> None:
+def test_a_reported_cost_is_used_if_no_tokens_are_known(usage: Usage, reported: Decimal | None, expected: Cost) -> None:
     assert resolve_cost(usage, SONNET, direct=False, reported=reported, upstream_reported=None) == expected
 
 
@@ -248,7 +246,7 @@ def test_a_price_without_any_amount_is_free(function: Callable[[Usage, Price], o
         (Usage(1_000_000, 5, cached_input_tokens=400_000, cache_write_tokens=200_000), "0.93"),
     ],
 )
-def test_what_a_cache_saved_is_what_its_tokens_would_have_cost_more_as_plain_input(usage: Usage, saved: str) -> None:
+def test_a_cache_saved_the_difference_to_the_cost_of_plain_input(usage: Usage, saved: str) -> None:
     cost = resolve_cost(usage, SONNET, direct=False, reported=None, upstream_reported=None)
 
     assert cost.cache_savings_usd == Decimal(saved)
@@ -263,7 +261,7 @@ def test_cost_and_savings_add_up_to_the_cost_without_a_cache(usage: Usage, price
         assert (cost.total_usd or 0) + (cost.cache_savings_usd or 0) == total_usd(plain, price)
 
 
-def test_without_cached_tokens_or_without_a_price_nothing_is_said_of_savings() -> None:
+def test_savings_are_unknown_without_cached_tokens_or_a_price() -> None:
     plain, cached = Usage(10, 5), Usage(10, 5, cached_input_tokens=5)
 
     assert resolve_cost(plain, SONNET, direct=False, reported=None, upstream_reported=None).cache_savings_usd is None

@@ -74,7 +74,7 @@ def test_a_form_becomes_a_price() -> None:
         ({"note": "x" * 2000}, "note"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(sent: dict[str, str], field: str) -> None:
+def test_an_error_is_reported_at_its_field(sent: dict[str, str], field: str) -> None:
     with pytest.raises(InvalidPrice) as refused:
         read_draft(SENT | sent)
 
@@ -97,6 +97,6 @@ drafts = st.builds(
 
 
 @given(drafts)
-def test_what_is_written_is_read_back(draft: Draft) -> None:
+def test_a_written_value_is_read_back_unchanged(draft: Draft) -> None:
     assert set(draft.texts) == set(FIELDS)
     assert read_draft(draft.texts) == draft

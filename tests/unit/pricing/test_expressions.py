@@ -16,7 +16,7 @@ from runtally.pricing.catalogue_patterns import names_and_pattern
 from runtally.pricing.expressions import Expressions, InvalidExpression, demand_expression
 from runtally.pricing.match import MAX_PATTERN_CHARS, PriceIndex
 from runtally.pricing.names import spellings_of
-from tests.unit.pricing.offers import make_offer
+from tests.unit.pricing.candidates import make_candidate
 
 # Python's own engine tries each of them on one of the names for longer than anybody waits.
 EVIL = (
@@ -54,7 +54,7 @@ NAMES = ("a" * 127 + "-", "ab" * 64, "a-" * 64, "é" * 128)
         ("*secret", "This is no regular expression: no argument for repetition operator."),
     ],
 )
-def test_what_is_refused_comes_with_what_to_write_and_not_with_what_was_written(text: str, advice: str) -> None:
+def test_a_refusal_gives_advice_and_does_not_quote_the_expression(text: str, advice: str) -> None:
     with pytest.raises(InvalidExpression) as refused:
         demand_expression(text)
 
@@ -88,13 +88,13 @@ def test_whatever_is_written_is_refused_or_bounded(text: str, name: str) -> None
 
 
 def test_no_expression_meets_a_long_name() -> None:
-    index = PriceIndex([make_offer("acme", "x", match=Match.REGEX, pattern="(?:.*[^a-z0-9])?x.*")])
+    index = PriceIndex([make_candidate("acme", "x", match=Match.REGEX, pattern="(?:.*[^a-z0-9])?x.*")])
 
     assert index.find("acme", "x".ljust(MAX_PATTERN_CHARS, "-"))
     assert not index.find("acme", "x".ljust(MAX_PATTERN_CHARS + 1, "-"))
 
 
-def test_none_is_found_where_there_are_none() -> None:
+def test_without_expressions_nothing_matches() -> None:
     assert list(Expressions([]).matching("gpt", among=("gpt",))) == []
     assert list(Expressions(["("]).matching("(", among=("(",))) == []
 
@@ -147,7 +147,7 @@ def conditions(match: MatchLogic) -> Iterator[ClauseAnd]:
             yield inner
 
 
-def test_what_the_catalogue_rules_out_is_no_revision_anyway() -> None:
+def test_names_that_the_catalogue_excludes_are_no_revisions() -> None:
     several = [found for provider in providers for model in provider.models for found in conditions(model.match)]
     assert several
 

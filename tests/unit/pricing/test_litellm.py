@@ -4,10 +4,10 @@ import pytest
 
 from runtally.pricing.book import PriceBook
 from runtally.pricing.cost import Rates, total_usd
-from runtally.pricing.match import Offer
+from runtally.pricing.match import PriceCandidate
+from tests.unit.pricing.candidates import make_candidate
 from tests.unit.pricing.litellm_compared import AT, MIXES, MOST_A_TOKEN, Reason, compared, pico, usage
 from tests.unit.pricing.litellm_costs import Model, models
-from tests.unit.pricing.offers import make_offer
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def known() -> list[Model]:
 
 
 def test_the_engine_adds_up_their_prices_as_they_do(known: list[Model]) -> None:
-    book = PriceBook(offer for number, model in enumerate(known) for offer in _offers(number, model))
+    book = PriceBook(candidate for number, model in enumerate(known) for candidate in _candidates(number, model))
     differing = []
     for model in known:
         for mix in MIXES:
@@ -39,9 +39,9 @@ def test_costs_differ_from_litellms_only_where_the_prices_do(known: list[Model],
     assert sum(same.values()) > sum(len(found) for reason, found in differing.items() if reason is not Reason.UNKNOWN)
 
 
-def _offers(number: int, model: Model) -> list[Offer]:
+def _candidates(number: int, model: Model) -> list[PriceCandidate]:
     return [
-        make_offer(
+        make_candidate(
             model.provider.replace("_", "-"),
             model.name,
             number=number,

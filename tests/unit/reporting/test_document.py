@@ -203,12 +203,12 @@ def test_no_message_repeats_a_value() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'"run"', b"null", b"\xff\xfe", b'{"unheardOf": "\xff"}', b"[" * 100_000]
 )
-def test_what_is_no_json_object_is_no_document(body: bytes) -> None:
+def test_a_document_must_be_a_json_object(body: bytes) -> None:
     with pytest.raises(InvalidJson):
         decode(body, NOW, RULE)
 
 
-def test_content_in_metadata_is_dropped_whoever_sends_it() -> None:
+def test_content_in_metadata_is_dropped_for_any_sender() -> None:
     document = make_document("p", metadata={"prompt": "x", "user": "u", "deep": {"Messages": ["x"], "n": 1}})
 
     assert decode(json.dumps(document).encode(), NOW, RULE).metadata == {"user": "u", "deep": {"n": 1}}

@@ -27,14 +27,14 @@ def test_without_a_receiver_or_a_secret_nothing_can_be_pushed(missing: str) -> N
         Pusher(settings_for("postgresql://h/d", **(settings | {missing: ""})))
 
 
-def test_a_url_that_is_none_is_refused_without_repeating_it() -> None:
+def test_an_invalid_url_is_refused_without_repeating_it() -> None:
     with pytest.raises(SettingsError) as caught:
         sync_url("http://me@receiver:hunter2")
 
     assert "hunter2" not in str(caught.value)
 
 
-async def test_the_receiver_is_named_without_what_may_be_a_secret() -> None:
+async def test_the_receiver_is_named_without_its_secret_parts() -> None:
     url = "https://me:hunter2@receiver.example/runs?token=hunter2"
     async with Pusher(settings_for("postgresql://h/d", service_sync_url=url, service_sync_sign="s")) as pusher:
         assert pusher.receiver == "https://receiver.example/runs"

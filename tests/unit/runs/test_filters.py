@@ -43,8 +43,8 @@ def filters(draw: st.DrawFn) -> RunFilter:
 
 
 @given(filters())
-def test_what_is_written_is_read_back(sought: RunFilter) -> None:
-    assert RunFilter.parse(sought.query) == sought
+def test_a_written_value_is_read_back_unchanged(run_filter: RunFilter) -> None:
+    assert RunFilter.parse(run_filter.query) == run_filter
 
 
 def test_a_plain_visit_has_a_plain_address_and_blank_fields_say_nothing() -> None:

@@ -55,7 +55,7 @@ async def written(*chunks: Sequence[StoredRun]) -> BytesIO:
     return BytesIO(b"".join([part async for part in parquet(in_chunks(*chunks))]))
 
 
-async def test_what_is_read_back_is_what_was_written() -> None:
+async def test_a_parquet_file_holds_the_runs_that_were_written() -> None:
     table = read_parquet(await written([FULL, PLAIN], [PLAIN])).read_all()
 
     def column(name: str) -> list[object]:
@@ -74,7 +74,7 @@ async def test_what_is_read_back_is_what_was_written() -> None:
     assert column("id") == ["=1+1", "plain", "plain"]
 
 
-async def test_money_and_times_are_what_other_programs_take_for_them() -> None:
+async def test_money_and_times_have_the_types_that_other_programs_expect() -> None:
     schema = read_parquet(await written([FULL])).schema
 
     assert schema.field("cost_usd").type == DataType.decimal128(USD_DIGITS, 12)
@@ -87,7 +87,7 @@ async def test_a_file_without_runs_has_its_columns() -> None:
     assert (table.num_rows, table.num_columns) == (0, len(StoredRun.__struct_fields__))
 
 
-async def test_it_is_sent_while_it_is_written_and_who_leaves_ends_it() -> None:
+async def test_a_file_is_sent_while_it_is_written_and_ends_with_its_reader() -> None:
     asked = 0
 
     async def endless() -> AsyncIterator[Sequence[StoredRun]]:
@@ -104,7 +104,7 @@ async def test_it_is_sent_while_it_is_written_and_who_leaves_ends_it() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("parquet")]
 
 
-async def test_what_goes_wrong_while_runs_are_read_is_what_the_reader_hears() -> None:
+async def test_an_error_of_reading_runs_reaches_the_reader_of_the_file() -> None:
     async def broken() -> AsyncIterator[Sequence[StoredRun]]:
         yield [FULL]
         raise StoreUnavailable

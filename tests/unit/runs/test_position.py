@@ -30,7 +30,7 @@ def test_without_a_place_one_starts_at_the_newest_run() -> None:
     ["x", "é", "W10", "WyIyMDI2LTExLTIxVDEyOjAwOjAwIiwiYSIsImIiXQ", Place(datetime.now(UTC), "a\0", "b").token],
     ids=["cut", "no base64", "no place", "no time zone", "nul"],
 )
-def test_what_is_no_place_is_refused(token: str) -> None:
+def test_an_invalid_place_is_refused(token: str) -> None:
     with pytest.raises(InvalidFilter) as raised:
         Position.parse(token, None)
 

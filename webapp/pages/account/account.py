@@ -1,4 +1,4 @@
-"""One's own account: password, and signing out everywhere."""
+"""The page of a user's own account: change the password, and sign out everywhere."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -23,7 +23,7 @@ blueprint = Blueprint("account", __name__)
 
 @dataclass(frozen=True, slots=True)
 class AccountPage(Page):
-    """Who one is here, what one may do, and how to change one's password."""
+    """The user's role and projects, and the form for a new password."""
 
     template: ClassVar[str] = "account/account.html"
     fragment: ClassVar[str] = "account/_account.html"
@@ -59,7 +59,7 @@ async def change_password() -> ResponseReturnValue:
         user = (await users.found(database, own.user.id)).user
         await users.set_password(database, actor(), user, hash_)
     await sessions.begin_as(user)
-    return see_other(url_for(".account"), said="Password changed. Every other browser is signed out.")
+    return see_other(url_for(".account"), flash="Password changed. Every other browser is signed out.")
 
 
 @blueprint.post("/account/sign-out")
@@ -70,11 +70,11 @@ async def sign_out_everywhere() -> ResponseReturnValue:
     async with services().database.session() as database:
         await end_all(database, own.user.id)
     await sessions.sign_out()
-    return see_other(url_for("sign_in.sign_in"), said="You are signed out everywhere.")
+    return see_other(url_for("sign_in.sign_in"), flash="You are signed out everywhere.")
 
 
 async def _own() -> Account:
-    """Raises `NotFound` for whoever signed in with a key, or did not need to."""
+    """Return the signed-in user. Raises `NotFound` for a session of a key or of dev mode."""
     if actor().kind is not ActorKind.USER:
         raise NotFound
     async with services().database.session() as database:

@@ -41,7 +41,7 @@ class JoinPage(Page):
 
 @blueprint.after_request
 async def keep_token_to_oneself(response: Response) -> Response:
-    """Nothing keeps the address or passes it on: it holds the token."""
+    """Keep the address, which holds the token, out of caches and of Referer headers."""
     response.headers["Cache-Control"] = "no-store"
     response.headers["Referrer-Policy"] = "no-referrer"
     return response
@@ -70,7 +70,7 @@ async def post_join() -> ResponseReturnValue:
     except (InvalidUser, PasswordsBusy) as error:
         return await render_refused(_page(token, invitation, form.refused(error)), error)
     await sessions.begin_as(user)
-    return see_other(url_for("overview.overview"), said=f"You are signed in as {user.email}.")
+    return see_other(url_for("overview.overview"), flash=f"You are signed in as {user.email}.")
 
 
 async def _joined(token: str, invitation: Invitation, form: Form) -> User:

@@ -37,7 +37,7 @@ class SignInPage(Page):
 
     @property
     def openid_name(self) -> str | None:
-        """What the button of the OpenID provider calls it; None without one."""
+        """The name of the OpenID provider for the button; None without one."""
         provider = services().openid
         return provider.name if provider else None
 
@@ -94,7 +94,7 @@ async def _with_key(key: str) -> None:
 
 
 async def _has_users() -> bool:
-    """As if there were, while nobody can tell: the page says what to do when there are none."""
+    """Return whether any user exists; True while the database is away."""
     with suppress(StoreUnavailable):
         async with services().database.session() as database:
             return await users.any_exist(database)

@@ -26,7 +26,7 @@ _ATTEMPT = "openid"
 @blueprint.get("/sign-in/openid")
 @public
 async def start() -> ResponseReturnValue:
-    """On to the provider, and from there to where one wanted to go."""
+    """Redirect to the provider; from there the user returns to the page that they wanted."""
     sessions.demand_secret()
     provider, attempt, target = _provider(), Attempt.new(), safe_path(request.args.get("next"))
     try:
@@ -41,7 +41,7 @@ async def start() -> ResponseReturnValue:
 @public
 async def back() -> ResponseReturnValue:
     """Back from the provider: signed in, or at the sign-in page with what is wrong."""
-    # Whatever comes of it: an attempt is used once.
+    # An attempt is used once, whatever its result.
     kept = session.pop(_ATTEMPT, None)
     target = safe_path(kept["next"]) if kept else url_for("overview.overview")
     try:
@@ -68,7 +68,7 @@ async def _enter(person: Person) -> None:
 
 
 def _provider() -> OpenIdProvider:
-    """Raises `NotFound` where there is none."""
+    """Return the provider. Raises `NotFound` if there is none."""
     provider = services().openid
     if provider is None:
         raise NotFound

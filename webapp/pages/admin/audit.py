@@ -1,4 +1,4 @@
-"""Who changed what, newest first."""
+"""The audit log: who changed what, newest first."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.audit import AuditEntry
 from webapp import formats
 from webapp.form import Form
-from webapp.links import project_chosen
+from webapp.links import chosen_project
 from webapp.pages.admin.frame import Frame, frame
 from webapp.rendering import Page, render
 from webapp.security import admin
@@ -62,7 +62,7 @@ class AuditPage(Page):
 @admin
 async def audit() -> ResponseReturnValue:
     """The log, of one project or of all."""
-    project_id, before = project_chosen(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
+    project_id, before = chosen_project(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
     async with services().database.session() as session:
         found = await history.entries(session, project_id=project_id, before=before, limit=history.PAGE + 1)
         known = await projects.listed(session)
@@ -91,7 +91,7 @@ def _older_url(found: Sequence[AuditEntry], project_id: str | None) -> str | Non
 
 def _entry(row: AuditEntry) -> Entry:
     before, after = row.before or {}, row.after or {}
-    # What begins without a value says nothing.
+    # A field that begins without a value is not shown.
     names = [name for name in {**before, **after} if name in before or after[name] is not None]
     return Entry(
         at=formats.moment(local(row.at)),

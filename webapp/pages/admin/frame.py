@@ -1,4 +1,4 @@
-"""What the pages of an installation have in common: the way from one to the other."""
+"""The links between the pages of an installation."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Frame:
 
 
 def frame(endpoint: str) -> Frame:
-    """For the page at this endpoint."""
+    """Return the frame of the page at this endpoint."""
     sections = tuple(Choice(name, url_for(one), one == endpoint) for name, one in SECTIONS)
     heading = next(one.name for one in sections if one.is_chosen)
     return Frame(heading, sections)

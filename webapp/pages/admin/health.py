@@ -1,4 +1,4 @@
-"""What is well with the installation, what is not, and which versions it is made of."""
+"""The health of the installation: its problems, and the versions of its parts."""
 
 import platform
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class HealthPage(Page):
 @blueprint.get("/admin/health")
 @admin
 async def health() -> ResponseReturnValue:
-    """What `runtally doctor` would say of this server."""
+    """The findings of `runtally doctor` for this server."""
     settings = services().settings
     async with services().database.connection() as connection:
         found = await examine_database(connection, services().clock, services().prices.book)

@@ -11,7 +11,7 @@ from runtally.audit import Change, record
 from runtally.db.database import Connection
 from runtally.fields import trimmed
 from runtally.reporting.outbox_queries import retry_parked, select_parked
-from runtally.reporting.read import RelayStatus, relay_status
+from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.settings import RelayMode, Settings
 from webapp import formats
 from webapp.form import sent_form
@@ -43,9 +43,9 @@ class RelayPart:
     lag: str
     mode: str
     failing: int
-    """Of the waiting ones, those that failed before."""
+    """Waiting runs that failed before."""
     is_more: bool
-    """Whether more wait than are counted, and more may have failed."""
+    """Whether more runs wait than are counted, and more may have failed."""
     last_error: str | None
     runs: tuple[Parked, ...]
     hidden: int
@@ -53,7 +53,7 @@ class RelayPart:
 
 async def relay_part(connection: Connection, now: datetime) -> RelayPart:
     """Return queue, lag and parked runs."""
-    status = await relay_status(connection)
+    status = await get_relay_status(connection)
     parked = await select_parked(connection, SHOWN) if status.parked else []
     return RelayPart(
         waiting=status.waiting_words,
@@ -89,7 +89,7 @@ async def retry() -> ResponseReturnValue:
         record(session, actor(), Change("relay.retried", run_id or "all parked runs", project_id, after={"runs": runs}))
     return see_other(
         url_for("admin_health.health"),
-        said="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again.",
+        flash="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again.",
     )
 
 

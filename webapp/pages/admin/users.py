@@ -193,11 +193,11 @@ async def reset(user_id: UUID) -> ResponseReturnValue:
 
 
 def _back(said: str) -> ResponseReturnValue:
-    return see_other(url_for("admin_users.users_list"), said=said)
+    return see_other(url_for("admin_users.users_list"), flash=said)
 
 
 def _grant(form: Form) -> Grant:
-    """Raises `InvalidUser`."""
+    """Parse the chosen role. Raises `InvalidUser`."""
     try:
         role = Role(form.value("role"))
     except ValueError:
@@ -221,7 +221,7 @@ async def _page(session: AsyncSession) -> UsersPage:
 
 def _choices(found: Sequence[Project]) -> tuple[tuple[str, str], ...]:
     named = ((one.id, one.name if one.name == one.id else f"{one.name} ({one.id})") for one in found)
-    # None is chosen before somebody does: a wrong one would show what is not theirs.
+    # No project is preselected: a wrong one would give access to other people's runs.
     return (("", "Choose a project"), *named)
 
 

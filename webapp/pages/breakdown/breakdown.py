@@ -22,7 +22,7 @@ from runtally.usage.report import KnownProject
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts.series import Split
-from webapp.links import View, project_chosen
+from webapp.links import View, chosen_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Row, groups_of, rows_of
 from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
 from webapp.pages.panel.panel import SPLIT_NAMES, overview_name
@@ -41,7 +41,7 @@ BY = (Split.MODEL, Split.PROVIDER)
 
 @dataclass(frozen=True, slots=True)
 class BreakdownView:
-    """What the table shows: of which runs, by what, under which names, sorted how."""
+    """The state of the table: its runs, grouping, names and order."""
 
     view: View
     sorting: Sorting[Column]
@@ -50,8 +50,8 @@ class BreakdownView:
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None) -> "BreakdownView":
         sorting = Sorting.parse(query.get("sort"), Column, Column.COST)
-        view = View.parse(query, project_id).but(sort=None, search=None)
-        view = view if view.by in BY else view.but(by=BY[0])
+        view = View.parse(query, project_id).replace(sort=None, search=None)
+        view = view if view.by in BY else view.replace(by=BY[0])
         return cls(view, sorting, query.get("names") == GROUPED)
 
     @property
@@ -69,8 +69,8 @@ class BreakdownView:
         }
         return {name: value for name, value in said.items() if value is not None}
 
-    def but(self, **changes: Any) -> "BreakdownView":  # noqa: ANN401  # Any field of the view.
-        return replace(self, view=self.view.but(**changes))
+    def replace(self, **changes: Any) -> "BreakdownView":  # noqa: ANN401  # Any field of the view.
+        return replace(self, view=self.view.replace(**changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class BreakdownPage(Page):
     rows: tuple[Row, ...]
     has_latency: bool
     latency_note: str | None
-    """What the percentiles are of."""
+    """The runs that the percentiles are taken over."""
 
     @property
     def document_title(self) -> str:
@@ -106,23 +106,23 @@ class BreakdownPage(Page):
 @signed_in
 async def breakdown() -> ResponseReturnValue:
     """Cost, runs, tokens, errors, latency and price of each model or provider, in a project or in all."""
-    project_id = project_chosen(request.args) or actor().project_id
+    project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
     async with services().reading.snapshot() as connection:
         range_ = await readable(connection, shown.view.range, project_id, now)
-        return await render(await _page(connection, replace(shown, view=shown.view.but(range=range_)), now))
+        return await render(await _page(connection, replace(shown, view=shown.view.replace(range=range_)), now))
 
 
 async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> BreakdownPage:
-    """Raises `NotFound`."""
+    """Return the project. Raises `NotFound`."""
     view, project_id = shown.view, shown.view.project_id
     projects = await select_projects(connection, project_id) if project_id is not None else ()
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
     reader = UsageReader.of_page(connection, services().memo, window, project_id)
-    # As the overview reads it, so that the memo may have it.
+    # Read in the same way as the overview, so that the memo can be shared.
     summary = await reader.summary(
         replace(report_question(reader, window, view.filter, has_lines=False), latencies=LatencyDetail.NONE)
     )
@@ -144,7 +144,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
             lambda one: replace(shown, view=one).url,
             **shown.more,
         ),
-        splits=tuple(Choice(SPLIT_NAMES[one], shown.but(by=one).url, one is view.by) for one in BY),
+        splits=tuple(Choice(SPLIT_NAMES[one], shown.replace(by=one).url, one is view.by) for one in BY),
         names=_names(shown),
         chips=chips_of(view, lambda one: replace(shown, view=one).url),
         runs_url=view.runs_url(),

@@ -29,7 +29,7 @@ _MILLION = USD_DECIMALS // 2
 
 
 class Column(StrEnum):
-    """What the table can be sorted by."""
+    """The columns by which the table can be sorted."""
 
     NAME = "name"
     COST = "cost"
@@ -56,7 +56,7 @@ NAMES = frozenset({Column.NAME})
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What makes runs one row; a provider by itself has no model."""
+    """The key of a row; a provider by itself has no model."""
 
     provider: str
     model: str | None
@@ -100,7 +100,7 @@ class UsedPrice:
 
     amounts: str
     since: str | None
-    """None where it has always been in force."""
+    """The day since when the price is in force; None where it always was."""
     url: str | None
     """Its page, for those who may open it."""
 

@@ -30,7 +30,7 @@ STYLE_NAMES = {Style.FLAT: "Flat", Style.FLAT_SQUARE: "Flat, square", Style.FOR_
 
 
 class Markup(StrEnum):
-    """What a badge is copied as."""
+    """The formats in which a badge can be copied."""
 
     MARKDOWN = "markdown"
     HTML = "html"
@@ -52,7 +52,7 @@ MARKUP_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the panel's options say: in the address, so that a look can be linked to."""
+    """The options of the panel, which are in the URL, so that a look can be linked to."""
 
     style: Style = Style.FLAT
     label: str | None = None
@@ -64,7 +64,7 @@ class Look:
         return cls(Style.parse(query.get("style")), label, choice(Markup, query.get("as"), Markup.MARKDOWN))
 
     def query(self, markup: Markup) -> dict[str, Any]:
-        """What differs from a plain visit."""
+        """The options that differ from the defaults."""
         found = {"style": self.style.value} if self.style is not Style.FLAT else {}
         if self.label is not None:
             found["label"] = self.label
@@ -73,7 +73,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One of the forms that a badge is copied as."""
+    """A badge in one of the formats to copy."""
 
     name: str
     id: str

@@ -17,7 +17,7 @@ from runtally.experiments.estimate import Difference, Estimate
 from runtally.experiments.queries import select_keys
 from runtally.experiments.verdict import Measure
 from runtally.usage.window import Range
-from webapp import formats, measures
+from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
@@ -76,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage(Page):
-    """Which two to compare, and the comparison once there are two."""
+    """Forms to choose two experiments, and their comparison once two are chosen."""
 
     template: ClassVar[str] = "experiments/comparison.html"
     fragment: ClassVar[str] = "experiments/_comparison.html"
@@ -101,7 +101,7 @@ class ComparisonPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared, as the address says it."""
+    """The two experiments to compare, and the period, as in the URL."""
 
     first: str | None
     second: str | None
@@ -113,7 +113,7 @@ class Pair:
         return cls(args.get("a"), args.get("b"), choice(Range, args.get("range"), Range.MONTH))
 
     def url(self, range_: Range) -> str:
-        # What is None is left out.
+        # None is left out of the URL.
         named = None if range_ is Range.MONTH else range_.value
         return url_for(".compare", a=self.first, b=self.second, range=named)
 
@@ -192,7 +192,7 @@ def _row(measure: Measure, comparison: Comparison, pair: Pair, names: tuple[str,
         f"{measure.value.replace('_', '-')}-chart", _chart(measure, comparison, names), pair.chart_url(measure)
     )
     finding = finding_of(measure, difference, names)
-    return Row(measures.NAMES[measure], first, second, finding, figure)
+    return Row(threshold_text.NAMES[measure], first, second, finding, figure)
 
 
 def _chart(measure: Measure, comparison: Comparison, names: Sequence[str]) -> Chart:
@@ -204,15 +204,16 @@ def _reading(measure: Measure, estimate: Estimate | None) -> Reading:
     if estimate is None:
         return Reading(formats.NOTHING, "")
     low, high = (
-        measures.text(measure, Decimal(str(end))) if isfinite(end) else "" for end in (estimate.low, estimate.high)
+        threshold_text.text(measure, Decimal(str(end))) if isfinite(end) else ""
+        for end in (estimate.low, estimate.high)
     )
     return Reading(
-        measures.text(measure, Decimal(str(estimate.value))), f"{low} to {high}" if high else f"{low} or more"
+        threshold_text.text(measure, Decimal(str(estimate.value))), f"{low} to {high}" if high else f"{low} or more"
     )
 
 
 def _notes(comparison: Comparison, names: tuple[str, str]) -> Iterator[str]:
-    """What to know before one believes the figures."""
+    """List the limits of the figures."""
     for name, arm in zip(names, (comparison.first, comparison.second), strict=True):
         sample = arm.sample
         if sample.priced < sample.runs:

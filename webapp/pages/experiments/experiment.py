@@ -1,4 +1,4 @@
-"""One experiment: its checks, how they fared from day to day, its rule, and its badge."""
+"""The page of an experiment: its checks, their history by day, its rule and its badge."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,10 +11,10 @@ from api.current import actor, services
 from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.errors import InvalidThresholds, NotFound
 from runtally.experiments import edit
-from runtally.experiments.read import Judged, Past, history, verdict_on
+from runtally.experiments.read import DayVerdict, Judged, history, verdict_on
 from runtally.experiments.rule import Measured
 from runtally.experiments.verdict import Measure, Outcome
-from webapp import formats, measures
+from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.verdicts import Day
@@ -40,7 +40,7 @@ class Figure:
     src: str
     narrower: tuple[str, ...] = ()
     picture: str | None = None
-    """Where it is one file, to be saved."""
+    """The URL of the picture as one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
     async with services().database.session() as session:
         edit.set_rule(session, actor(), await edit.get(session, project_id, experiment_id), rule)
     url = url_for(".experiment", project_id=project_id, experiment_id=experiment_id)
-    return see_other(url, said="Thresholds saved.")
+    return see_other(url, flash="Thresholds saved.")
 
 
 @blueprint.get(
@@ -122,14 +122,14 @@ async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> Re
     return await payload_of(found)
 
 
-async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[Past, ...]]:
+async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[DayVerdict, ...]]:
     async with services().database.snapshot() as connection:
         now, memo = services().clock(), services().memo
         judged = await verdict_on(connection, now, project_id, experiment_id, memo)
         return judged, await history(connection, now, judged, memo)
 
 
-async def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> ExperimentPage:
+async def _page(judged: Judged, past: tuple[DayVerdict, ...], form: Form) -> ExperimentPage:
     experiment, verdict = judged.experiment, judged.verdict
     async with services().database.connection() as connection:
         project = await heading_of(connection, experiment.project_id)
@@ -137,10 +137,10 @@ async def _page(judged: Judged, past: tuple[Past, ...], form: Form) -> Experimen
         id=experiment.id,
         project=project,
         outcome=verdict.outcome,
-        verdict=measures.outcome_text(verdict),
+        verdict=threshold_text.outcome_text(verdict),
         runs=formats.count(verdict.runs),
         min_runs=verdict.min_runs,
-        window=measures.window_text(experiment.rule.window),
+        window=threshold_text.window_text(experiment.rule.window),
         unpriced=experiment.stats.unpriced,
         now=services().clock(),
         cells=cells_of(judged),
@@ -168,8 +168,8 @@ def _figure(experiment: Measured, measure: Measure, found: Chart) -> Figure:
     return Figure(f"{measure.value.replace('_', '-')}-chart", found, src, picture=picture)
 
 
-def _charts(judged: Judged, past: tuple[Past, ...]) -> list[tuple[Measure, Chart]]:
-    """Of each measure that has a limit."""
+def _charts(judged: Judged, past: tuple[DayVerdict, ...]) -> list[tuple[Measure, Chart]]:
+    """Build a chart for each measure that has a limit."""
     found = []
     for check in judged.verdict.checks:
         days = []
@@ -184,12 +184,12 @@ def _word(outcome: Outcome) -> str:
     return "Not enough runs" if outcome is Outcome.UNKNOWN else outcome.capitalize()
 
 
-def _mark(one: Past) -> DayMark:
+def _mark(one: DayVerdict) -> DayMark:
     return DayMark(one.verdict.outcome, f"{formats.bucket(one.day, timedelta(days=1))}: {_word(one.verdict.outcome)}")
 
 
-def _passed(past: tuple[Past, ...]) -> str:
-    """How many of the days that have a verdict passed."""
+def _passed(past: tuple[DayVerdict, ...]) -> str:
+    """Count the days that passed, of those with a verdict."""
     known = [one for one in past if one.verdict.outcome is not Outcome.UNKNOWN]
     passed = sum(one.verdict.outcome is Outcome.PASS for one in known)
     if not known:

@@ -14,22 +14,22 @@ from runtally.audit import Actor
 from runtally.errors import NotFound
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome
-from webapp import formats, measures
+from webapp import formats, threshold_text
 from webapp.first_run import EXAMPLE_PROJECT
-from webapp.links import escaped, project_chosen
+from webapp.links import chosen_project, escaped
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
 blueprint = Blueprint("experiments", __name__)
 
-# What somebody has to look at comes first.
+# Failing experiments come first.
 ORDER = (Outcome.FAIL, Outcome.PASS, Outcome.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What the judged runs came to in one respect, and how that fares: the colour alone must not say it."""
+    """One figure of the judged runs, and whether it holds, in words as well as in colour."""
 
     measure: Measure
     name: str
@@ -72,7 +72,7 @@ class ExperimentsPage(Page):
 
     @property
     def example_project(self) -> str:
-        """Of the first run of an experiment."""
+        """The project of the command that sends a first run."""
         return self.project.id if self.project else EXAMPLE_PROJECT
 
     @property
@@ -84,7 +84,7 @@ class ExperimentsPage(Page):
 @signed_in
 async def experiments() -> ResponseReturnValue:
     """The experiments of the project in the query, or without one of all projects that the reader may see."""
-    project_id = project_chosen(request.args)
+    project_id = chosen_project(request.args)
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
     async with services().database.snapshot() as connection:
@@ -125,7 +125,7 @@ def row_of(judged: Judged) -> Row:
         project_id=experiment.project_id,
         url=url_for("experiment.experiment", project_id=experiment.project_id, experiment_id=experiment.id),
         outcome=verdict.outcome,
-        verdict=measures.outcome_text(verdict),
+        verdict=threshold_text.outcome_text(verdict),
         runs=formats.count(verdict.runs),
         is_private=experiment.is_private,
         cells=cells_of(judged),
@@ -133,17 +133,17 @@ def row_of(judged: Judged) -> Row:
 
 
 def cells_of(judged: Judged) -> tuple[Cell, ...]:
-    """One for each measure, also for those without a limit."""
+    """Build a cell for each measure, also for those without a limit."""
     checks, values = {check.measure: check for check in judged.verdict.checks}, _values(judged)
     return tuple(
         Cell(
             measure,
-            measures.NAMES[measure],
-            formats.NOTHING if value is None else measures.text(measure, value),
+            threshold_text.NAMES[measure],
+            formats.NOTHING if value is None else threshold_text.text(measure, value),
             _note(checks.get(measure), value),
             has_limit=measure in checks,
             holds=measure not in checks or checks[measure].holds,
-            is_minimum=measure in measures.COSTS and judged.experiment.stats.unpriced > 0,
+            is_minimum=measure in threshold_text.COSTS and judged.experiment.stats.unpriced > 0,
         )
         for measure, value in values.items()
     )
@@ -152,7 +152,7 @@ def cells_of(judged: Judged) -> tuple[Cell, ...]:
 def _note(check: Check | None, value: Decimal | None) -> str:
     if check is None:
         return "no limit"
-    limit = measures.limit_text(check.measure, check.limit)
+    limit = threshold_text.limit_text(check.measure, check.limit)
     if check.holds:
         return f"limit {limit}"
     if value is None:

@@ -7,7 +7,7 @@ from runtally.experiments.verdict import Measure
 from webapp import formats
 from webapp.changes import Tone
 
-# What the second does, less and more of it, compared with the first.
+# Verbs of the second experiment compared with the first, for less and for more.
 _VERBS = {
     Measure.COST_PER_RUN_USD: ("costs", "less per run", "more per run"),
     Measure.P95_LATENCY_MS: ("has a p95 latency", "lower", "higher"),
@@ -18,7 +18,7 @@ _MAY = {
     Measure.P95_LATENCY_MS: "may have a p95 latency",
     Measure.ERROR_RATE: "may fail",
 }
-# So many times as much is told as that; percents of it are hard to picture.
+# From here on the difference is told as a factor: such percents are hard to picture.
 _TIMES_FROM = 10
 _TIMES = {
     Measure.COST_PER_RUN_USD: "costs {} times as much per run as {}.",
@@ -30,7 +30,7 @@ _MINUS = "\u2212"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the difference is, and what to make of it."""
+    """A difference in words, and whether it is good, bad or neither."""
 
     headline: str
     sentence: str
@@ -40,7 +40,7 @@ class Finding:
 
 
 def finding_of(measure: Measure, difference: Difference | None, names: tuple[str, str]) -> Finding:
-    """Of the second against the first; in all measures, less is better."""
+    """Describe the second figure compared with the first; in all measures, less is better."""
     first, second = names
     if difference is None:
         sentence = f"Each experiment needs {MIN_RUNS} runs at least, and a p95 latency about a hundred."

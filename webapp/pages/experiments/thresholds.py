@@ -27,7 +27,7 @@ _PERCENT_DECIMALS = RATE_DECIMALS - 2
 
 
 class _NotANumber(Exception):
-    """What was written can't be read as it must be."""
+    """The text is not a number of the required form."""
 
 
 def filled(rule: Rule) -> Form:

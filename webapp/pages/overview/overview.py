@@ -19,16 +19,16 @@ from runtally.usage import read
 from runtally.usage.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
 from webapp.addresses import server_url
-from webapp.beside import beside
 from webapp.caching import recent_changes, unchanged
+from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.links import Metric, View
-from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, sought
+from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.panel import Panel, overview_name, panel_of
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.runs.lists import NEWEST, RunList, newest_of
-from webapp.rendering import Page, nothing_new, render
+from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
 
 blueprint = Blueprint("overview", __name__)
@@ -45,7 +45,7 @@ class OverviewPage(Page):
     panel: Panel
     list: ProjectList
     recent: RunList | None
-    """None for who may not see single runs."""
+    """The newest runs; None for readers who may not see single runs."""
     runs_url: str
 
     @property
@@ -55,7 +55,7 @@ class OverviewPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class FirstRunPage(Page):
-    """Nothing was ever sent: how to do it."""
+    """The page of an installation without runs: how to send the first one."""
 
     template: ClassVar[str] = "overview/first_run.html"
     fragment: ClassVar[str] = "overview/_first_run.html"
@@ -92,13 +92,13 @@ async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
     demand(actor(), Scope.METRICS_READ, actor().project_id)
     page = await _overview_page(View.parse(request.args), services().clock())
-    return await render(page) if page else nothing_new()
+    return await render(page) if page else no_content()
 
 
 async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
-    """None before the first run."""
+    """Build the overview; None before the first run."""
     of_project = actor().project_id
-    async with beside(_newest(view, now)) as reading:
+    async with concurrently(_newest(view, now)) as reading:
         async with services().reading.snapshot() as connection:
             view = await _readable(connection, view, now)
             has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
@@ -121,11 +121,11 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
 
 
 async def _readable(connection: Connection, view: View, now: datetime) -> View:
-    return view.but(range=await read.readable(connection, view.range, actor().project_id, now))
+    return view.replace(range=await read.readable(connection, view.range, actor().project_id, now))
 
 
 async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
-    """None for who may not see single runs."""
+    """Read the newest runs; None for readers who may not see single runs."""
     if not may(actor(), Scope.RUNS_READ, actor().project_id):
         return ()
     async with services().reading.snapshot() as connection:
@@ -139,7 +139,7 @@ async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool)
     listing = await projects.listing()
     budgeted = await select_budgeted(connection, actor().project_id)
     columns = Columns(view, has_budgets=bool(budgeted) and any(one.project.id in budgeted for one in listing.projects))
-    found = sought(listing.projects, view.search or "")
+    found = search(listing.projects, view.search or "")
     if columns.is_by_change:
         found = await projects.compared(found)
     if columns.is_by_budget:
@@ -155,14 +155,14 @@ async def _project_list(reader: UsageReader, view: View, *, is_comparable: bool)
 async def _uses(
     connection: Connection, projects: Sequence[ProjectSummary], budgeted: frozenset[str], now: datetime
 ) -> Mapping[str, Use]:
-    """Of those that have a budget."""
+    """Read the use of all budgets, by project."""
     ids = [one.project.id for one in projects if one.project.id in budgeted]
     return {use.project_id: use for use in await select_uses(connection, now, ids)} if ids else {}
 
 
 def _first_run_page() -> FirstRunPage:
     settings = services().settings
-    # In dev mode whoever sees the page may do everything; elsewhere a key has no business on a screen.
+    # In dev mode every reader may do everything; otherwise a page must not show a key.
     shown = (
         settings.ingest_api_key[0].get_secret_value() if settings.service_dev_mode and settings.ingest_api_key else None
     )

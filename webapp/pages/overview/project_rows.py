@@ -1,4 +1,4 @@
-"""The projects of the overview as rows: what each costs, sorted by any of its columns, and sought by name."""
+"""The rows of the overview's projects: their figures, order and search by name."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ from webapp.pages.project.budget_line import SHORT, Level, level_of
 from webapp.sorting import SortHeading, Sorting, headings_of
 
 PAGE_ROWS = 50
-# From here on a rising error rate stands out.
+# From here on a rising error rate is marked.
 _LEAST_FAILED = 10
 _RISEN = 2
 
 
 class Column(StrEnum):
-    """What the projects can be sorted by."""
+    """The columns by which projects can be sorted."""
 
     NAME = "name"
     RUNS = "runs"
@@ -74,7 +74,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """How much of its month's budget a project has used, and how near that is to the end."""
+    """The used part of a project's budget in this month, and how near its end is."""
 
     share: str
     amount: str
@@ -92,7 +92,7 @@ class Row:
     runs: str
     error_rate: str
     error_rate_before: str | None
-    """Where it has risen so much that one should look."""
+    """Whether the error rate has risen so much that the reader should look."""
     unpriced: str | None
     amounts: tuple[Amount, ...]
     change: Change | None
@@ -104,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Which of the projects that were found these are, and where the others are."""
+    """The shown part of the projects that were found, and links to the other parts."""
 
     text: str
     previous_url: str | None
@@ -118,7 +118,7 @@ class ProjectList:
     name: SortHeading
     figures: tuple[SortHeading, ...]
     budget: SortHeading | None
-    """None where no project has one."""
+    """The budgets' column; None where no project has a budget."""
     costs: tuple[SortHeading, ...]
     cost_of_range: str
     """The column of the cost of the range, by its id."""
@@ -127,21 +127,21 @@ class ProjectList:
     search: str
     action: str
     hidden: tuple[tuple[str, str], ...]
-    """What else the address says, and the search must send along."""
+    """The other parameters of the URL, which the search form must send along."""
     known: int
     paging: Paging | None
-    """None where all that were found are on one page."""
+    """The links to other pages; None if all projects are on one page."""
     archived_cost: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns the list has in a view, and by which of them it is sorted."""
+    """The columns of the list in a view, and the one by which it is sorted."""
 
     view: View
     has_budgets: bool
     uses: Mapping[str, Use] = field(default_factory=dict)
-    """Of the projects that have a budget: of those that are shown, or of all once it is by them that they are sorted."""
+    """The use of budgets by project: for the shown projects, or for all if the list is sorted by them."""
     of_range: Column = field(init=False)
     titles: Mapping[Column, str] = field(init=False)
     sorting: Sorting[Column] = field(init=False)
@@ -174,22 +174,22 @@ class Columns:
     @property
     def headings(self) -> Mapping[str, SortHeading]:
         found = headings_of(
-            self.sorting, self.titles, _NAMES, lambda one: self.view.but(sort=one.text(self.of_range)).url
+            self.sorting, self.titles, _NAMES, lambda one: self.view.replace(sort=one.text(self.of_range)).url
         )
         return {heading.id: heading for heading in found}
 
     @property
     def is_by_change(self) -> bool:
-        """Whether all projects have to be compared with the time before, not only those that are shown."""
+        """Whether all projects have to be compared with the previous period, not only those that are shown."""
         return self.sorting.column is Column.CHANGE
 
     @property
     def is_by_budget(self) -> bool:
-        """The same of their budgets."""
+        """Whether the budgets of all projects have to be read, not only of those that are shown."""
         return self.sorting.column is Column.BUDGET
 
     def sorted(self, projects: Sequence[ProjectSummary]) -> Sequence[ProjectSummary]:
-        """Of projects that have the most expensive first."""
+        """Sort the projects, which come with the most expensive first."""
         if self.sorting == Sorting(self.of_range):
             return projects
         keys = {**_KEYS, Column.BUDGET: lambda one: _share(self.uses.get(one.project.id))}
@@ -213,7 +213,7 @@ def project_list_of(
         rows=tuple(_row(one, columns, url_of(one.project.id), highest) for one in shown),
         search=view.search or "",
         action=View().url,
-        hidden=tuple(view.but(search=None).query.items()),
+        hidden=tuple(view.replace(search=None).query.items()),
         known=len(listing.projects),
         paging=paging,
         archived_cost=formats.money(listing.archived.cost_usd) if listing.archived.runs else None,
@@ -238,8 +238,8 @@ def page_of(
     return shown, Paging(text, url(page - 1), url(page + 1))
 
 
-def sought(projects: Sequence[ProjectSummary], text: str) -> Sequence[ProjectSummary]:
-    """Those with this in their name or id."""
+def search(projects: Sequence[ProjectSummary], text: str) -> Sequence[ProjectSummary]:
+    """Return the projects with this text in their name or id."""
     if not text:
         return projects
     wanted = text.casefold()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 _BAR_STEP, _BAR_WIDTH, _LOWEST_BAR = 4, 3, 4
 _HEIGHTS = 1_000
-# As text once: to write numbers takes longer than all else here.
+# Formatted once: writing numbers would take longer than everything else here.
 _BARS = tuple(
     f"v-{height}h{_BAR_WIDTH}v{height}z"
     for height in (max(number * 100 / _HEIGHTS, _LOWEST_BAR) for number in range(_HEIGHTS + 1))

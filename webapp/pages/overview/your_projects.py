@@ -36,7 +36,7 @@ class YourProjectsPage(Page):
 
 
 def has_several_or_none(reader: Actor) -> bool:
-    """Whether the reader is a user for whom there is no overview: no admin, and not of exactly one project."""
+    """Return whether the reader is a user without an overview: no admin, and not a member of exactly one project."""
     return reader.kind is ActorKind.USER and not reader.scopes
 
 

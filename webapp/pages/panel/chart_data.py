@@ -1,4 +1,4 @@
-"""What the browser draws, one JSON document for each chart of a report, where it did not come with the page."""
+"""The data of each chart of a report as JSON, where it was not sent along with the page."""
 
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
@@ -13,7 +13,7 @@ from webapp.caching import recent_changes, unchanged
 from webapp.charts import series
 from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
-from webapp.links import Metric, View, project_asked_for
+from webapp.links import Metric, View, requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.price_marks import price_marks
 from webapp.pages.panel.slots import read_slots
@@ -26,7 +26,7 @@ blueprint = Blueprint("charts", __name__)
 @signed_in
 async def chart(name: str) -> ResponseReturnValue:
     """A chart of the project in the query, or of all projects without one: its spec with its rows, and its tooltips."""
-    view = View.parse(request.args, project_asked_for(request.args))
+    view = View.parse(request.args, requested_project(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
     window = view.window(services().clock())
     async with services().reading.snapshot() as connection:
@@ -34,7 +34,7 @@ async def chart(name: str) -> ResponseReturnValue:
         reader = UsageReader.of_page(connection, services().memo, window, view.project_id)
         if known := await unchanged(reader, window, changes):
             return known
-        view = view.but(range=await readable(connection, view.range, view.project_id, window.now))
+        view = view.replace(range=await readable(connection, view.range, view.project_id, window.now))
         drawn = await read_chart(reader, Metric(name), view)
     return await payload_of(drawn)
 
@@ -42,8 +42,8 @@ async def chart(name: str) -> ResponseReturnValue:
 @blueprint.get("/charts/budget.json")
 @signed_in
 async def budget_chart() -> ResponseReturnValue:
-    """What is left of the budget of the project in the query, day by day until the month's end."""
-    project_id = project_asked_for(request.args)
+    """Return the rest of the project's budget, day by day until the end of the month."""
+    project_id = requested_project(request.args)
     demand(actor(), Scope.METRICS_READ, project_id)
     if project_id is None:
         raise NotFound

@@ -1,4 +1,4 @@
-"""What drove the change of cost, in words."""
+"""Describe the causes of a change of cost."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,7 +9,7 @@ from webapp import formats
 from webapp.links import View
 from webapp.pages.panel.narrowing import toggled
 
-# Of a change that so much is due to one reason, the other is not worth a word.
+# If one cause explains this part of a change, the other one is not named.
 _MAINLY = Decimal("0.75")
 
 
@@ -23,7 +23,7 @@ class Line:
     amount: str
     start: float
     length: float
-    """Of its bar, in percent: from zero to the right for what costs more, to the left for less."""
+    """The width of the bar in percent: from zero to the right for more cost, to the left for less."""
     rises: bool
 
 
@@ -34,11 +34,11 @@ class Drivers:
     sentence: str
     lines: tuple[Line, ...]
     zero: float
-    """Where the bars begin, in percent: as far from the left as the longest to the left needs."""
+    """The place of zero in percent: far enough from the left for the longest bar to the left."""
 
 
 def drivers_of(report: Report, view: View) -> Drivers | None:
-    """None without a previous period, or where nothing changed."""
+    """Return the causes of the change; None without a previous period, or if nothing changed."""
     change = report.change
     if change is None:
         return None
@@ -84,7 +84,7 @@ def _percent(part: Decimal, whole: Decimal) -> float:
 
 
 def reason_of(driver: Driver) -> str:
-    """Whether there were more runs, or each cost more."""
+    """Say whether there were more runs, or each cost more."""
     if driver.is_new:
         return "not used before"
     if driver.is_gone:

@@ -23,7 +23,7 @@ LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a figure says. Without runs there is no rate and no latency, rather than 0."""
+    """The text of a figure. Without runs there is no rate and no latency, rather than 0."""
 
     value: str = formats.NOTHING
     note: str = ""
@@ -51,7 +51,7 @@ def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
         Metric.TOKENS: _tokens(report),
     }
     return tuple(
-        Kpi(metric, LABELS[metric], reading, view.but(metric=metric).url, metric is view.metric)
+        Kpi(metric, LABELS[metric], reading, view.replace(metric=metric).url, metric is view.metric)
         for metric, reading in readings.items()
     )
 
@@ -125,5 +125,5 @@ def _tokens(report: Report) -> Reading:
 
 
 def _before(report: Report) -> Totals:
-    """Of the period before; nothing where it can't be compared with, and against nothing there is no change."""
+    """Return the totals of the previous period; zero if it cannot be compared with."""
     return report.previous.total if report.previous else NO_RUNS

@@ -36,7 +36,7 @@ class Narrower:
 
 
 def chips_of(view: View, url_of: Callable[[View], str] = attrgetter("url")) -> tuple[Chip, ...]:
-    """For each filter a chip that leads to the page without it; `url_of` says where a view is seen."""
+    """Return a chip for each filter, with a link to the page without it; `url_of` returns the URL of a view."""
     chosen = {label: (name, getattr(view.filter, name)) for name, label in FIELDS.items()}
     return tuple(
         Chip(label, str(value), url_of(_with(view, name, None)))
@@ -52,7 +52,7 @@ def toggled(view: View, field: str, value: str) -> str:
 
 def _with(view: View, field: str, value: str | None) -> View:
     changes: dict[str, Any] = {field: value}
-    return view.but(filter=view.filter.replace(**changes))
+    return view.replace(filter=view.filter.replace(**changes))
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
@@ -60,7 +60,7 @@ def narrower_of(view: View, window: Window) -> Narrower:
     return Narrower(
         ranges=range_menu_of(view, window, View(view.project_id).url),
         url=view.url,
-        live_url=view.but(is_live=not view.is_live).url if can_be_live else None,
+        live_url=view.replace(is_live=not view.is_live).url if can_be_live else None,
         is_live=can_be_live and view.is_live,
         runs_url=view.runs_url(),
     )
@@ -70,10 +70,10 @@ def range_menu_of(
     view: View, window: Window, action: str, url_of: Callable[[View], str] = attrgetter("url"), **more: str
 ) -> RangeMenu:
     """Return the control of a report's range; `more` is what its page knows besides the view."""
-    rest = view.but(range=Range.WEEK, is_live=False)
+    rest = view.replace(range=Range.WEEK, is_live=False)
     since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
     return range_menu(
-        tuple(Choice(one.value, url_of(view.but(range=one)), one is view.range) for one in Range),
+        tuple(Choice(one.value, url_of(view.replace(range=one)), one is view.range) for one in Range),
         calendar_choices(view.calendar, lambda one: url_of(view.in_calendar(one))),
         is_custom=view.calendar is None and isinstance(view.range, CustomRange),
         query={**rest.query, **more, "since": since, "until": until},
@@ -83,10 +83,10 @@ def range_menu_of(
 
 
 def narrower_urls(view: View, window: Window) -> tuple[str, ...]:
-    """For each bucket, the page of its time alone."""
+    """Return for each bucket the page of its time alone."""
     if window.interval <= GRAINS[0].length:
         return ()
-    base = view.but(range=Range.WEEK, is_live=False).url
+    base = view.replace(range=Range.WEEK, is_live=False).url
     base += "&" if "?" in base else "?"
     starts = [start.strftime(MINUTES) for start in (*window.buckets, window.end)]
     # Thousands of addresses: each built by itself would take longer than all else on the page.

@@ -1,4 +1,4 @@
-"""What overview and project page have in common: figures, charts and lists of a report, ready to be shown."""
+"""The common part of overview and project page: figures, charts and lists of a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -47,9 +47,9 @@ class Figure:
     chart: Chart
     src: str
     narrower: tuple[str, ...] = ()
-    """For each bucket, where to see it alone; none where it is as short as can be."""
+    """A link for each bucket to its time alone; none for the shortest buckets."""
     picture: str | None = None
-    """Where it is one file, to be saved."""
+    """The URL of the picture as one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class BarList:
     unit: str
     bars: tuple[Bar, ...]
     table_url: str | None = None
-    """Where each of them has all of its figures."""
+    """The URL of the page with all figures of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Panel:
     unpriced_runs: int
     unpriced_models: tuple[UnpricedModel, ...]
     unpriced_url: str | None
-    """Where prices are added, for those who may."""
+    """The page to add prices, for readers who may."""
     main: Figure
     beside: tuple[Figure, ...]
     lists: tuple[BarList, ...]
@@ -127,7 +127,7 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         compared_with=_compared_with(view.range) if report.previous else None,
         now=now,
         stale=_stale(report.last_run_at, now),
-        splits=tuple(Choice(SPLIT_NAMES[one], view.but(by=one).url, one is view.by) for one in Split),
+        splits=tuple(Choice(SPLIT_NAMES[one], view.replace(by=one).url, one is view.by) for one in Split),
         kpis=kpis,
         has_runs=total.runs > 0,
         has_cost=total.runs > total.unpriced,
@@ -150,7 +150,7 @@ def _beside(view: View) -> list[Metric]:
 
 
 def overview_name(of_project: str | None) -> str:
-    """What the overview is called for who sees this project alone, or with None all of them."""
+    """Return the heading of the overview for a reader of this project alone, or with None of all projects."""
     return "All projects" if of_project is None else "Your project"
 
 
@@ -176,7 +176,7 @@ def _compared_with(reach: TimeRange) -> str:
 
 
 def _window(report: Report, metric: Metric) -> Window:
-    """Which buckets the chart of a metric has."""
+    """Return the window with the buckets of a metric's chart."""
     return report.lines.window if metric in {Metric.ERRORS, Metric.LATENCY} else report.bars.window
 
 
@@ -185,8 +185,8 @@ def _lists(report: Report, view: View, slots: Slots) -> tuple[BarList, ...]:
     models = _bars(report.bars.list_by(MODEL), view, "model", slots if view.by is Split.MODEL else None)
     providers = _bars(report.bars.list_by(PROVIDER), view, "provider", slots if view.by is Split.PROVIDER else None)
     lists = [
-        BarList("models", "Models", "Cost", models, view.but(by=Split.MODEL).breakdown_url()),
-        BarList("providers", "Providers", "Cost", providers, view.but(by=Split.PROVIDER).breakdown_url()),
+        BarList("models", "Models", "Cost", models, view.replace(by=Split.MODEL).breakdown_url()),
+        BarList("providers", "Providers", "Cost", providers, view.replace(by=Split.PROVIDER).breakdown_url()),
     ]
     if report.experiments:
         experiments = _bars(report.experiments, view, "experiment_id")
@@ -218,7 +218,7 @@ def _bars(
 
 
 def _statuses(total: Totals, view: View) -> tuple[Bar, ...]:
-    """By runs, because what a failed run costs is seldom the point."""
+    """Rank failures by runs, because the cost of a failed run matters little."""
     runs = {
         Status.SUCCESS: total.runs - total.failed,
         Status.ERROR: total.failed - total.timeouts,
@@ -240,7 +240,7 @@ def _statuses(total: Totals, view: View) -> tuple[Bar, ...]:
 
 
 def _stale(last_run_at: datetime | None, now: datetime) -> str | None:
-    """When the last run was, once that is worth a word."""
+    """Describe when the last run was, if that is long ago."""
     if last_run_at is None or now - last_run_at < STALE_AFTER:
         return None
     return formats.ago(last_run_at, now)

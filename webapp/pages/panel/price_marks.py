@@ -15,7 +15,7 @@ _MILLION = USD_DECIMALS // 2
 
 
 def price_marks(summary: Summary, book: PriceBook, project_id: str | None) -> tuple[Mark, ...]:
-    """When models of this summary got another price."""
+    """List the moments when models of this summary got another price."""
     window, models = summary.window, [(provider, model) for provider, model in summary.groups]
     changes = changes_of(models, book, window.start, window.until, project_id)
     return tuple(Mark((change.at - window.start) / window.interval, _words(change)) for change in changes)

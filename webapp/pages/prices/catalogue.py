@@ -1,4 +1,4 @@
-"""What the installed price catalogue says that the registry does not, and taking all or some of it."""
+"""The differences between the installed price catalogue and the registry, and the form to take them over."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Item:
     name: str
     fields: tuple[tuple[str, str, str], ...]
     checked: str
-    """When the catalogue's keepers checked it, if they say so."""
+    """The day on which the catalogue's maintainers checked the price, if known."""
     kept_for_url: str | None
     """The admin's entry that it is left out for."""
 
@@ -61,7 +61,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class CataloguePage(Page):
-    """The registry beside the catalogue."""
+    """The comparison of the registry with the catalogue."""
 
     template: ClassVar[str] = "prices/catalogue.html"
     fragment: ClassVar[str] = "prices/_catalogue.html"
@@ -70,7 +70,7 @@ class CataloguePage(Page):
     package: str
     groups: tuple[Group, ...]
     reading_url: str | None
-    """Where the differences are, as long as they are not known."""
+    """The URL of the differences, while they are not computed yet."""
 
     @property
     def document_title(self) -> str:
@@ -108,7 +108,7 @@ async def take() -> ResponseReturnValue:
     async with services().database.session() as session:
         record(session, actor(), Change("catalogue.taken", version(catalogue.PACKAGE), after=done))
     said = f"{report.added:,} added, {report.changed:,} changed, {report.vanished:,} ended, {report.kept:,} left out."
-    return see_other(url_for(".differences"), said=said)
+    return see_other(url_for(".differences"), flash=said)
 
 
 def _group(kind: Kind, found: list[Difference]) -> Group:
@@ -135,7 +135,7 @@ def _scope(entry: CatalogueEntry) -> Iterator[str]:
 
 
 def _fields(one: Difference) -> Iterator[tuple[str, str, str]]:
-    """Of what is on one side alone, only what says something."""
+    """List the fields of an entry; of an entry on one side alone only those with a value."""
     for name, before, after in one.fields:
         if one.before is not None and one.after is not None:
             yield name, _shown(before), _shown(after)

@@ -1,4 +1,4 @@
-"""Which models in use a price would fit: below its form, anew while it is typed."""
+"""Preview which models in use a price would match, below its form, while it is filled in."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ blueprint = Blueprint("price_covered", __name__)
 
 @dataclass(frozen=True, slots=True)
 class CoveredModels:
-    """In a sentence, and some of them by name with their runs."""
+    """The number of models in a sentence, and some of them by name with their runs."""
 
     sentence: str
     models: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,7 @@ class CoveredPage(Page):
 @blueprint.get("/admin/prices/covered")
 @admin
 async def covered() -> ResponseReturnValue:
-    """What the names and the pattern in the query fit, of the models in use."""
+    """Show the models in use that the names and the pattern in the query match."""
     return await render(CoveredPage(await covered_models(request.args)))
 
 
@@ -75,7 +75,7 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
 
 
 def _names(sent: Mapping[str, str]) -> Names:
-    """As the form's own reading, but without complaints: half of it is not written yet."""
+    """Read the names as the form does, but without errors: half of it is not written yet."""
     text = {name: sent.get(name, "").replace("\0", "").strip() for name in ("provider", "model", "aliases", "pattern")}
     match = Match(sent["match"]) if sent.get("match") in set(Match) else Match.EXACT
     aliases = tuple(filter(None, (alias.strip() for alias in text["aliases"].split(","))))[:MAX_ALIASES]

@@ -1,4 +1,4 @@
-"""What projects pay less than the list price."""
+"""The page of discounts that projects have on list prices."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ from runtally.money import plain
 from runtally.pricing import discounts as project_discounts
 from runtally.pricing import registry
 from webapp.form import Form, sent_form
-from webapp.links import project_asked_for
+from webapp.links import requested_project
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
@@ -72,12 +72,12 @@ async def add() -> ResponseReturnValue:
     form = await sent_form()
     async with services().database.session() as session:
         try:
-            project = await projects.found(session, project_asked_for({"project": form.value("project")}) or "")
+            project = await projects.found(session, requested_project({"project": form.value("project")}) or "")
             sent = {name: form.value(name) for name in FIELDS}
             await project_discounts.add(session, actor(), project.id, sent, services().clock())
         except InvalidPrice as error:
             return await render(await _page(session, form.refused(error)), 422)
-    return see_other(url_for(".discounts"), said="Discount saved. It holds for runs that come from now on.")
+    return see_other(url_for(".discounts"), flash="Discount saved. It holds for runs that come from now on.")
 
 
 @blueprint.post(f"{PATH}/<row:discount_id>/end")
@@ -86,14 +86,14 @@ async def end(discount_id: int) -> ResponseReturnValue:
     """Let a discount hold until now."""
     async with services().database.session() as session:
         await project_discounts.end(session, actor(), discount_id, services().clock())
-    return see_other(url_for(".discounts"), said="The discount has ended.")
+    return see_other(url_for(".discounts"), flash="The discount has ended.")
 
 
 async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
     now = services().clock()
     return DiscountsPage(
         frame=prices_frame("price_discounts.discounts"),
-        rows=tuple(_row(one, now) for one in await registry.all_discounts(session)),
+        rows=tuple(_row(one, now) for one in await registry.list_discounts(session)),
         projects=tuple((one.id, one.id) for one in await projects.listed(session)),
         form=form,
     )

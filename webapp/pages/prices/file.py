@@ -32,7 +32,7 @@ blueprint = Blueprint("price_file", __name__)
 
 @dataclass(frozen=True, slots=True)
 class FilePage(Page):
-    """What one can do with a file, and what the one that was sent would do."""
+    """The forms for a file of prices, and a preview of the one that was sent."""
 
     template: ClassVar[str] = "prices/file.html"
     fragment: ClassVar[str] = "prices/_file.html"
@@ -89,7 +89,7 @@ async def upload() -> ResponseReturnValue:
             return await render(_shown(page, effects, counts), 422 if counts[Effect.REFUSED] else 200)
         await price_file.apply(session, actor(), rows, services().clock())
     said = f"{counts[Effect.ADD]:,} prices added, {counts[Effect.CORRECT]:,} corrected."
-    return see_other(url_for("prices.prices"), said=said)
+    return see_other(url_for("prices.prices"), flash=said)
 
 
 async def _text(sent: Form) -> str:

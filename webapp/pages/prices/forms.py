@@ -30,7 +30,7 @@ blueprint = Blueprint("price_forms", __name__)
 
 
 class Act(StrEnum):
-    """What a form does with what is filled in; the value is its heading."""
+    """The action of a form; the value is its heading."""
 
     ADD = "New price"
     CORRECT = "Correct a price"
@@ -131,11 +131,11 @@ async def save(entry_id: int, how: str) -> ResponseReturnValue:
 
 def _saved(entry: PriceEntry) -> Response:
     said = f"Price saved for {entries.target_of(entry)}."
-    return see_other(url_for("price.price", entry_id=entry.id), said=said)
+    return see_other(url_for("price.price", entry_id=entry.id), flash=said)
 
 
 def _draft(form: Form) -> Draft:
-    """Raises `InvalidPrice`."""
+    """Read the draft. Raises `InvalidPrice`."""
     return read_draft({name: form.value(name) for name in FIELDS})
 
 

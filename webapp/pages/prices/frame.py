@@ -1,4 +1,4 @@
-"""What the pages about prices have in common: where one goes from them, and a price in words."""
+"""The common part of the pages about prices: their links, and a price in words."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ SECTIONS = (
     ("Import and export", "price_file.form"),
 )
 LISTED = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
-"""Amounts that most prices have: columns of a table, the others are named beside them."""
+"""The amounts that most prices have are columns of a table; the others are listed by name."""
 AMOUNT_NAMES = {kind.price_column: kind.label for kind in TOKEN_KINDS} | {"per_thousand_requests": "Per 1,000 requests"}
 
 LISTED_NAMES = tuple(AMOUNT_NAMES[column] for column in LISTED)
@@ -35,7 +35,7 @@ class PricesFrame:
 
 
 def prices_frame(endpoint: str) -> PricesFrame:
-    """For the page at this endpoint."""
+    """Return the frame of the page at this endpoint."""
     sections = tuple(Choice(name, url_for(one), one == endpoint) for name, one in SECTIONS)
     return PricesFrame(frame("prices.prices"), sections)
 
@@ -49,13 +49,13 @@ class PriceRow:
     provider: str
     model: str
     scope: str
-    """Which runs it is for, where that is not all of the model's."""
+    """The runs that it applies to, where these are not all runs of the model."""
     amounts: tuple[str, ...]
-    """In the order of `LISTED`."""
+    """The amounts in the order of `LISTED`."""
     others: str
     """The other amounts that it has."""
     runs: str
-    """Of the models that it prices now."""
+    """The number of runs of the models that it prices now."""
     period: str
     source: str
     state: str
@@ -66,7 +66,7 @@ class PriceRow:
 def rows_of(
     entries: Iterable[PriceEntry], now: datetime, runs: Mapping[int, int | None] | None = None
 ) -> tuple[PriceRow, ...]:
-    """With the runs that `registry.in_use` counts, where these are shown."""
+    """Convert entries to rows, with the numbers of runs that `registry.list_in_use` returns, if given."""
     return tuple(_row(entry, now, (runs or {}).get(entry.id or 0)) for entry in entries)
 
 

@@ -1,4 +1,4 @@
-"""One price: what it is, what came before and after, and the forms to change it."""
+"""The page of a price: its values, its history, and the forms to change it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,7 +57,7 @@ class PricePage(Page):
     """Models in use that it prices now, by name, with their runs."""
     days: int
     reprice_url: str
-    """Where its runs of the past can be repriced."""
+    """The URL to reprice its past runs."""
     end_form: Form = END_FORM
     amounts: tuple[str, ...] = LISTED_NAMES
 
@@ -86,7 +86,7 @@ async def end(entry_id: int) -> ResponseReturnValue:
         except InvalidPrice as error:
             page = await _page(session, entry, form.refused(error, "effective_to"))
             return await render(page, 422)
-    return see_other(url_for(".price", entry_id=entry_id), said="The price has an end now.")
+    return see_other(url_for(".price", entry_id=entry_id), flash="The price has an end now.")
 
 
 @blueprint.post(f"{PATH}/withdraw")
@@ -100,11 +100,11 @@ async def withdraw(entry_id: int) -> ResponseReturnValue:
         except InvalidPrice as error:
             return await render(await _page(session, entry, END_FORM.refused(error)), 422)
     said = "Withdrawn. Runs that it priced keep their cost until they are repriced."
-    return see_other(url_for(".price", entry_id=entry_id), said=said)
+    return see_other(url_for(".price", entry_id=entry_id), flash=said)
 
 
 def _end(form: Form, now: datetime) -> datetime:
-    """Raises `InvalidPrice`."""
+    """End the price. Raises `InvalidPrice`."""
     try:
         return read_time(form.value("effective_to")) or now
     except (ValueError, OverflowError):
@@ -123,7 +123,7 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
         names=tuple(entry.aliases),
         pattern=entry.pattern,
         note=entry.note,
-        history=rows_of(await entries.history(session, entry), now),
+        history=rows_of(await entries.list_history(session, entry), now),
         used=await _used(entry, now),
         days=registry.USED_WITHIN.days,
         reprice_url=_reprice_url(entry),
@@ -132,10 +132,10 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
 
 
 async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]:
-    # Also for who has saved it a moment ago.
+    # Read from the main database, for a reader who has just saved the price.
     await services().prices.refresh()
     async with services().database.connection() as connection:
-        found = await registry.priced_by(connection, services().prices.book, entry, now)
+        found = await registry.list_priced_by(connection, services().prices.book, entry, now)
     return tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in found)
 
 

@@ -44,16 +44,16 @@ async def prices() -> ResponseReturnValue:
     """The entries in force, or all of them, that have the words in a name."""
     # Whose price was just saved is not without one any more.
     await services().prices.refresh()
-    sought, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
+    text, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
     async with services().database.snapshot() as connection:
         book, direct = services().prices.book, services().settings.direct_cost_providers
-        unpriced = await registry.without_price(connection, book, direct, now)
-        in_use = await registry.in_use(connection, book, now)
+        unpriced = await registry.list_unpriced(connection, book, direct, now)
+        in_use = await registry.list_in_use(connection, book, now)
     async with services().database.session() as session:
-        found = await registry.search(session, sought, now, past=past, first=in_use)
+        found = await registry.search(session, text, now, past=past, first=in_use)
     page = PricesPage(
         frame=prices_frame("prices.prices"),
-        search=Form(values={"q": (sought,), "past": ("1" if past else "",)}),
+        search=Form(values={"q": (text,), "past": ("1" if past else "",)}),
         rows=rows_of(found.entries, now, in_use),
         number=found.number,
         unpriced=unpriced_rows(unpriced, now),
@@ -69,6 +69,6 @@ async def unpriced() -> ResponseReturnValue:
     return see_other(f"{url_for('.prices')}#unpriced")
 
 
-def prices_url(sought: str) -> str:
+def prices_url(text: str) -> str:
     """The entries with these words in a name."""
-    return url_for("prices.prices", q=sought)
+    return url_for("prices.prices", q=text)

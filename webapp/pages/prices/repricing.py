@@ -33,7 +33,7 @@ blueprint = Blueprint("repricing", __name__)
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What can be done next."""
+    """The possible next actions."""
 
     name: str
     label: str
@@ -53,7 +53,7 @@ ACTS = {
     RepricingState.DONE: (),
     RepricingState.CANCELLED: (),
 }
-SAID = {
+RESULT_TEXT = {
     RepricingState.COMPARING: "Comparing. Nothing is changed.",
     RepricingState.RUNNING: "Changing costs; every total on every page is right meanwhile.",
     RepricingState.PAUSED: "Paused. What was changed stays changed, and the rest waits.",
@@ -112,14 +112,14 @@ class RepricingsPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class RepricingPage(Page):
-    """One repricing."""
+    """A repricing: its scope, its progress and its changes."""
 
     template: ClassVar[str] = "prices/repricing.html"
     fragment: ClassVar[str] = "prices/_repricing.html"
 
     frame: PricesFrame
     one: RepricingRow
-    said: str
+    result: str
     acts: tuple[Act, ...]
     groups: tuple[Sums, ...]
     total: Sums
@@ -160,7 +160,7 @@ async def plan() -> ResponseReturnValue:
 @blueprint.get(f"{PATH}/<row:repricing_id>")
 @admin
 async def repricing(repricing_id: int) -> ResponseReturnValue:
-    """What would change, or how far it is changed."""
+    """Build the page of a repricing: what would change, or how far it has changed."""
     async with services().database.session() as session:
         return await render(_page(await repricer.get(session, repricing_id), Form()))
 
@@ -179,7 +179,7 @@ async def move(repricing_id: int, act: str) -> ResponseReturnValue:
 
 
 def _scope(form: Form) -> Scope:
-    """Raises `InvalidPrice`."""
+    """Read the scope of a repricing from a form. Raises `InvalidPrice`."""
     times = {}
     for name in ("since", "until"):
         try:
@@ -209,7 +209,7 @@ def _page(found: Repricing, form: Form) -> RepricingPage:
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),
-        said=SAID.get(state, compared),
+        result=RESULT_TEXT.get(state, compared),
         acts=(CANCEL,) if nothing_changes else ACTS[state],
         groups=tuple(_sums(group) for group in groups[:SHOWN]),
         total=_total(groups),

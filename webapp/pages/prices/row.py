@@ -1,4 +1,4 @@
-"""One price of the list, its amounts corrected where they stand. Without JavaScript the form for a whole price does it."""
+"""Edit the amounts of one price in its row of the list. Without JavaScript the form for a whole price does it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -33,7 +33,7 @@ class PriceRowPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class EditedRowPage(Page):
-    """The same with fields for its amounts."""
+    """The row with fields for its amounts."""
 
     template: ClassVar[str] = "prices/row_edit.html"
     fragment: ClassVar[str] = "prices/row_edit.html"
@@ -84,5 +84,5 @@ async def save(entry_id: int) -> ResponseReturnValue:
 async def _row(entry: PriceEntry) -> PriceRow:
     now = services().clock()
     async with services().database.connection() as connection:
-        [found] = rows_of([entry], now, await registry.in_use(connection, services().prices.book, now))
+        [found] = rows_of([entry], now, await registry.list_in_use(connection, services().prices.book, now))
     return found

@@ -1,4 +1,4 @@
-"""What a run would cost: which price is chosen for it and why, line by line."""
+"""Compute the cost of a run that is described in a form: the chosen price, the reasons, and the lines."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from runtally.pricing.cost import Price, lines_of, total_usd
 from runtally.pricing.draft import read_time
 from runtally.pricing.match import LookUp
 from runtally.pricing.providers import provider_key
-from runtally.pricing.queries import select_offer
+from runtally.pricing.queries import select_candidate
 from runtally.tokens import COUNT_COLUMNS, Usage
 from webapp import formats
 from webapp.form import Form
@@ -44,7 +44,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What it would cost; without lines if no price is known."""
+    """The cost of the run; without lines if no price is known."""
 
     total: str
     is_estimated: bool
@@ -73,7 +73,7 @@ class TesterPage(Page):
 @blueprint.get("/admin/prices/tester")
 @admin
 async def tester() -> ResponseReturnValue:
-    """Which price a run would have, and why; the run is in the address."""
+    """Show the price of a run and the reasons; the run is described in the URL."""
     sent = {**USUAL, **request.args}
     form = Form(values={name: (text,) for name, text in sent.items()})
     page = TesterPage(prices_frame("prices.prices"), form, None)
@@ -83,7 +83,7 @@ async def tester() -> ResponseReturnValue:
         trial = _trial(sent, services().clock())
     except InvalidPrice as error:
         return await render(TesterPage(page.frame, form.refused(error), None), 422)
-    # Who has just saved a price wants to see it.
+    # Read from the main database, for a reader who has just saved a price.
     await services().prices.refresh()
     async with services().database.connection() as connection:
         answer = await _answer(connection, services().prices.book, trial)
@@ -97,12 +97,12 @@ async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answ
         known = book.knows(trial.provider, trial.model, trial.project_id)
         why = "A price answers to this name, but none is in force at that time." if known else "No price has this name."
         return Answer("no price", is_estimated=False, lines=(), price=None, reasons=(why,))
-    offer = await select_offer(connection, price.id)
+    candidate = await select_candidate(connection, price.id)
     return Answer(
         total=formats.money_exact(total_usd(trial.usage, price)),
         is_estimated=price.estimated,
         lines=tuple(cost_line(line) for line in lines_of(trial.usage, price)),
-        price=price_note(offer, price) if offer else None,
+        price=price_note(candidate, price) if candidate else None,
         reasons=tuple(_reasons(trial, price, step)),
     )
 
@@ -125,7 +125,7 @@ def _reasons(trial: Trial, price: Price, step: LookUp) -> Iterator[str]:
 
 
 def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
-    """Raises `InvalidPrice` with every field that is wrong."""
+    """Read the run from the query. Raises `InvalidPrice` with every field that is wrong."""
     details = [Detail(name, "Give a name.") for name in ("provider", "model") if not sent.get(name, "").strip()]
     counts = {}
     for name in COUNT_COLUMNS:

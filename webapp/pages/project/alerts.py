@@ -1,4 +1,4 @@
-"""Where a project's alerts go: channels are added, tested and removed. Below the project's settings, which show them."""
+"""Add, test and remove the alert targets of a project. The settings page shows them."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -85,7 +85,7 @@ async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseRet
 
 
 async def _project(project_id: str) -> ProjectLink:
-    """Raises `NotFound`."""
+    """Return the target. Raises `NotFound`."""
     async with services().database.session() as session:
         project = await projects.found(session, project_id)
     return project_link(project_id, project.name, services().settings.public_url)

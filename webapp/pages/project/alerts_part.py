@@ -38,7 +38,7 @@ class LogRow:
     state: str
     answer: str
     is_failing: bool
-    """Whether the last try failed, be there more of them or not."""
+    """Whether the last try failed; there may be further ones."""
     is_given_up: bool
 
 
@@ -52,16 +52,16 @@ class AddedChannel:
 
 @dataclass(frozen=True, slots=True)
 class AlertsPart:
-    """What the settings page shows of alerts."""
+    """The alert targets and log on the settings page."""
 
     targets: tuple[TargetRow, ...]
     log: tuple[LogRow, ...]
     is_under_way: bool
-    """Whether something is about to be sent, so that it is worth to look again at once."""
+    """Whether a delivery is about to be sent, so that the log should be refreshed soon."""
     has_mail: bool
     channel_form: Form = CHANNEL_FORM
     may_skip_test: bool = False
-    """Whether the form was refused by its test alone, so that the channel can be added without one."""
+    """Whether only the test of the form's target failed, so that it can be added without a test."""
     added: AddedChannel | None = None
 
 

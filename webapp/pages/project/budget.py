@@ -34,7 +34,7 @@ async def set_budget(project_id: str) -> ResponseReturnValue:
 @blueprint.post(f"{PATH}/budget/remove")
 @project_editor
 async def remove_budget(project_id: str) -> ResponseReturnValue:
-    """No budget from now on."""
+    """Remove the budget."""
     async with services().database.session() as session:
         await edit.remove(session, actor(), project_id)
     return back_to_settings(project_id, "Budget removed.")

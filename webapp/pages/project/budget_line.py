@@ -12,7 +12,7 @@ from webapp.charts.chart import Chart
 
 
 class Level(StrEnum):
-    """How near the end of a budget is; each has its word, so that colour is not all that tells."""
+    """The state of a budget. Each has a word, so that it is not shown by colour alone."""
 
     FINE = "fine"
     AHEAD = "ahead"
@@ -25,7 +25,7 @@ SHORT = {Level.FINE: "", Level.AHEAD: "will be over", Level.OVER: "over"}
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """What there is to say of a budget in this month; places on the bar are percent of its width."""
+    """The description of a budget in this month; places on the bar are percent of its width."""
 
     month: str
     used: str

@@ -22,7 +22,7 @@ from webapp import changes, formats
 from webapp.charts.chart import Chart
 from webapp.charts.what_if import SupposedDay, what_if_by_day
 from webapp.form import Form
-from webapp.links import project_asked_for
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of
@@ -139,8 +139,8 @@ async def costs(project_id: str) -> ResponseReturnValue:
 @blueprint.get("/charts/what-if.json")
 @signed_in
 async def supposed_chart() -> ResponseReturnValue:
-    """The cost of each of the last 30 days, beside what it would have been."""
-    project_id, now = project_asked_for(request.args), services().clock()
+    """Return the cost of each of the last 30 days, and its cost on the supposition."""
+    project_id, now = requested_project(request.args), services().clock()
     demand(actor(), Scope.METRICS_READ, project_id)
     if project_id is None:
         raise NotFound
@@ -214,7 +214,7 @@ def _alternatives(used: Sequence[ModelUsage], cost: Decimal, project_id: str, no
 
 
 def _target(query: Mapping[str, str], now: datetime) -> Target:
-    """Raises `InvalidPrice`."""
+    """Read the target of the supposition. Raises `InvalidPrice`."""
     provider, model = (query.get(name, "").strip() or None for name in ("provider", "model"))
     if (provider is None) != (model is None):
         name = "provider" if provider is None else "model"
@@ -263,7 +263,7 @@ def _row(one: Supposition, would: Decimal, longest: Decimal) -> SupposedRow:
 
 
 def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
-    """Without bars: beside those of the models they would have to be as long as all of these."""
+    """Build the row of the total, without bars: they would dwarf those of the models."""
     amounts = formats.money(cost), formats.money(would), _change(cost, would)
     return SupposedRow("", "All", formats.count(runs), *amounts, 0, 0)
 

@@ -19,7 +19,7 @@ from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
 from webapp.addresses import server_url
-from webapp.links import Metric, View, project_asked_for
+from webapp.links import Metric, View, requested_project
 from webapp.pages.panel.chart_data import read_chart
 from webapp.pages.panel.panel import overview_name
 from webapp.pages.panel.picture import picture_of
@@ -35,7 +35,7 @@ MAX_AGE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class EmbedPanel:
-    """How the chart that is large on the page is shown elsewhere."""
+    """The panel with the public picture of the page's large chart."""
 
     preview: str
     alt: str
@@ -51,7 +51,7 @@ class EmbedPanel:
 async def picture(name: str) -> ResponseReturnValue:
     """A chart as SVG that stands by itself, for those who are signed in and for whoever has the project's token."""
     is_signed_in = "token" not in request.args
-    view = View.parse(request.args, project_asked_for(request.args))
+    view = View.parse(request.args, requested_project(request.args))
     if not is_signed_in:
         view = _shared(view)
         # Caches show it to everybody.
@@ -62,7 +62,7 @@ async def picture(name: str) -> ResponseReturnValue:
         found = await select_projects(connection, view.project_id) if view.project_id else ()
         if view.project_id and not found:
             raise NotFound
-        view = view.but(range=await readable(connection, view.range, view.project_id, now))
+        view = view.replace(range=await readable(connection, view.range, view.project_id, now))
         reader = UsageReader.of_page(connection, services().memo, view.window(now), view.project_id)
         chart = await read_chart(reader, Metric(name), view)
     chosen = view.filter
@@ -92,7 +92,7 @@ async def change(project_id: str) -> ResponseReturnValue:
 
 
 def embed_panel(view: View, project: KnownProject, token: str | None, report: Report) -> EmbedPanel:
-    """For the page of this project."""
+    """Build the panel of this project's page."""
     shown, alt = _shared(view), f"{project.name}: {view.metric.value} over time"
     snippets: tuple[tuple[str, str, str], ...] = ()
     if token is not None:
@@ -113,7 +113,7 @@ def embed_panel(view: View, project: KnownProject, token: str | None, report: Re
 
 
 def _shared(view: View) -> View:
-    """What a picture may show to somebody who is not signed in: no choice of runs, whose sums are read run by run."""
+    """Return the view for anonymous readers, without a filter, which would read runs one by one."""
     range_ = view.range if isinstance(view.range, Range) else Range.WEEK
     return View(view.project_id, range_, view.metric, view.by)
 

@@ -97,6 +97,6 @@ def _scopes(names: tuple[str, ...]) -> tuple[Scope, ...]:
 
 
 def _chosen(sent: str, choices: tuple[tuple[str, str], ...], unit: timedelta) -> timedelta | None:
-    """One of the durations on offer, the first one for anything else; None where that is no end."""
+    """Parse one of the offered durations, the first one by default; None for no end."""
     number = sent if sent in dict(choices) else choices[0][0]
     return int(number) * unit if number else None

@@ -65,7 +65,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         reader = UsageReader.of_page(connection, services().memo, view.window(now), project_id)
         if known := await unchanged(reader, view.window(now), changes):
             return known
-        view = view.but(range=await readable(connection, view.range, project_id, now))
+        view = view.replace(range=await readable(connection, view.range, project_id, now))
         found = await project_report(reader, view.window(now), view.filter)
         budget = await get_burn_down(connection, project_id, now)
         # Who may not see single runs sees none of them.
@@ -77,7 +77,7 @@ async def project(project_id: str) -> ResponseReturnValue:
         project=found.project,
         panel=panel,
         overview_name=overview_name(actor().project_id),
-        overview_url=view.but(project_id=None, filter=ALL_RUNS, is_live=False).url,
+        overview_url=view.replace(project_id=None, filter=ALL_RUNS, is_live=False).url,
         runs_url=view.runs_url(),
         budget=budget_part(budget) if budget else None,
         dropped_before=_within(found.project.dropped_before, found.report.bars.window),

@@ -1,4 +1,4 @@
-"""What can be changed about a project: its keys, budget, alerts, name, and whether it is shown or there at all."""
+"""The settings of a project: keys, budget, alerts, name, retention, archiving and deletion."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -74,7 +74,7 @@ class ShownKey:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long runs are kept, as choices, and what that did."""
+    """The choices for how long runs are kept, and the result of the current one."""
 
     choices: tuple[tuple[str, str], ...]
     chosen: str
@@ -96,7 +96,7 @@ class Retention:
 
 
 def _days(text: str) -> int | None:
-    """Raises `InvalidRetention`."""
+    """Parse the number of days. Raises `InvalidRetention`."""
     if not text:
         return None
     days = parse_whole(text)
@@ -127,9 +127,9 @@ class SettingsPage(Page):
     tracked: TrackedKeysPart
     key_form: Form
     permissions: tuple[tuple[str, str, str], ...]
-    """What a new key may be given here: value, name and meaning."""
+    """The permissions of a new key: value, name and meaning."""
     takes_project_keys: bool
-    """Whether runs may be sent with a project key, and not with the shared key alone."""
+    """Whether runs can be sent with a project key, and not only with the shared key."""
     new: ShownKey | None = None
     name_form: Form = NAME_FORM
     delete_form: Form = DELETE_FORM
@@ -207,16 +207,16 @@ async def delete(project_id: str) -> ResponseReturnValue:
         refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
         return await render(replace(page, delete_form=refused), 422)
     runs = await erase_project(services().database, services().reporting.database, actor(), project_id)
-    return see_other(url_for("overview.overview"), said=f"{page.project.name} and its {runs:,} runs are deleted.")
+    return see_other(url_for("overview.overview"), flash=f"{page.project.name} and its {runs:,} runs are deleted.")
 
 
 def back_to_settings(project_id: str, said: str, at: str = "") -> Response:
     """After a form of theirs: on to the page, or to this part of it, which says once what was done."""
-    return see_other(f"{url_for('project_settings.settings', project_id=project_id)}{at}", said=said)
+    return see_other(f"{url_for('project_settings.settings', project_id=project_id)}{at}", flash=said)
 
 
 async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
-    """Raises `NotFound`."""
+    """Return the project. Raises `NotFound`."""
     project, now = await projects.found(session, project_id), services().clock()
     found = await project_keys.of_project(session, project_id)
     budget = await budgets.get(session, project_id)
@@ -245,7 +245,7 @@ def offered_permissions() -> tuple[tuple[str, str, str], ...]:
 
 
 def _budget_form(budget: Budget | None) -> Form:
-    """As the budget is; without one, what a new one would have."""
+    """Return the form with the current budget, or with the defaults of a new one."""
     percents = budget.alert_percents if budget else budgets.ALERT_PERCENTS
     amount = plain(budget.amount_usd) if budget else ""
     return Form("budget", {"amount": (amount,), "alerts": (", ".join(map(str, percents)),)})

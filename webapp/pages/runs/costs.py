@@ -1,4 +1,4 @@
-"""A run's cost in words: tokens times price line by line, which price that was, and what the client reported beside it."""
+"""Describe the cost of a run: tokens times price line by line, the price, and the client's own figure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from runtally.models.price import PriceSource
 from runtally.models.run import CostSource, StoredRun
 from runtally.money import plain
 from runtally.pricing.cost import MILLION, Line, Price
-from runtally.pricing.match import Offer
+from runtally.pricing.match import PriceCandidate
 from runtally.runs.explain import Explanation
 from webapp import formats
 
@@ -64,17 +64,17 @@ class CostCard:
     reported: str | None
     difference: str | None
     add_price_url: str | None
-    """Where to enter the price that is missing, for those who may."""
+    """The URL to add the missing price, for readers who may."""
 
 
 def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
-    offer = explanation.offer
+    candidate = explanation.candidate
     return CostCard(
         total="no price" if run.cost_usd is None else formats.money_exact(run.cost_usd),
         is_known=run.cost_usd is not None,
         is_estimated=bool(run.cost_estimated),
         lines=tuple(cost_line(line) for line in explanation.lines),
-        price=price_note(offer, explanation.price) if offer and explanation.price else None,
+        price=price_note(candidate, explanation.price) if candidate and explanation.price else None,
         note=_note(run, explanation),
         reported=None if run.reported_cost_usd is None else formats.money_exact(run.reported_cost_usd),
         difference=_difference(run),
@@ -96,7 +96,7 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
             return TRUSTED
         case CostSource.ESTIMATED:
             return KEPT
-        case CostSource.CATALOG if explanation.offer is None:
+        case CostSource.CATALOG if explanation.candidate is None:
             return ENTRY_GONE
         case _:
             return None if explanation.accounts_for(run) else CHANGED
@@ -111,13 +111,13 @@ def cost_line(line: Line) -> CostLine:
     )
 
 
-def price_note(offer: Offer, price: Price) -> PriceNote:
+def price_note(candidate: PriceCandidate, price: Price) -> PriceNote:
     above = price.above_input_tokens
     return PriceNote(
         name=f"{price.provider} {price.model}",
         number=price.id,
         since=_since(price.effective_from, price.effective_to),
-        source="the catalogue" if offer.source is PriceSource.CATALOGUE else "an admin",
+        source="the catalogue" if candidate.source is PriceSource.CATALOGUE else "an admin",
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
         url=url_for("price.price", entry_id=price.id) if may(actor(), Scope.ADMIN, None) else None,
         off=f"{plain(price.percent_off)}% off" if price.percent_off is not None else None,
@@ -130,7 +130,7 @@ def _since(start: datetime | None, end: datetime | None) -> str:
 
 
 def _difference(run: StoredRun) -> str | None:
-    """How the cost differs from the one that the client reported; None without both, or where that is the cost."""
+    """Describe how the cost differs from the client's; None without both, or if the cost is the client's."""
     if run.cost_usd is None or run.reported_cost_usd is None or run.cost_source != CostSource.CATALOG:
         return None
     apart = run.cost_usd - run.reported_cost_usd

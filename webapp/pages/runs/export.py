@@ -9,7 +9,7 @@ from runtally.services import Services
 from runtally.usage.filter import RunFilter
 
 FRAMES = "application/vnd.runtally.frames"
-"""What a page accepts that wants to know: before each part, how many runs the file has by then, and the part's bytes."""
+"""The media type for a page that shows progress: before each part, the number of runs so far and the part's length."""
 # An empty part is the end; without one the file broke off.
 _HEAD = struct.Struct(">II")
 
@@ -23,14 +23,16 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return parts
 
 
-async def exported(opened: Services, by: Actor, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
+async def exported(opened: Services, by: Actor, run_filter: RunFilter, format_: Format) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(opened.reading, sought, opened.clock(), format_):
+        async for part in export(opened.reading, run_filter, opened.clock(), format_):
             yield part
 
 
-async def exported_in_frames(opened: Services, by: Actor, sought: RunFilter, format_: Format) -> AsyncIterator[bytes]:
+async def exported_in_frames(
+    opened: Services, by: Actor, run_filter: RunFilter, format_: Format
+) -> AsyncIterator[bytes]:
     """Write the file in frames; the first part is empty."""
     runs = 0
 
@@ -39,6 +41,6 @@ async def exported_in_frames(opened: Services, by: Actor, sought: RunFilter, for
         runs += more
 
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(opened.reading, sought, opened.clock(), format_, count):
+        async for part in export(opened.reading, run_filter, opened.clock(), format_, count):
             yield _HEAD.pack(runs, len(part)) + part if part else part
     yield _HEAD.pack(runs, 0)

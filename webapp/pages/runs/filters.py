@@ -26,7 +26,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One that can be chosen out of several."""
+    """One of several choices."""
 
     value: str
     name: str
@@ -35,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class FilterForm:
-    """What stands in the fields: as it was sent, so that a mistake can be mended; and what is wrong with it."""
+    """The values of the fields as they were sent, so that they can be corrected, and their errors."""
 
     values: Mapping[str, str]
     errors: Mapping[str, str]
@@ -48,7 +48,7 @@ class FilterForm:
     experiments: tuple[Option, ...]
     columns: tuple[Option, ...]
     is_opened: bool
-    """Whether something is wrong with the further fields; what they hold shows as chips."""
+    """Whether one of the further fields is wrong; their values are shown as chips."""
 
     def value(self, name: str) -> str:
         return self.values.get(name, "")
@@ -92,34 +92,34 @@ def _errors_of(errors: Mapping[str, str]) -> Mapping[str, str]:
 
 def form_of(view: RunsView, query: Mapping[str, str], errors: Mapping[str, str], names: Names) -> FilterForm:
     """Return the form with what a query says in its fields."""
-    sought, values, errors = view.sought, _values_of(query), _errors_of(errors)
+    run_filter, values, errors = view.run_filter, _values_of(query), _errors_of(errors)
     providers = dict.fromkeys(provider for provider, _ in names.models)
-    models = dict.fromkeys(model for provider, model in names.models if sought.provider in {None, provider})
+    models = dict.fromkeys(model for provider, model in names.models if run_filter.provider in {None, provider})
     return FilterForm(
         values=values,
         errors=errors,
         hidden=tuple((name, values[name]) for name in _HIDDEN if values.get(name)),
-        projects=_options(names.projects, sought.project_id) if len(names.projects) > 1 else (),
-        providers=_options({name: name for name in providers}, sought.provider),
-        models=_options({name: name for name in models}, sought.model),
-        statuses=_options({outcome.value: name for outcome, name in OUTCOMES.items()}, sought.status),
-        experiments=_options({name: name for name in names.experiments}, sought.experiment_id),
+        projects=_options(names.projects, run_filter.project_id) if len(names.projects) > 1 else (),
+        providers=_options({name: name for name in providers}, run_filter.provider),
+        models=_options({name: name for name in models}, run_filter.model),
+        statuses=_options({outcome.value: name for outcome, name in OUTCOMES.items()}, run_filter.status),
+        experiments=_options({name: name for name in names.experiments}, run_filter.experiment_id),
         columns=tuple(Option(column.value, HEADINGS[column], column in view.columns) for column in Column),
         is_opened=any(name in errors for name in _FURTHER),
     )
 
 
 def _options(names: Mapping[str, str], chosen: str | None) -> tuple[Option, ...]:
-    """What is chosen is there, even if no run has it any more."""
+    """Return the options, with the chosen one even if no run has it any more."""
     known = {**names, **({chosen: chosen} if chosen is not None and chosen not in names else {})}
     return tuple(Option(value, name, value == chosen) for value, name in known.items())
 
 
 def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
-    sought = view.sought
-    is_custom = view.calendar is None and (sought.since is not None or sought.until is not None)
-    start = sought.since or sought.range.start(now) or now
-    times = {"since": start.strftime(MINUTES), "until": (sought.until or now).strftime(MINUTES)}
+    run_filter = view.run_filter
+    is_custom = view.calendar is None and (run_filter.since is not None or run_filter.until is not None)
+    start = run_filter.since or run_filter.range.start(now) or now
+    times = {"since": start.strftime(MINUTES), "until": (run_filter.until or now).strftime(MINUTES)}
     columns = view.query.get("column", ())
     rest = {name: value for name, value in view.query.items() if name != "column"}
     menu = range_menu(
@@ -127,14 +127,16 @@ def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
             Choice(
                 period.value,
                 view.during(period).url(),
-                view.calendar is None and not is_custom and period is sought.range,
+                view.calendar is None and not is_custom and period is run_filter.range,
             )
             for period in Period
             if period is not Period.ALL
         ),
         (
             *calendar_choices(view.calendar, lambda one: view.in_calendar(one, now).url()),
-            Choice(PERIODS[Period.ALL], view.during(Period.ALL).url(), not is_custom and sought.range is Period.ALL),
+            Choice(
+                PERIODS[Period.ALL], view.during(Period.ALL).url(), not is_custom and run_filter.range is Period.ALL
+            ),
         ),
         is_custom=is_custom,
         query={**rest, **times},
@@ -144,15 +146,15 @@ def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
 
 
 def chips_of(view: RunsView, projects: Mapping[str, str]) -> tuple[Chip, ...]:
-    """What can be taken away; the only project that there is to see stays."""
-    parts = list(_parts(view.sought))
-    if view.sought.project_id is not None and len(projects) > 1:
-        id_ = view.sought.project_id
+    """Return a chip for each filter that can be removed; the only visible project is kept."""
+    parts = list(_parts(view.run_filter))
+    if view.run_filter.project_id is not None and len(projects) > 1:
+        id_ = view.run_filter.project_id
         parts.insert(0, ("Project", projects.get(id_, id_), ("project_id",)))
     return tuple(Chip(label, value, view.without(*fields).url()) for label, value, fields in parts)
 
 
-def _parts(sought: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _parts(run_filter: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for label, field in (
         ("Provider", "provider"),
         ("Model", "model"),
@@ -161,19 +163,19 @@ def _parts(sought: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         ("Trace", "trace_id"),
         ("Run or trace", "search"),
     ):
-        if value := getattr(sought, field):
+        if value := getattr(run_filter, field):
             yield label, str(value), (field,)
-    yield from _between(sought, "Cost", "min_cost_usd", "max_cost_usd", formats.money_exact)
-    yield from _between(sought, "Latency", "min_latency_ms", "max_latency_ms", formats.duration)
-    if sought.metadata_key:
-        value = "is set" if sought.metadata_value is None else sought.metadata_value
-        yield sought.metadata_key, value, ("metadata_key", "metadata_value")
+    yield from _between(run_filter, "Cost", "min_cost_usd", "max_cost_usd", formats.money_exact)
+    yield from _between(run_filter, "Latency", "min_latency_ms", "max_latency_ms", formats.duration)
+    if run_filter.metadata_key:
+        value = "is set" if run_filter.metadata_value is None else run_filter.metadata_value
+        yield run_filter.metadata_key, value, ("metadata_key", "metadata_value")
 
 
 def _between(
-    sought: RunFilter, label: str, low: str, high: str, shown: Callable[[Any], str]
+    run_filter: RunFilter, label: str, low: str, high: str, shown: Callable[[Any], str]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    least, most = getattr(sought, low), getattr(sought, high)
+    least, most = getattr(run_filter, low), getattr(run_filter, high)
     if least is not None and most is not None:
         yield label, f"{shown(least)} to {shown(most)}", (low, high)
     elif least is not None:

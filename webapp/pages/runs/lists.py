@@ -32,18 +32,18 @@ class RunList:
     id: str
     heading: str
     note: str | None
-    """Which runs it is out of, where these are not all."""
+    """The runs out of which the list was taken, if these are not all."""
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
 
 
 def newest_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
-    """Of all projects."""
+    """Return the newest runs of all projects."""
     return _list("recent-runs", "Recent runs", None, _NEWEST, runs, now)
 
 
 def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
-    """Of a project."""
+    """Return the slowest and the most expensive runs of a project."""
     reached = extremes.reached
     since = None if reached is None else f"since {formats.minute(local(reached))}"
     lists = (

@@ -16,7 +16,7 @@ SHORT_ID = 12
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a column says of a run."""
+    """The value of a column for a run."""
 
     column: Column
     text: str

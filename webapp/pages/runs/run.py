@@ -1,4 +1,4 @@
-"""One run, with its cost explained; and a trace, its runs side by side in time."""
+"""The page of a run, with its cost explained, and of a trace, with its runs in time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ blueprint = Blueprint("run", __name__)
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of a run; some of it leads to the runs that have it too."""
+    """A property of a run; some link to other runs that have it."""
 
     name: str
     value: str
@@ -107,7 +107,7 @@ class TracePage(Page):
 @blueprint.get("/projects/<project_id:project_id>/runs/<id:run_id>")
 @signed_in
 async def run(project_id: str, run_id: str) -> ResponseReturnValue:
-    """What is known of a run, and why it costs what it costs."""
+    """Show a run and the explanation of its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
     async with services().reading.snapshot() as connection:
         found = await read.read_run(connection, project_id, run_id)

@@ -22,7 +22,7 @@ from runtally.runs.totals import read_dropped_before, read_totals
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from webapp import formats
-from webapp.links import project_chosen
+from webapp.links import chosen_project
 from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.project.heading import ProjectHeading, heading_of
@@ -63,7 +63,7 @@ blueprint = Blueprint("runs", __name__)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the runs add up to; `note` says what the figures leave out."""
+    """The totals of the runs; `note` says what they leave out."""
 
     runs: str
     cost: str | None
@@ -87,7 +87,7 @@ class Listing:
     """Since when runs were sorted, where before there are too many."""
     exports: tuple[Choice, ...]
     runs: int | None
-    """How many a file will have; None where they were not all counted."""
+    """The number of runs in an exported file; None where they were not all counted."""
     dropped: str | None
     """What is no longer there, where it was looked for."""
     is_sorted: bool
@@ -171,25 +171,25 @@ async def export_runs(name: str) -> ResponseReturnValue:
     format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
     in_frames = request.headers.get("Accept") == FRAMES
     writing = exported_in_frames if in_frames else exported
-    stream = await begun(writing(services(), actor(), view.sought, format_))
+    stream = await begun(writing(services(), actor(), view.run_filter, format_))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
-    # However large it is; a reader who is too slow is cut off by `webapp.pace`.
+    # The file may be large: `webapp.pace` cuts off readers who are too slow.
     response.timeout = None
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
     response.headers["Cache-Control"] = "private, no-store"
     return response
 
 
-def _view(sought: RunFilter, calendar: Calendar | None = None) -> RunsView:
+def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
     """With a project that the reader may see: the one asked for, else all, else the reader's first. Raises `Forbidden`."""
     reader = actor()
-    if sought.project_id is None and not may(reader, Scope.RUNS_READ, None):
-        sought = sought.replace(project_id=next(iter(_open_to(reader) or ()), None))
-    demand(reader, Scope.RUNS_READ, sought.project_id)
+    if run_filter.project_id is None and not may(reader, Scope.RUNS_READ, None):
+        run_filter = run_filter.replace(project_id=next(iter(_open_to(reader) or ()), None))
+    demand(reader, Scope.RUNS_READ, run_filter.project_id)
     sorting = Sorting.parse(request.args.get("sort"), SortColumn, SortColumn.TIME)
     if sorting.column is SortColumn.TIME:
         sorting = NEWEST_FIRST
-    return replace(RunsView.of(sought, request.args.getlist("column")), calendar=calendar, sorting=sorting)
+    return replace(RunsView.of(run_filter, request.args.getlist("column")), calendar=calendar, sorting=sorting)
 
 
 def _open_to(reader: Actor) -> list[str] | None:
@@ -202,7 +202,7 @@ def _open_to(reader: Actor) -> list[str] | None:
 
 async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: datetime) -> Response:
     """The form with what was sent and what is wrong with it, and no runs."""
-    view = _view(RunFilter(project_id=project_chosen(request.args)))
+    view = _view(RunFilter(project_id=chosen_project(request.args)))
     async with services().reading.snapshot() as connection:
         page = await _page(connection, view, now, None, query=query, errors=errors)
     return await render(page, 422)
@@ -211,9 +211,9 @@ async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: da
 async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
     """The newest runs, or those behind a place."""
     async with services().reading.snapshot() as connection:
-        found = await read.read_page(connection, view.sought, now, position)
-        totals = read.totals_of(found) or await read_totals(connection, view.sought, now)
-        dropped_before = await read_dropped_before(connection, view.sought, now)
+        found = await read.read_page(connection, view.run_filter, now, position)
+        totals = read.totals_of(found) or await read_totals(connection, view.run_filter, now)
+        dropped_before = await read_dropped_before(connection, view.run_filter, now)
         listing = Listing(
             heading="Newest first",
             rows=tuple(row_of(run, view.columns, now) for run in found.runs),
@@ -224,7 +224,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
             sorted_since=None,
             exports=_exports(view),
             runs=totals.runs if totals else None,
-            dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
+            dropped=_dropped(dropped_before, view.run_filter) if dropped_before else None,
             is_sorted=False,
         )
         return await _page(connection, view, now, listing, query=view.query, errors={})
@@ -236,14 +236,14 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
     async with services().reading.snapshot() as connection:
         found = await read_sorted(
             connection,
-            view.sought,
+            view.run_filter,
             now,
             SORT_KEYS[sorting.column],
             is_ascending=sorting.is_reversed,
             page=number,
         )
-        totals = await read_totals(connection, view.sought, now)
-        dropped_before = await read_dropped_before(connection, view.sought, now)
+        totals = await read_totals(connection, view.run_filter, now)
+        dropped_before = await read_dropped_before(connection, view.run_filter, now)
         listing = Listing(
             heading=SORT_NAMES[sorting.column, sorting.is_reversed],
             rows=tuple(row_of(run, view.columns, now) for run in found.runs),
@@ -254,7 +254,7 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
             sorted_since=formats.moment(local(found.since)) if found.since else None,
             exports=_exports(view),
             runs=totals.runs if totals else None,
-            dropped=_dropped(dropped_before, view.sought) if dropped_before else None,
+            dropped=_dropped(dropped_before, view.run_filter) if dropped_before else None,
             is_sorted=True,
         )
         return await _page(connection, view, now, listing, query=view.query, errors={})
@@ -269,19 +269,19 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
     query: Mapping[str, str],
     errors: Mapping[str, str],
 ) -> RunsPage:
-    names = await read.read_names(connection, view.sought.project_id, _open_to(actor()))
-    sought = view.sought
+    names = await read.read_names(connection, view.run_filter.project_id, _open_to(actor()))
+    run_filter = view.run_filter
     time_heading, *headings = _headings(view)
     return RunsPage(
         form=form_of(view, query, errors, names),
         ranges=range_menu_of(view, now),
         period=view.period,
         chips=chips_of(view, names.projects),
-        clear_url=view.without(*sought.narrowed).url(),
-        all_time_url=None if sought.starts_at(now) is None else view.during(Period.ALL).url(),
+        clear_url=view.without(*run_filter.narrowed).url(),
+        all_time_url=None if run_filter.starts_at(now) is None else view.during(Period.ALL).url(),
         headings=tuple(headings),
         time_heading=time_heading,
-        project=await heading_of(connection, sought.project_id) if sought.project_id else None,
+        project=await heading_of(connection, run_filter.project_id) if run_filter.project_id else None,
         listing=listing,
     )
 
@@ -307,8 +307,8 @@ def _exports(view: RunsView) -> tuple[Choice, ...]:
     )
 
 
-def _dropped(before: datetime, sought: RunFilter) -> str:
-    if sought.project_id is None:
+def _dropped(before: datetime, run_filter: RunFilter) -> str:
+    if run_filter.project_id is None:
         return f"Some projects no longer keep their runs before {formats.day(before)}; totals may count them."
     return f"Runs before {formats.day(before)} are no longer kept; what they add up to is on the project's page."
 

@@ -1,4 +1,7 @@
-"""How to send a project's runs, with a key made on the spot, until the first run is there. The project may not exist yet."""
+"""The page that explains how to send runs to a project, with a new key, until its first run arrives.
+
+The project need not exist yet.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -18,9 +21,9 @@ from webapp import formats
 from webapp.addresses import address_of, server_url
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.form import Form, sent_form
-from webapp.links import project_chosen
+from webapp.links import chosen_project
 from webapp.pages.panel.clients import ClientRow, client_rows
-from webapp.rendering import Page, done, nothing_new, render, see_other
+from webapp.rendering import Page, done, no_content, render, see_other
 from webapp.security import admin, project_editor
 from webapp.snippets import Way, ways_to_send
 from webapp.zone import local
@@ -35,17 +38,17 @@ blueprint = Blueprint("send_runs", __name__)
 
 @dataclass(frozen=True, slots=True)
 class ArrivalPage(Page):
-    """Whether runs have arrived: asked again every few seconds until they have."""
+    """Whether runs have arrived; the browser asks every few seconds until they have."""
 
     template: ClassVar[str] = "runs/_arrival.html"
     fragment: ClassVar[str] = "runs/_arrival.html"
 
     project_id: str
     waits_for: str | None
-    """None once it is there."""
+    """The text while no run has arrived; None after that."""
     received: str
     url: str
-    """Where to ask again."""
+    """The URL to ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class SendPage(Page):
 
     project_id: str
     project: Project | None
-    """None before its first run."""
+    """The project; None before its first run."""
     arrival: ArrivalPage
     ways: tuple[Way, ...]
     clients: tuple[ClientRow, ...]
@@ -78,7 +81,7 @@ class SendPage(Page):
 @admin
 async def choose() -> ResponseReturnValue:
     """Go on to the page of a project, which may be a new one."""
-    return see_other(url_for("send_runs.show", project_id=project_chosen(request.args) or EXAMPLE_PROJECT))
+    return see_other(url_for("send_runs.show", project_id=chosen_project(request.args) or EXAMPLE_PROJECT))
 
 
 @blueprint.get(PATH)
@@ -129,7 +132,7 @@ async def arrival(project_id: str) -> ResponseReturnValue:
         key = await keys.found(session, project_id, key_id) if key_id else None
         page = _arrival(project_id, await find_by_id(session, project_id), key)
     if page.waits_for:
-        return nothing_new()
+        return no_content()
     return await done(page, else_to=url_for("send_runs.show", project_id=project_id))
 
 

@@ -24,7 +24,7 @@ _SOME_RUN = "some-run"
 
 
 class Column(StrEnum):
-    """What a list of runs can show besides their time."""
+    """The columns of a list of runs, besides their time."""
 
     PROJECT = "project"
     PROVIDER = "provider"
@@ -82,47 +82,47 @@ PERIODS = {**{Period(range_.value): name for range_, name in RANGE_NAMES.items()
 
 @dataclass(frozen=True, slots=True)
 class RunsView:
-    """What the explorer shows."""
+    """The state of the run explorer."""
 
-    sought: RunFilter
+    run_filter: RunFilter
     columns: tuple[Column, ...]
     sorting: Sorting[SortColumn] = NEWEST_FIRST
     calendar: Calendar | None = None
     """What the range is called, where it goes by the calendar; the filter has its times."""
 
     @classmethod
-    def of(cls, sought: RunFilter, chosen: Sequence[str]) -> "RunsView":
-        """With the columns of these names, or the usual ones; what is no column is as if it were not there."""
+    def of(cls, run_filter: RunFilter, chosen: Sequence[str]) -> "RunsView":
+        """Return the view with the columns of these names, or the default ones; other names are ignored."""
         columns = tuple(column for column in Column if column.value in chosen)
-        return cls(sought, columns or _usual(sought))
+        return cls(run_filter, columns or _usual(run_filter))
 
-    def but(self, **changes: Any) -> "RunsView":  # noqa: ANN401  # Any field of the filter.
-        sought = self.sought.replace(**changes)
+    def replace(self, **changes: Any) -> "RunsView":  # noqa: ANN401  # Any field of the filter.
+        run_filter = self.run_filter.replace(**changes)
         # The usual columns depend on whether there is one project to see.
-        columns = _usual(sought) if self.columns == _usual(self.sought) else self.columns
+        columns = _usual(run_filter) if self.columns == _usual(self.run_filter) else self.columns
         calendar = None if {"range", "since", "until"} & set(changes) else self.calendar
-        return replace(self, sought=sought, columns=columns, calendar=calendar)
+        return replace(self, run_filter=run_filter, columns=columns, calendar=calendar)
 
     def during(self, period: Period) -> "RunsView":
         """Return the same runs of another range."""
-        return self.but(range=period, since=None, until=None)
+        return self.replace(range=period, since=None, until=None)
 
     def in_calendar(self, calendar: Calendar, now: datetime) -> "RunsView":
         """Return the same runs of a calendar range."""
         span = calendar.span(now)
-        return replace(self.but(range=Period.WEEK, since=span.since, until=span.until), calendar=calendar)
+        return replace(self.replace(range=Period.WEEK, since=span.since, until=span.until), calendar=calendar)
 
     def sorted_by(self, sorting: Sorting[SortColumn]) -> "RunsView":
         return replace(self, sorting=sorting)
 
     def without(self, *names: str) -> "RunsView":
-        plain = self.sought.without(*names)
-        return self.but(**{name: getattr(plain, name) for name in names})
+        plain = self.run_filter.without(*names)
+        return self.replace(**{name: getattr(plain, name) for name in names})
 
     @property
     def period(self) -> str:
         """What the range is called, or from when to when it is."""
-        since, until = self.sought.since, self.sought.until
+        since, until = self.run_filter.since, self.run_filter.until
         if self.calendar is not None:
             return self.calendar.label
         if since is not None and until is not None:
@@ -130,11 +130,11 @@ class RunsView:
         if since is not None:
             return f"Since {formats.minute(local(since))}"
         if until is not None:
-            return f"{PERIODS[self.sought.range]}, until {formats.minute(local(until))}"
-        return PERIODS[self.sought.range]
+            return f"{PERIODS[self.run_filter.range]}, until {formats.minute(local(until))}"
+        return PERIODS[self.run_filter.range]
 
     def page_url(self, number: int) -> str:
-        """Of sorted runs: the page with this number."""
+        """Return the URL of a page of sorted runs."""
         query: dict[str, Any] = {**self.query, **({"page": number} if number > 1 else {})}
         return url_for("runs.explorer", **query)
 
@@ -146,13 +146,13 @@ class RunsView:
         return url_for("runs.explorer", **query)
 
     def export_url(self, format_: Format) -> str:
-        query: dict[str, Any] = {**self.what}
+        query: dict[str, Any] = {**self.filter_query}
         return url_for("runs.export_runs", name=format_.value, **query)
 
     @property
-    def what(self) -> dict[str, str]:
+    def filter_query(self) -> dict[str, str]:
         """Which runs."""
-        said = self.sought.query
+        said = self.run_filter.query
         if self.calendar is None:
             return said
         return {name: value for name, value in said.items() if name not in {"since", "until"}} | {
@@ -161,15 +161,15 @@ class RunsView:
 
     @property
     def query(self) -> dict[str, Any]:
-        found: dict[str, Any] = dict(self.what)
-        if self.columns != _usual(self.sought):
+        found: dict[str, Any] = dict(self.filter_query)
+        if self.columns != _usual(self.run_filter):
             found["column"] = [column.value for column in self.columns]
         sort = self.sorting.text(SortColumn.TIME)
         return found | ({"sort": sort} if sort else {})
 
 
 def run_url(project_id: str, run_id: str) -> str:
-    # Of one project there are many on a page.
+    # A page has many of one project.
     before = path_to("run.run", project_id=project_id, run_id=_SOME_RUN).removesuffix(_SOME_RUN)
     return f"{before}{path_of(run_id)}"
 
@@ -180,10 +180,10 @@ def trace_url(project_id: str, trace_id: str) -> str:
 
 def runs_url(**fields: Any) -> str:  # noqa: ANN401  # Any field of the filter.
     """The explorer with this filter."""
-    sought = RunFilter(**fields)
-    return RunsView(sought, _usual(sought)).url()
+    run_filter = RunFilter(**fields)
+    return RunsView(run_filter, _usual(run_filter)).url()
 
 
-def _usual(sought: RunFilter) -> tuple[Column, ...]:
-    hidden = _HIDDEN_AT_FIRST if sought.project_id is None else _HIDDEN_AT_FIRST | {Column.PROJECT}
+def _usual(run_filter: RunFilter) -> tuple[Column, ...]:
+    hidden = _HIDDEN_AT_FIRST if run_filter.project_id is None else _HIDDEN_AT_FIRST | {Column.PROJECT}
     return tuple(column for column in Column if column not in hidden)

@@ -60,7 +60,7 @@ class FindPage(Page):
     template: ClassVar[str] = "site/find.html"
     fragment: ClassVar[str] = "site/_find.html"
 
-    sought: str
+    text: str
     results: tuple[Result, ...]
 
     @property
@@ -72,16 +72,16 @@ class FindPage(Page):
 @signed_in
 async def find() -> ResponseReturnValue:
     """Pages, projects, models and runs with the text of the query in their name; of runs, the whole id."""
-    sought = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
+    text = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
     reader = actor()
     async with services().reading.connection() as connection:
         results = [
-            *(await _projects(connection, reader, sought)),
-            *_pages(reader, sought),
-            *(await _models(connection, reader, sought)),
-            *(await _runs(connection, reader, sought)),
+            *(await _projects(connection, reader, text)),
+            *_pages(reader, text),
+            *(await _models(connection, reader, text)),
+            *(await _runs(connection, reader, text)),
         ]
-    return await render(FindPage(sought, tuple(results)))
+    return await render(FindPage(text, tuple(results)))
 
 
 def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
@@ -92,11 +92,11 @@ def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
     return sorted(id_ for id_ in known if may(reader, scope, id_))
 
 
-async def _projects(connection: Connection, reader: Actor, sought: str) -> list[Result]:
+async def _projects(connection: Connection, reader: Actor, text: str) -> list[Result]:
     names = await select_projects(connection, _open_to(reader, Scope.METRICS_READ))
-    found = [(id_, name) for id_, name in names.items() if _has(name, sought) or _has(id_, sought)]
+    found = [(id_, name) for id_, name in names.items() if _has(name, text) or _has(id_, text)]
     results = [Result("Project", name, path_to("project.project", project_id=id_)) for id_, name in found[:SHOWN]]
-    if sought and len(found) == 1:
+    if text and len(found) == 1:
         results += _parts_of(reader, *found[0])
     return results
 
@@ -110,29 +110,32 @@ def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
         yield Result("Project", f"{name}: send runs", path_to("send_runs.show", project_id=project_id))
 
 
-def _pages(reader: Actor, sought: str) -> list[Result]:
+def _pages(reader: Actor, text: str) -> list[Result]:
     pages = _PAGES + (_ADMIN_PAGES if may(reader, Scope.ADMIN, None) else ())
-    found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, sought)]
-    return found if sought else found[:SHOWN]
+    found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, text)]
+    return found if text else found[:SHOWN]
 
 
-async def _models(connection: Connection, reader: Actor, sought: str) -> list[Result]:
+async def _models(connection: Connection, reader: Actor, text: str) -> list[Result]:
     """Return models that all projects use, for who may see all of them."""
-    if not sought or not may(reader, Scope.METRICS_READ, None):
+    if not text or not may(reader, Scope.METRICS_READ, None):
         return []
     names = await select_names(connection, None)
-    models = dict.fromkeys(model for _, model in names if _has(model, sought))
+    models = dict.fromkeys(model for _, model in names if _has(model, text))
     return [Result("Model", model, address_of("overview.overview", {"model": model})) for model in list(models)[:SHOWN]]
 
 
-async def _runs(connection: Connection, reader: Actor, sought: str) -> list[Result]:
+async def _runs(connection: Connection, reader: Actor, text: str) -> list[Result]:
     """Return the runs with this id, and the way to runs and traces with it."""
-    if not sought:
+    if not text:
         return []
-    projects = await select_projects_of_run(connection, sought, _open_to(reader, Scope.RUNS_READ))
-    found = [Result("Run", f"{sought} in {project_id}", run_url(project_id, sought)) for project_id in projects]
-    return [*found, Result("Runs", f"Runs and traces with the id {sought}", runs_url(search=sought, range=Period.ALL))]
+    projects = await select_projects_of_run(connection, text, _open_to(reader, Scope.RUNS_READ))
+    found = [Result("Run", f"{text} in {project_id}", run_url(project_id, text)) for project_id in projects]
+    return [
+        *found,
+        Result("Runs", f"Runs and traces with the id {text}", runs_url(search=text, range=Period.ALL)),
+    ]
 
 
-def _has(name: str, sought: str) -> bool:
-    return sought.casefold() in name.casefold()
+def _has(name: str, text: str) -> bool:
+    return text.casefold() in name.casefold()

@@ -17,7 +17,7 @@ blueprint = Blueprint("reference", __name__)
 
 @dataclass(frozen=True, slots=True)
 class ReferencePage(Page):
-    """What can be asked of the API, in which shapes, with which keys."""
+    """The API reference: operations, types and authentication."""
 
     template: ClassVar[str] = "site/reference.html"
     fragment: ClassVar[str] = "site/_reference.html"

@@ -18,12 +18,12 @@ from runtally.pricing.cost import UNPRICED
 from runtally.pricing.repricing import repricer as module
 from runtally.pricing.repricing.progress_queries import Scope
 from runtally.pricing.repricing.recost import Recost
-from runtally.pricing.repricing.recost_queries import Walk, select_computed, update_costs
+from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
 from runtally.pricing.repricing.repricer import Repricer, groups_of
 from runtally.usage.upkeep.verify import verify_sums
 from runtally.usage.window import Range, Window
 from tests.store.pricing.repricing.test_unpriced import stored_run
-from tests.store.pricing.test_entries import NOW, added, but
+from tests.store.pricing.test_entries import NOW, added, draft_with
 from tests.summaries import read_summary
 
 HOUR = timedelta(hours=1)
@@ -42,7 +42,7 @@ async def repricer(own: Database, monkeypatch: pytest.MonkeyPatch) -> Repricer:
     await store(own, *runs)
     async with own.session() as session:
         entry = await entries.get(session, first)
-        await entries.change(session, OPERATOR, entry, but(input_per_million=Decimal(4)), NOW)
+        await entries.change(session, OPERATOR, entry, draft_with(input_per_million=Decimal(4)), NOW)
     return Repricer(own, LivePrices(own), lambda: NOW, queued=True)
 
 
@@ -97,7 +97,7 @@ async def assert_all_agree(database: Database) -> None:
     assert metrics.total.cost_usd == total
 
 
-async def test_a_comparison_says_what_would_change_and_changes_nothing(own: Database, repricer: Repricer) -> None:
+async def test_a_comparison_lists_changes_and_makes_none(own: Database, repricer: Repricer) -> None:
     number = await planned(own)
 
     await finish(repricer)
@@ -125,7 +125,7 @@ async def test_everything_agrees_after_each_step(own: Database, repricer: Repric
     assert await repricer.work() is False
 
 
-async def test_it_goes_on_where_it_was_broken_off(own: Database, repricer: Repricer) -> None:
+async def test_a_repricing_goes_on_where_it_was_interrupted(own: Database, repricer: Repricer) -> None:
     number = await planned(own)
     await finish(repricer)
     await moved(own, number, RepricingState.RUNNING)
@@ -187,9 +187,7 @@ async def test_only_the_runs_of_its_scope_are_changed(own: Database, repricer: R
     assert await costs(own) == [OLD_USD, OLD_USD, NEW_USD, OLD_USD, NEW_USD, *[OLD_USD] * 5]
 
 
-async def test_what_a_provider_reported_stays_and_what_a_client_reported_gives_way(
-    own: Database, repricer: Repricer
-) -> None:
+async def test_costs_of_providers_stay_and_those_of_clients_are_replaced(own: Database, repricer: Repricer) -> None:
     reported = {"reported_cost_usd": Decimal(7), "cost_usd": Decimal(7)}
     await store(
         own,
@@ -223,7 +221,7 @@ async def test_what_a_provider_reported_stays_and_what_a_client_reported_gives_w
 
 async def test_a_run_that_was_changed_meanwhile_is_left_alone(own: Database, repricer: Repricer) -> None:
     async with own.connection() as connection:
-        found = await select_computed(connection, Walk("p0", NOW - 99 * HOUR, "", None, None, None), 10)
+        found = await select_computed(connection, RunCursor("p0", NOW - 99 * HOUR, "", None, None, None), 10)
         await connection.execute("UPDATE runs SET version = 9 WHERE id = 'run-4'")
 
         changed = await update_costs(connection, "p0", [Recost(run, UNPRICED) for run in found], NOW, queued=False)

@@ -14,16 +14,16 @@ from runtally.pricing.book import LivePrices, PriceBook
 from runtally.pricing.cost import Rates
 from runtally.pricing.repricing import unpriced
 from runtally.pricing.repricing.recost import recosts_of
-from runtally.pricing.repricing.recost_queries import Walk, select_computed
+from runtally.pricing.repricing.recost_queries import RunCursor, select_computed
 from runtally.pricing.repricing.unpriced import AGAIN_SECONDS, UnpricedRuns, price_unpriced
-from tests.unit.pricing.offers import make_offer
+from tests.unit.pricing.candidates import make_candidate
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 BOOK = PriceBook(
     [
-        make_offer("globex", "large", number=5, effective_from=NOW - DAY, estimated=True),
-        make_offer(
+        make_candidate("globex", "large", number=5, effective_from=NOW - DAY, estimated=True),
+        make_candidate(
             "globex",
             "large",
             number=6,
@@ -99,7 +99,7 @@ async def test_all_other_runs_stay_as_they_are(connection: Connection, project_i
     ]
 
 
-async def test_a_model_without_a_price_costs_what_the_one_does_that_answered(
+async def test_a_model_without_a_price_is_priced_by_the_model_that_answered(
     connection: Connection, project_id: str
 ) -> None:
     answered: dict[str, dict[str, Any]] = {
@@ -110,7 +110,7 @@ async def test_a_model_without_a_price_costs_what_the_one_does_that_answered(
     )
 
     assert await price_unpriced(connection, BOOK, NOW) == 1
-    walk = Walk(project_id, NOW - DAY, "", None, None, None)
+    walk = RunCursor(project_id, NOW - DAY, "", None, None, None)
     computed = await select_computed(connection, walk, 10)
 
     assert [row[:2] for row in await rows_of(connection, project_id)] == [
@@ -145,7 +145,7 @@ async def test_many_runs_are_priced_chunk_by_chunk(
     assert costs == [None if number % 3 == 0 else Decimal("0.0012") for number in range(20)]
 
 
-async def test_a_changed_registry_prices_what_waited_and_again_what_was_stored_with_the_old_one(
+async def test_a_changed_registry_prices_waiting_runs_and_later_those_stored_with_the_old_one(
     own: Database, project_id: str
 ) -> None:
     seconds = 0.0
@@ -159,7 +159,7 @@ async def test_a_changed_registry_prices_what_waited_and_again_what_was_stored_w
     await store("before")
     assert await waiting.work() == 0
 
-    prices.book = PriceBook([make_offer("globex", "large")], version="1")
+    prices.book = PriceBook([make_candidate("globex", "large")], version="1")
     assert await waiting.work() == 1
     await store("meanwhile")
     assert await waiting.work() == 0
@@ -169,10 +169,10 @@ async def test_a_changed_registry_prices_what_waited_and_again_what_was_stored_w
     assert await waiting.work() == 0
 
 
-async def test_what_could_not_be_priced_is_due_again() -> None:
+async def test_pricing_that_failed_is_due_again() -> None:
     async with Database("postgresql://127.0.0.1:1/nowhere") as nowhere:
         prices = LivePrices(nowhere)
-        prices.book = PriceBook([make_offer("globex", "large")], version="1")
+        prices.book = PriceBook([make_candidate("globex", "large")], version="1")
         waiting = UnpricedRuns(nowhere, prices, lambda: NOW, queued=False, seconds=lambda: 0.0)
 
         for _ in range(2):

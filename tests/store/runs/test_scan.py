@@ -9,7 +9,7 @@ from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.runs.position import Direction, Place, Position
-from runtally.runs.stretch import find_stretch
+from runtally.runs.scan import find_scan_bounds
 from runtally.usage.filter import Period, RunFilter
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
@@ -41,21 +41,21 @@ def made(number: int, at: datetime) -> StoredRun:
 
 
 @pytest.mark.parametrize("direction", Direction)
-async def test_a_walk_goes_on_through_a_bucket_that_is_full_of_runs(own: Database, direction: Direction) -> None:
+async def test_a_scan_goes_on_through_a_bucket_that_is_full_of_runs(own: Database, direction: Direction) -> None:
     is_older = direction is Direction.OLDER
     at = NOW + timedelta(seconds=1) if is_older else min(SPARSE) - timedelta(seconds=1)
     met = []
     async with own.connection() as connection:
         while True:
             position = Position(direction, Place(at, "", ""))
-            stretch = await find_stretch(connection, RunFilter(range=Period.ALL), NOW, position, steps=STEPS)
-            if stretch.end is None:
+            bounds = await find_scan_bounds(connection, RunFilter(range=Period.ALL), NOW, position, steps=STEPS)
+            if bounds.end is None:
                 break
-            assert (stretch.end < at) is is_older
-            assert stretch.end != at
-            low, high = sorted((at, stretch.end))
+            assert (bounds.end < at) is is_older
+            assert bounds.end != at
+            low, high = sorted((at, bounds.end))
             met.append(sum(low <= moment < high for moment in (*DENSE, *SPARSE)))
-            at = stretch.end
+            at = bounds.end
 
     # Runs are not spread as evenly over a bucket as is reckoned.
     assert max(met) <= 2 * STEPS

@@ -1,4 +1,4 @@
-"""What a threshold limits, in words and as people read it."""
+"""Describe thresholds of experiments in words."""
 
 from decimal import Decimal
 
@@ -29,14 +29,14 @@ def text(measure: Measure, value: Decimal) -> str:
 
 
 def limit_text(measure: Measure, limit: Decimal) -> str:
-    """As `text`, but with all the digits that somebody chose, and no more."""
+    """Format a limit with all the digits that were entered, and no more."""
     if measure is Measure.ERROR_RATE:
         return formats.set_percent(limit)
     return formats.money_exact(limit) if measure in COSTS else text(measure, limit)
 
 
 def outcome_text(verdict: Verdict) -> str:
-    """Pass, fail, or how many runs are missing for a verdict."""
+    """Describe a verdict: pass, fail, or how many runs are missing."""
     match verdict.outcome:
         case Outcome.PASS:
             return "Pass"
@@ -47,7 +47,7 @@ def outcome_text(verdict: Verdict) -> str:
 
 
 def window_text(window: Window) -> str:
-    """Which runs are judged: the last 100 runs, or those of the last 24 hours, whichever are fewer."""
+    """Describe a window: the last 100 runs, or those of the last 24 hours, whichever are fewer."""
     runs = "the last run" if window.runs == 1 else f"the last {formats.count(window.runs or 0)} runs"
     hours = "hour" if window.hours == 1 else f"{formats.count(window.hours or 0)} hours"
     if window.hours is None:

@@ -1,4 +1,4 @@
-"""Offers for tests: prices with names, and nothing else worth saying."""
+"""Candidates for tests: prices with names, and nothing else worth saying."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -9,13 +9,13 @@ from runtally.models.price import Match, PriceSource
 from runtally.money import pico_per_token
 from runtally.pricing.catalogue_entry import CatalogueEntry
 from runtally.pricing.cost import Price, Rates
-from runtally.pricing.match import Offer
+from runtally.pricing.match import PriceCandidate
 from runtally.tokens import PRICE_COLUMNS
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def make_offer(  # noqa: PLR0913  # A test names only what it is about.
+def make_candidate(  # noqa: PLR0913  # A test names only what it is about.
     provider: str,
     model: str,
     *,
@@ -25,21 +25,21 @@ def make_offer(  # noqa: PLR0913  # A test names only what it is about.
     pattern: str | None = None,
     source: PriceSource = PriceSource.CATALOGUE,
     **price: Any,  # noqa: ANN401  # Any field of a price.
-) -> Offer:
+) -> PriceCandidate:
     fields: dict[str, Any] = {
         "above_input_tokens": 0,
         "rates": Rates.of(input=1_000_000, output=2_000_000),
         "estimated": False,
     }
-    return Offer(
+    return PriceCandidate(
         Price(id=number, provider=provider, model=model, **(fields | price)), tuple(aliases), match, pattern, source
     )
 
 
-def offers_of(catalogue: Iterable[CatalogueEntry]) -> list[Offer]:
+def candidates_of(catalogue: Iterable[CatalogueEntry]) -> list[PriceCandidate]:
     """The catalogue's entries as the registry would hand them out."""
     return [
-        make_offer(
+        make_candidate(
             entry.provider,
             entry.model,
             number=number,

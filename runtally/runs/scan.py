@@ -1,0 +1,105 @@
+"""Find the bounds in time of a scan over runs from the rollups.
+
+A scan over one project needs them only to skip the time in which a provider or model was not used. One over all
+projects reads each of them, so it must know beforehand how far it may go.
+"""
+
+from datetime import datetime, timedelta
+
+from runtally.db.database import Connection
+from runtally.models.rollup import GRAINS, Grain
+from runtally.runs import rollup_queries
+from runtally.runs.position import Direction, Position, ScanBounds
+from runtally.runs.rollup_queries import MAX_BUCKETS
+from runtally.runs.values import Presence
+from runtally.usage.filter import Outcome, RunFilter
+from runtally.usage.window import MARGIN
+
+# So many runs of a model are read and sorted as fast as a scan.
+FEW_RUNS = 2_000
+# So many buckets are enough where there are many runs.
+FEW_BUCKETS = 30
+# A scan always covers at least this much time, however dense the runs are.
+LEAST = timedelta(seconds=1)
+_COARSEST = GRAINS[-1].length
+
+
+async def find_scan_bounds(
+    connection: Connection, run_filter: RunFilter, now: datetime, position: Position, *, steps: int
+) -> ScanBounds:
+    """Find bounds from this position on within which about `steps` runs lie."""
+    at = position.place.occurred_at if position.place else run_filter.until or now + MARGIN
+    begin = None
+    if run_filter.provider is not None or run_filter.model is not None:
+        presence = await rollup_queries.select_presence(connection, run_filter, at)
+        if presence.runs <= FEW_RUNS:
+            return ScanBounds(models=presence.models, is_empty=not presence.runs)
+        begin = await _begin(connection, run_filter, presence, now, position.direction)
+        if begin is None:
+            return ScanBounds(is_empty=True)
+    if run_filter.project_id is not None or _is_looked_up(run_filter):
+        return ScanBounds(begin)
+    if begin is not None:
+        at = max(at, begin) if position.direction is Direction.NEWER else min(at, begin)
+    end = await _end(connection, run_filter, now=now, at=at, direction=position.direction, steps=steps)
+    return ScanBounds(begin, end)
+
+
+def _is_looked_up(run_filter: RunFilter) -> bool:
+    """Return whether an index leads straight to the few runs in question."""
+    return run_filter.trace_id is not None or run_filter.search is not None
+
+
+async def _begin(
+    connection: Connection, run_filter: RunFilter, presence: Presence, now: datetime, direction: Direction
+) -> datetime | None:
+    """Return where the next run of the provider or model can be, as exactly as buckets tell."""
+    bucket = presence.next if direction is Direction.NEWER else presence.last
+    if bucket is None:
+        return None
+    grain = _grain_at(bucket, now, Direction.NEWER)
+    first, last = await rollup_queries.select_ends(connection, run_filter, grain, bucket, bucket + _COARSEST)
+    if direction is Direction.NEWER:
+        return first or bucket
+    return last + grain.length if last else bucket + _COARSEST
+
+
+async def _end(  # noqa: PLR0913  # Each says something else about the walk.
+    connection: Connection, run_filter: RunFilter, *, now: datetime, at: datetime, direction: Direction, steps: int
+) -> datetime | None:
+    grain = _grain_at(at, now, direction)
+    only_failed = run_filter.status not in {None, Outcome.SUCCESS}
+    for limit in (FEW_BUCKETS, MAX_BUCKETS):
+        found = await rollup_queries.select_buckets(
+            connection, grain.minutes, at, direction, limit, only_failed=only_failed
+        )
+        if len(found) < limit or sum(runs for _, runs in found[1:]) >= steps:
+            break
+    runs_passed = 0
+    for bucket, runs in found:
+        if at == _far_side(bucket, grain.length, direction):
+            # This bucket has been scanned to its end.
+            continue
+        if runs_passed + runs >= steps:
+            # Under load a bucket has hundreds of thousands of runs: take the part of its time that holds enough, if
+            # they come evenly.
+            lasted = min(now - bucket, grain.length) if now > bucket else grain.length
+            part = max(lasted * (steps - runs_passed) / runs, LEAST)
+            if direction is Direction.OLDER:
+                return max(bucket, min(at, bucket + lasted) - part)
+            return min(bucket + grain.length, max(at, bucket) + part)
+        runs_passed += runs
+    if len(found) == MAX_BUCKETS:
+        return _far_side(found[-1][0], grain.length, direction)
+    # Shorter buckets expire: where they end, longer ones go on.
+    return now - grain.kept + MARGIN if grain.kept and direction is Direction.OLDER else None
+
+
+def _grain_at(at: datetime, now: datetime, direction: Direction) -> Grain:
+    """Return the shortest grain whose buckets still exist at this time, with an hour to spare before they expire."""
+    reach = timedelta(hours=1) if direction is Direction.OLDER else timedelta(0)
+    return next(grain for grain in GRAINS if grain.kept is None or at - reach > now - grain.kept + MARGIN)
+
+
+def _far_side(bucket: datetime, length: timedelta, direction: Direction) -> datetime:
+    return bucket if direction is Direction.OLDER else bucket + length
