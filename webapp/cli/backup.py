@@ -70,4 +70,5 @@ async def _restore(url: str, archive: Archive) -> None:
 
 def _told(manifest: Manifest) -> str:
     filled = sum(1 for table in manifest.tables if table.rows)
-    return f"{manifest.rows:,} rows of {filled} tables, schema {', '.join(manifest.revisions.values())}"
+    tables = "1 table" if filled == 1 else f"{filled} tables"
+    return f"{manifest.rows:,} rows of {tables}, schema {' and '.join(dict.fromkeys(manifest.revisions.values()))}"
