@@ -1,8 +1,9 @@
 """What pages say of a project, or of all projects together. Sums are exact; percentiles are within 1 %."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.models.rollup import GRAINS
@@ -12,20 +13,34 @@ from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, ProjectReport, Report
-from runtally.usage.window import CustomRange, TimeRange, Window
+from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window
+
+FEWEST_RUNS = 20
+"""Runs in a bucket, from which on its percentiles say something."""
+
+
+async def line_interval(reader: UsageReader, window: Window) -> timedelta:
+    """Return the length of a line's buckets: shorter than bars, unless these would have too few runs."""
+    until = min(window.until, reader.now)
+    runs = (await reader.days()).runs_in(TimeSpan(window.start, until))
+    # These are the runs of whole days.
+    share = (until - window.start) / max(until - start_of_day(window.start), window.range.interval)
+    is_sparse = runs * share < FEWEST_RUNS * ((until - window.start) / window.range.interval)
+    return window.interval if is_sparse else window.range.interval
 
 
 def report_question(
-    reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, has_lines: bool = True
+    reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, lines: timedelta | None = None
 ) -> Question:
     """Return the question whose answer is a report of a window, and each of its charts.
 
-    With lines its buckets are those of lines, and the window's are its bars; without them all buckets are as long as bars,
-    and latencies are those of the whole window. Of some runs of all projects there are none: no index leads to these runs.
+    With the length of a line's buckets its buckets are these, and the window's are its bars; without it all buckets are as
+    long as bars, and latencies are those of the whole window. Of some runs of all projects there are none: no index leads
+    to these runs.
     """
-    detail = LatencyDetail.BUCKETS if has_lines else LatencyDetail.WHOLE
+    detail = LatencyDetail.WHOLE if lines is None else LatencyDetail.BUCKETS
     return Question(
-        window.in_buckets_of(window.range.interval) if has_lines else window,
+        window if lines is None else window.in_buckets_of(lines),
         run_filter.replace(project_id=reader.project_id),
         by=BY_MODEL,
         bar=window.interval,
@@ -35,7 +50,7 @@ def report_question(
 
 def previous_question(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> Question:
     """Return the question that `UsageReader.previous` answers for a report: in its bars, with latencies of the whole."""
-    return report_question(reader, window, run_filter, has_lines=False)
+    return report_question(reader, window, run_filter)
 
 
 async def project_report(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> ProjectReport:
@@ -50,7 +65,7 @@ async def project_report(reader: UsageReader, window: Window, run_filter: RunFil
     is_fair = span.reaches_back_to(window.previous(reader.now))
     report = await _report(reader, window, run_filter, project.last_run_at, is_fair=is_fair)
     if run_filter.experiment_id is None:
-        question = report_question(reader, window, run_filter, has_lines=False)
+        question = report_question(reader, window, run_filter)
         by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
         experiments = (await reader.summary(by_experiment)).list_by(EXPERIMENT)
     else:
@@ -115,7 +130,8 @@ async def _report(  # noqa: PLR0913  # What is looked at, and what is known of i
     is_fair: bool,
     has_lines: bool = True,
 ) -> Report:
-    lines = await reader.summary(report_question(reader, window, run_filter, has_lines=has_lines))
+    interval = await line_interval(reader, window) if has_lines else None
+    lines = await reader.summary(report_question(reader, window, run_filter, lines=interval))
     return Report(
         bars=lines.in_bars(),
         lines=lines,

@@ -74,7 +74,7 @@ def test_a_figure_chooses_what_the_chart_shows(project_page: Page) -> None:
     project_page.click("#kpi-errors")
 
     expect(project_page).to_have_url(re.compile(r"metric=errors"))
-    expect(project_page.locator("#main-chart h2")).to_have_text("Error rate, per hour")
+    expect(project_page.locator("#main-chart h2")).to_have_text("Error rate, per 6 hours")
     drawn(project_page)
     assert _is_same_document(project_page)
 
@@ -147,6 +147,18 @@ def test_a_server_out_of_reach_leaves_the_page_and_offers_to_try_again(
     toast.get_by_role("button", name="Try again").click()
 
     expect(project_page.locator("#main-chart h2")).to_have_text("Cost by model, per day")
+    expect(toast).to_be_empty()
+
+
+def test_what_a_form_did_is_said_for_five_seconds(first_visit: Page, story: Server) -> None:
+    first_visit.context.add_cookies([{"name": "said", "value": "Saved.", "url": story.url}])
+    first_visit.clock.install()
+    first_visit.goto(f"{story.url}/experiments")
+    toast = first_visit.locator("#toast")
+    expect(toast).to_contain_text("Saved.")
+
+    first_visit.clock.fast_forward(6_000)
+
     expect(toast).to_be_empty()
 
 

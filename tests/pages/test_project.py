@@ -102,11 +102,11 @@ async def test_invalid_parameters_of_a_url_are_ignored(
 @pytest.mark.parametrize(
     ("metric", "headings"),
     [
-        ("cost", ["Cost by model, per 6 hours", "Error rate, per hour", "p95 latency, per hour"]),
-        ("runs", ["Runs, per 6 hours", "Error rate, per hour", "p95 latency, per hour"]),
-        ("errors", ["Error rate, per hour", "p95 latency, per hour", "Cost by model, per 6 hours"]),
-        ("latency", ["p95 latency, per hour", "Error rate, per hour", "Cost by model, per 6 hours"]),
-        ("tokens", ["Tokens, per 6 hours", "Error rate, per hour", "p95 latency, per hour"]),
+        ("cost", ["Cost by model, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
+        ("runs", ["Runs, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
+        ("errors", ["Error rate, per 6 hours", "p95 latency, per 6 hours", "Cost by model, per 6 hours"]),
+        ("latency", ["p95 latency, per 6 hours", "Error rate, per 6 hours", "Cost by model, per 6 hours"]),
+        ("tokens", ["Tokens, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
     ],
 )
 async def test_a_figure_chooses_the_main_chart_and_the_others_follow(

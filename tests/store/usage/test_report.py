@@ -11,6 +11,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
+from runtally.usage import read
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.memo import DayMemo
 from runtally.usage.projects import Listing, Projects, ProjectSummary
@@ -47,7 +48,7 @@ async def test_a_report_agrees_with_the_metrics_of_its_window(
     earlier = await read_summary(connection, window.previous(now), project_id)
     assert [point.totals for point in report.previous.points] == [point.totals for point in earlier.points]
     assert (report.previous.groups, report.previous.latency) == (earlier.groups, earlier.latency)
-    fine = await read_summary(connection, Window.of(Range.WEEK, now).in_buckets_of(Range.WEEK.interval), project_id)
+    fine = await read_summary(connection, report.lines.window, project_id)
     assert {point.bucket: point for point in report.lines.points if point.totals.runs} == {
         point.bucket: point for point in fine.points if point.totals.runs
     }
@@ -159,6 +160,21 @@ async def test_what_experiments_came_to_follows_the_runs_of_past_days(
     assert first == [{one: 3}, {one: 3}]
     assert late == await runs(new_memo()) | {other: 1} == {one: 5, other: 1}
     assert await runs(memo) == await runs(new_memo()) == {one: 5}
+
+
+async def test_lines_have_longer_buckets_where_shorter_ones_would_have_few_runs(
+    client: httpx.AsyncClient, connection: Connection, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _post(client, project_id, 0.1, 1, 2, 3, 5)
+
+    for fewest, hours in ((read.FEWEST_RUNS, 6), (0.01, 1)):
+        monkeypatch.setattr(read, "FEWEST_RUNS", fewest)
+        found = await read.project_report(_reader(connection, of_project=project_id), _week())
+
+        lines = found.report.lines
+        assert lines.window.interval == timedelta(hours=hours)
+        assert sum(one.totals.runs for one in lines.points) == found.report.bars.total.runs == 5
+        assert sum(1 for one in lines.points if one.latency.p95_ms) == 5
 
 
 async def test_of_one_model_the_overview_adds_up_as_well(

@@ -123,9 +123,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     window = view.window(now)
     reader = UsageReader.of_page(connection, services().memo, window, project_id)
     # Read in the same way as the overview, so that the memo can be shared.
-    summary = await reader.summary(
-        replace(report_question(reader, window, view.filter, has_lines=False), latencies=LatencyDetail.NONE)
-    )
+    summary = await reader.summary(replace(report_question(reader, window, view.filter), latencies=LatencyDetail.NONE))
     latencies = await read_latencies(connection, view.run_filter, now) if project_id is not None else Latencies()
     slots = await read_slots(summary, view.by)
     groups = groups_of(summary, latencies, services().prices.book, now, view, is_grouped=shown.is_grouped)

@@ -7,7 +7,7 @@ from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import get_burn_down
 from runtally.errors import NotFound
-from runtally.usage.read import is_comparable, previous_question, readable, report_question
+from runtally.usage.read import is_comparable, line_interval, previous_question, readable, report_question
 from runtally.usage.reader import UsageReader
 from webapp.caching import recent_changes, unchanged
 from webapp.charts import series
@@ -60,7 +60,8 @@ async def read_chart(reader: UsageReader, metric: Metric, view: View) -> Chart:
     window = view.window(reader.now)
     is_line = metric in {Metric.LATENCY, Metric.ERRORS}
     has_lines = is_line or view.project_id is not None
-    lines = await reader.summary(report_question(reader, window, view.filter, has_lines=has_lines))
+    interval = await line_interval(reader, window) if has_lines else None
+    lines = await reader.summary(report_question(reader, window, view.filter, lines=interval))
     if is_line:
         return series.latency(lines) if metric is Metric.LATENCY else series.errors(lines)
     bars, before = lines.in_bars(), None
