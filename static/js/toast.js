@@ -22,3 +22,14 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-dismiss]")) toast().replaceChildren();
 });
+
+// What was done needs no click to go away; it stays while the pointer or the focus is on it, and errors stay.
+const SECONDS = 6;
+
+function fade() {
+  if (!toast()?.querySelector("[data-fades]")) return;
+  if (toast().matches(":hover, :focus-within")) setTimeout(fade, 1000);
+  else toast().replaceChildren();
+}
+
+if (document.querySelector("#toast [data-fades]")) setTimeout(fade, SECONDS * 1000);

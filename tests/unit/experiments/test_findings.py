@@ -44,7 +44,7 @@ def test_a_real_difference_says_between_what_it_lies(
 ) -> None:
     found = finding_of(measure, difference, NAMES)
 
-    assert (found.headline, found.sentence, found.tone) == ("The difference is real", sentence, tone)
+    assert (found.headline, found.sentence, found.tone) == ("Clear difference (95%)", sentence, tone)
 
 
 def test_a_difference_that_may_be_chance_says_how_large_it_could_be() -> None:

@@ -54,8 +54,8 @@ class FilterForm:
         return self.values.get(name, "")
 
 
-_FURTHER = ("provider", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
-_HIDDEN = ("range", "since", "until", "sort", "trace", "zone", "later")
+_FURTHER = ("provider", "errorCode", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
+_HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "zone", "later")
 
 
 def query_of(sent: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Calendar | None]:
@@ -157,8 +157,12 @@ def _parts(sought: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         ("Provider", "provider"),
         ("Model", "model"),
         ("Status", "status"),
+        ("Error", "error_code"),
         ("Experiment", "experiment_id"),
         ("Trace", "trace_id"),
+        ("Session", "session_id"),
+        ("User", "user_id"),
+        ("Tag", "tag"),
         ("Run or trace", "search"),
     ):
         if value := getattr(sought, field):
