@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from runtally.experiments.badge import Style, badge_of
+from runtally.experiments.badge import Badge, Style, badge_of
 from runtally.experiments.verdict import Outcome
 from runtally.files import ROOT
 
@@ -23,5 +23,10 @@ _templates = Environment(
 
 @lru_cache(_KEPT)
 def svg_of(outcome: Outcome, label: str, style: Style) -> bytes:
-    """Render the badge with the template of its style."""
-    return _templates.get_template(f"{style}.svg").render(badge=badge_of(outcome, label, style)).encode()
+    """The badge of a verdict."""
+    return drawn(badge_of(outcome, label, style))
+
+
+def drawn(badge: Badge) -> bytes:
+    """The badge, drawn by the template of its style."""
+    return _templates.get_template(f"{badge.style}.svg").render(badge=badge).encode()

@@ -18,6 +18,7 @@ class ActorKind(StrEnum):
     INGEST = "ingest"
     KEY = "key"
     USER = "user"
+    LINK = "link"
     DEVELOPER = "developer"
     SYSTEM = "system"
 

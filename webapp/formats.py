@@ -3,6 +3,7 @@
 Times are written in the zone that they have. Month and day names are English whatever the server's locale.
 """
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
@@ -32,6 +33,9 @@ _HUNDRED = Decimal(100)
 _remembered = lru_cache(maxsize=8_000)
 
 
+_HALF_CENT = Decimal("0.005")
+
+
 def rounded(value: Decimal, step: Decimal) -> Decimal:
     return value.quantize(step, ROUND_HALF_UP)
 
@@ -49,6 +53,13 @@ def money(amount_usd: Decimal) -> str:
         return f"{sign}${rounded(size, _CENT):,f}"
     # An amount that rounds up into the next band is written like that band: $0.100, not $0.1000.
     return f"{sign}${rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
+
+
+def column_money(amounts_usd: Iterable[Decimal]) -> Callable[[Decimal], str]:
+    """Return what writes the amounts of one column, so that their points are in one line: cents where any is a dollar or more."""
+    if max(amounts_usd, default=Decimal(0)) < 1:
+        return money
+    return lambda amount: "<$0.01" if 0 < amount < _HALF_CENT else f"${amount:,.2f}"
 
 
 def unit_money(amount_usd: Decimal) -> str:

@@ -76,8 +76,8 @@ class Shell:
 
     @property
     def is_let_in(self) -> bool:
-        """Whether the reader has access to pages, by signing in or by dev mode."""
-        return self.is_signed_in or self.is_dev_mode
+        """Whether there are pages to go to, because of a sign-in or of dev mode."""
+        return self.is_signed_in or self.is_dev_mode or self.actor.kind is ActorKind.LINK
 
     @property
     def has_account(self) -> bool:
@@ -86,6 +86,14 @@ class Shell:
     @property
     def is_admin(self) -> bool:
         return Scope.ADMIN in self.actor.scopes or (self.is_dev_mode and not self.is_signed_in)
+
+    @property
+    def came_by_link(self) -> bool:
+        """Whether there is one project to see, and no account."""
+        return self.actor.kind is ActorKind.LINK
+
+    def may_read_runs(self, project_id: str) -> bool:
+        return may(self.actor, Scope.RUNS_READ, project_id)
 
     def may_edit(self, project_id: str) -> bool:
         """Return whether the reader may change the project's settings, keys and experiments."""

@@ -11,8 +11,9 @@ from quart.sessions import SecureCookieSessionInterface
 
 from api.current import incoming, services
 from api.limits import wrong_keys_limited
-from runtally.access import passwords, sessions, users
+from runtally.access import passwords, sessions, shared_links, users
 from runtally.access.keys import verify
+from runtally.access.shared_link_queries import OpenLink
 from runtally.audit import Actor
 from runtally.errors import InvalidCredentials, NotConfigured, PasswordsBusy, RateLimited
 from runtally.limits.rate import Rate
@@ -27,6 +28,8 @@ TRIES_OF_ALL = Rate(100, timedelta(hours=1))
 SLOW_SECONDS = 3.0
 COOKIE = "runtally_session"
 _TOKEN = "token"  # noqa: S105  # Where in the cookie it is.
+_LINK = "link"
+"""Where the token of a shared link is, of who has no account."""
 
 
 class _Sessions(SecureCookieSessionInterface):
@@ -106,6 +109,23 @@ async def begin_as(user: User) -> None:
     await _begin(user_id=user.id)
 
 
+def begin_by_link(token: str) -> None:
+    """Let whoever came by a shared link read its project. Raises `NotConfigured`."""
+    demand_secret()
+    session.clear()
+    session.permanent = True
+    session[_LINK] = token
+
+
+async def check_link_password(link: OpenLink, password: str) -> None:
+    """Raises `InvalidCredentials`, `RateLimited` and `PasswordsBusy`."""
+    passwords.refuse_when_busy(source())
+    await _count_try(str(link.id))
+    async with wrong_keys_limited(incoming()):
+        if not await passwords.is_right(password, link.password_hash, source()):
+            raise InvalidCredentials("Wrong password.")
+
+
 async def sign_out() -> None:
     token = session.get(_TOKEN)
     session.clear()
@@ -115,12 +135,16 @@ async def sign_out() -> None:
 
 
 async def holder() -> Actor | None:
-    """Return the signed-in actor; None when there is none, or the session has ended."""
-    token = session.get(_TOKEN)
-    if token is None:
+    """Whoever is signed in; None when nobody is, or is any more."""
+    token, link_token = session.get(_TOKEN), session.get(_LINK)
+    if token is None and link_token is None:
         return None
     async with services().database.connection() as connection:
-        actor = await sessions.holder(connection, services().clock(), token)
+        if token is not None:
+            actor = await sessions.holder(connection, services().clock(), token)
+        else:
+            link = await shared_links.find_by_token(connection, services().clock(), str(link_token))
+            actor = shared_links.reader_of(link) if link else None
     if actor is None:
         session.clear()
     return actor

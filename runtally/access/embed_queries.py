@@ -1,4 +1,6 @@
-"""SQL of charts that are shown elsewhere: asked for every picture, so without a session of SQLModel."""
+"""SQL of charts and badges that are shown elsewhere: asked for every picture, so without a session of SQLModel."""
+
+from dataclasses import dataclass
 
 from runtally.db.database import Connection
 
@@ -13,3 +15,25 @@ async def select_embed_token(connection: Connection, project_id: str) -> str | N
     """Read the public token of a project; None without one, or without such a project."""
     token: str | None = await connection.fetchval(SELECT_SHARED, project_id)
     return token
+
+
+SELECT_BADGE_ACCESS = """
+SELECT has_public_badges,
+       embed_token
+  FROM projects
+ WHERE id = $1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BadgeAccess:
+    """Who sees the badges of a project's metrics: everybody, or whoever has the token of its charts."""
+
+    is_public: bool
+    token: str | None
+
+
+async def select_badge_access(connection: Connection, project_id: str) -> BadgeAccess | None:
+    """None without such a project."""
+    row = await connection.fetchrow(SELECT_BADGE_ACCESS, project_id)
+    return BadgeAccess(*row) if row else None

@@ -29,6 +29,15 @@ def forbid(session: AsyncSession, by: Actor, project: Project) -> None:
     session.add(project)
 
 
+def set_public_badges(session: AsyncSession, by: Actor, project: Project, *, is_public: bool) -> None:
+    """Let everybody see badges of the project's metrics, or only whoever has the token of its charts."""
+    if project.has_public_badges is not is_public:
+        name = "project.badges_shared" if is_public else "project.badges_unshared"
+        record(session, by, Change(name, project.id, project.id))
+    project.has_public_badges = is_public
+    session.add(project)
+
+
 async def holder(connection: Connection, project_id: str, token: str) -> Actor | None:
     """Return the holder of a project's public token, who may read its metrics; None for any other text."""
     known = await select_embed_token(connection, project_id)

@@ -16,10 +16,12 @@ from runtally.models.experiment import Experiment
 from runtally.models.otlp import OtlpClient
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
+from runtally.models.shared_link import SharedLink
 
 MAX_NAME = 128
 # What belongs to one project alone, beside its runs.
 _OWN = (
+    SharedLink,
     TrackedKey,
     Experiment,
     ApiKey,

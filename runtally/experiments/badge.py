@@ -96,14 +96,19 @@ class Badge:
 
 
 def badge_of(outcome: Outcome, label: str, style: Style) -> Badge:
-    """Lay out the badge with this label, or without one if the label has no visible character."""
+    """Return the badge of a verdict."""
+    return badge_with(outcome, COLOURS[outcome].code, label, style)
+
+
+def badge_with(text: str, colour: str, label: str, style: Style) -> Badge:
+    """Return the badge with this text on this colour and this label, or without a label if there is nothing to be seen of it."""
     look, label = _LOOKS[style], cleaned(label)
     if not label:
-        message = _part(outcome, 0, look, look.message_face, (look.outer_padding, look.outer_padding))
-        return Badge(style, outcome, COLOURS[outcome].code, look.height, None, message)
+        message = _part(text, 0, look, look.message_face, (look.outer_padding, look.outer_padding))
+        return Badge(style, text, colour, look.height, None, message)
     left = _part(label, 0, look, Face.REGULAR, (look.outer_padding, look.inner_padding))
-    right = _part(outcome, left.width, look, look.message_face, (look.inner_padding, look.outer_padding))
-    return Badge(style, f"{label}: {outcome}", COLOURS[outcome].code, look.height, left, right)
+    right = _part(text, left.width, look, look.message_face, (look.inner_padding, look.outer_padding))
+    return Badge(style, f"{label}: {text}", colour, look.height, left, right)
 
 
 def cleaned(label: str) -> str:

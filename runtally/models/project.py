@@ -3,7 +3,7 @@
 import uuid
 from datetime import datetime
 
-from sqlalchemy import Index, Integer, LargeBinary, Uuid
+from sqlalchemy import Boolean, Index, Integer, LargeBinary, Uuid
 from sqlmodel import SQLModel
 
 from runtally.models.base import TextArray, Timestamp, column
@@ -34,6 +34,9 @@ class Project(SQLModel, table=True):
     # this database.
     embed_token: str | None = column(
         "What the URL of its charts must carry to be seen without signing in; empty: there is none.", default=None
+    )
+    has_public_badges: bool = column(
+        "Whether badges of its metrics are seen by everybody.", Boolean, default=False, server_default="false"
     )
 
 

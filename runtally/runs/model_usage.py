@@ -44,9 +44,12 @@ class UsageByDay:
 
 
 async def read_usage_by_day(
-    connection: Connection, memo: DayMemo, project_id: str, since: datetime, now: datetime
+    connection: Connection, memo: DayMemo, project_id: str | None, since: datetime, now: datetime
 ) -> UsageByDay:
-    """Read usage from the first stored bucket that begins at `since` or later; runs dated in the future count as well."""
+    """Read it for a project, or with None for all, from the first stored bucket on that begins then or later.
+
+    Runs of days to come count as well.
+    """
     first = ceil(since, GRAINS[-1].length)
     midnight = start_of_day(first + DAY - timedelta(microseconds=1))
     reader = UsageReader(connection, memo, now, project_id, since=first)

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from runtally.money import from_pico
 from runtally.pricing.book import PriceBook
-from runtally.pricing.cost import total_usd
+from runtally.pricing.cost import Price, total_usd
 from runtally.runs.model_usage import ModelUsage
 
 
@@ -32,16 +32,23 @@ class Supposition:
     would_cost_usd: Decimal | None
 
 
-def suppose(used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str) -> tuple[Supposition, ...]:
-    """Compute each model's cost at the target's price, or without a target model at its own price of that time."""
+def suppose(
+    used: Iterable[ModelUsage], book: PriceBook, target: Target, project_id: str | None
+) -> tuple[Supposition, ...]:
+    """Each model at the target's price, or without a model in it at its own price of that time."""
     return tuple(_suppose(one, book, target, project_id) for one in used)
 
 
-def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str) -> Supposition:
+def _suppose(used: ModelUsage, book: PriceBook, target: Target, project_id: str | None) -> Supposition:
     provider, model = target.provider or used.provider, target.model or used.model
     price = book.price_for(provider, model, target.at, 0, project_id)
     if price is None:
         return Supposition(used, None)
-    # The fee is per run, and the tokens are those of all runs.
+    return Supposition(used, cost_at(used, price))
+
+
+def cost_at(used: ModelUsage, price: Price) -> Decimal:
+    """Return what was used at a price."""
+    # The fee is for each run, and the tokens are those of all.
     fees = from_pico(price.request_pico * used.runs)
-    return Supposition(used, total_usd(used.usage, replace(price, request_pico=0)) + fees)
+    return total_usd(used.usage, replace(price, request_pico=0)) + fees

@@ -19,18 +19,17 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
   if (detail.ctx.target !== "#toast") toast().replaceChildren();
 });
 
-// What the form before this page did was read by then; what there is to do about it, or to try again, stays.
-const SECONDS_SAID = 5;
-
-function leave() {
-  const said = toast().querySelector("p[data-said]");
-  if (!said) return;
-  if (toast().matches(":hover, :focus-within")) setTimeout(leave, SECONDS_SAID * 1000);
-  else toast().replaceChildren();
-}
-
-setTimeout(leave, SECONDS_SAID * 1000);
-
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-dismiss]")) toast().replaceChildren();
 });
+
+// What was done needs no click to go away; it stays while the pointer or the focus is on it, and errors stay.
+const SECONDS = 6;
+
+function fade() {
+  if (!toast()?.querySelector("[data-fades]")) return;
+  if (toast().matches(":hover, :focus-within")) setTimeout(fade, 1000);
+  else toast().replaceChildren();
+}
+
+if (document.querySelector("#toast [data-fades]")) setTimeout(fade, SECONDS * 1000);

@@ -132,7 +132,7 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     nothing = text_of(await html_of(admin, f"/admin/audit?project={project_id}&before=1"))
 
     assert f"Price added {project_id} acme-1" in everywhere
-    assert "effective from 1 Dec 2026, 00:00:00 UTC input per million 2.5" in everywhere
+    assert "in force from (UTC) 1 Dec 2026, 00:00:00 UTC input, USD per 1M tokens 2.5" in everywhere
     assert f"Project archived {project_id} {email}" in text
     assert f"name {project_id} →became New name" in text
     assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")

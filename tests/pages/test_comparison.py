@@ -21,7 +21,7 @@ async def test_two_experiments_stand_side_by_side(reader: Browser, post: Post, p
     html = await html_of(reader, url)
 
     text = text_of(html)
-    assert "The difference is real new costs 4" in text
+    assert "Clear difference (95%) new costs 4" in text
     assert "less per run than old." in text
     assert "Error rate No difference is shown" in text
     boxes = [box for box in Outline(html).all("div") if box.get("class") == "chart-plot"]
@@ -42,5 +42,5 @@ async def test_a_comparison_is_over_the_range_that_is_chosen(reader: Browser, po
 async def test_without_two_experiments_it_asks_for_them(reader: Browser, query: str) -> None:
     text = text_of(await html_of(reader, f"/experiments/compare{query}"))
 
-    assert "Choose two different experiments." in text
+    assert "Choose two experiments." in text
     assert (await reader.get(f"/experiments/compare/error_rate.json{query}")).status_code == 404

@@ -49,7 +49,9 @@ async def svg_at(browser: Browser, url: str) -> str:
 async def test_anybody_with_the_address_sees_the_chart_until_it_is_revoked(
     member: Browser, stranger: Browser, project_id: str
 ) -> None:
-    assert "A public address shows them" in text_of(await html_of(member, f"/projects/{project_id}"))
+    assert "A public address shows them to anyone who has it" in text_of(
+        await html_of(member, f"/projects/{project_id}")
+    )
     await set_shared(member, project_id, "shared")
     first = await shared(member, project_id)
     assert f"{project_id} · Cost by model" in await svg_at(stranger, first)

@@ -1,13 +1,15 @@
 """The pages about prices: search, entry, forms, unpriced models, discounts, tester."""
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from datetime import timedelta
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.clock import system_clock
 from tests.factories import make_run
 from tests.pages.conftest import Post
-from tests.pages.looking import PARTIAL, html_of, part_of, text_of
+from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 from tests.pages.price_forms import app_prices, refused, saved
 from webapp.formats import NOTHING
 
@@ -97,6 +99,36 @@ async def test_a_model_without_a_price_is_one_click_from_a_form_for_it(
     form = await html_of(reader, link)
     assert f'value="{provider}"' in form
     assert 'value="brand/new"' in form
+
+
+async def test_a_price_says_what_it_changes_in_money_while_it_is_typed(
+    reader: Browser, post: Post, provider: str
+) -> None:
+    await saved(reader, provider, model="known", aliases="", input_per_million="1", output_per_million="0")
+    await post(
+        make_run(provider=provider, model="known", inputTokens=2_000_000, outputTokens=0),
+        make_run(provider=provider, model="other", inputTokens=1_000_000, outputTokens=0),
+    )
+    typed = {"provider": provider, "model": "known", "aliases": "other", "input_per_million": "3", "match": "exact"}
+
+    text = text_of(await part_of(reader, f"/admin/prices/covered?{urlencode(typed)}"))
+    half = text_of(await part_of(reader, f"/admin/prices/covered?{urlencode(typed | {'input_per_million': 'x'})}"))
+
+    assert "Last 30 days' tokens: $2.00 → $9.00" in text
+    assert "A run of 10,000 tokens in and 1,000 out costs $0.03." in text
+    assert "known 1 $2.00 $6.00" in text
+    assert "other 1 no price $3.00" in text
+    assert "Last 30 days" not in half
+
+
+async def test_a_scheduled_price_begins_tomorrow_unless_another_day_is_chosen(reader: Browser, provider: str) -> None:
+    first = await saved(reader, provider)
+
+    form = Outline(await html_of(reader, f"{first}/follow"))
+
+    field = form.by_id("effective_from")
+    assert field["type"] == "date"
+    assert field["value"] == f"{system_clock() + timedelta(days=1):%Y-%m-%d}"
 
 
 async def test_the_tester_shows_the_price_and_the_cost_line_by_line(

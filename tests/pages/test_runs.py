@@ -180,7 +180,7 @@ async def test_a_cost_is_explained_line_by_line(reader: Browser, post: Post, pro
     assert "Input 600 \u00d7 $3.00 = $0.0018" in text
     assert "Cache read 400 \u00d7 $0.30 = $0.00012" in text
     assert "Output 100 \u00d7 $15.00 = $0.0015" in text
-    assert "Price of acme acme-cached, always in force, set by an admin: entry" in text
+    assert "Price set by an admin of acme acme-cached, no end date." in text
     assert "The client reported $0.004; computed is $0.00058 less than reported." in text
     assert '"user": "ann"' in text
 
@@ -201,6 +201,25 @@ async def test_a_cost_is_shown_with_its_source(
     await post(make_run(runId="a", **run))
 
     assert why in text_of(await html_of(reader, f"/projects/{project_id}/runs/a"))
+
+
+async def test_a_failed_runs_page_begins_with_what_went_wrong(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(runId="a", status="error", errorCode="overloaded", metadata={"feature": "search", "deep": {"a": 1}}),
+        make_run(runId="b", status="error", errorCode="other"),
+        make_run(runId="c", status="error", errorCode="overloaded"),
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}/runs/a")
+
+    text = text_of(html)
+    assert text.index("Failed: overloaded Same error, last 7 days") < text.index("Cost")
+    links = [link["href"] or "" for link in Outline(html).all("a")]
+    assert f"/runs?project={project_id}&metadataKey=feature&metadataValue=search" in links
+    assert not [link for link in links if "metadataKey=deep" in link]
+    [similar] = {link for link in links if "errorCode=overloaded" in link and "status=error" in link}
+    assert "2 runs" in text_of(await html_of(reader, similar))
+    assert "Failed" not in text_of(await html_of(reader, f"/projects/{project_id}/runs/none", 404))
 
 
 @pytest.mark.parametrize("run_id", ["a/b", "runs/x/settings", "..", "a b?c#d%e", "~runs"])

@@ -21,7 +21,7 @@ from webapp.pages.prices import (
     row,
     tester,
 )
-from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings, tracked_keys
+from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings, shared_links, tracked_keys
 from webapp.pages.runs import run, runs, send_runs
 from webapp.pages.site import appearance, find, reference
 
@@ -35,7 +35,7 @@ def register(app: Quart) -> None:
     app.url_map.merge_slashes = False
     for module in (
         *(overview, report, breakdown, chart_data, embeds),
-        *(costs, settings, keys, tracked_keys, budget, alerts),
+        *(costs, settings, keys, tracked_keys, budget, alerts, shared_links),
         *(runs, run, send_runs),
         *(experiments, experiment, comparison, badges),
         *(prices, forms, covered, row, discounts, tester, catalogue, file, repricing, price),

@@ -44,7 +44,7 @@ def test_a_real_difference_is_given_with_its_interval(
 ) -> None:
     found = finding_of(measure, difference, NAMES)
 
-    assert (found.headline, found.sentence, found.tone) == ("The difference is real", sentence, tone)
+    assert (found.headline, found.sentence, found.tone) == ("Clear difference (95%)", sentence, tone)
 
 
 def test_a_difference_that_may_be_chance_is_given_with_its_bounds() -> None:

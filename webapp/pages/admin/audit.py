@@ -13,6 +13,7 @@ from api.current import services
 from runtally.access import history, projects
 from runtally.fields import MAX_ROW, parse_whole
 from runtally.models.audit import AuditEntry
+from runtally.tokens import TOKEN_KINDS
 from webapp import formats
 from webapp.form import Form
 from webapp.links import chosen_project
@@ -77,6 +78,20 @@ async def audit() -> ResponseReturnValue:
     return await render(page)
 
 
+NAMES = {
+    "amount_usd": "budget, USD a month",
+    "alert_percents": "alerts at, % of budget",
+    "effective_from": "in force from (UTC)",
+    "effective_to": "until the start of (UTC)",
+    "percent": "percent off",
+    "per_thousand_requests": "USD per 1,000 requests",
+    "above_input_tokens": "only above input tokens",
+    "retention_days": "days that runs are kept",
+    **{kind.price_column: f"{kind.label.lower()}, USD per 1M tokens" for kind in TOKEN_KINDS},
+}
+"""Fields as their forms call them."""
+
+
 def _choices(ids: list[str], chosen: str | None) -> tuple[tuple[str, str], ...]:
     """A deleted project can still be asked for by its id."""
     gone = [chosen] if chosen and chosen not in ids else []
@@ -99,7 +114,9 @@ def _entry(row: AuditEntry) -> Entry:
         action=row.action.replace(".", " ").replace("_", " ").capitalize(),
         target=row.target,
         project_id=row.project_id,
-        changes=tuple((name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names),
+        changes=tuple(
+            (NAMES.get(name) or name.replace("_", " "), _shown(before, name), _shown(after, name)) for name in names
+        ),
     )
 
 

@@ -156,7 +156,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
 
 
 def _names(shown: BreakdownView) -> tuple[Choice, ...]:
-    choices = {"As recorded": False, "Grouped": True}
+    choices = {"Exact names": False, "Model families": True}
     return tuple(
         Choice(name, replace(shown, is_grouped=one).url, one is shown.is_grouped) for name, one in choices.items()
     )

@@ -151,7 +151,7 @@ def cells_of(judged: Judged) -> tuple[Cell, ...]:
 
 def _note(check: Check | None, value: Decimal | None) -> str:
     if check is None:
-        return "no limit"
+        return ""
     limit = threshold_text.limit_text(check.measure, check.limit)
     if check.holds:
         return f"limit {limit}"

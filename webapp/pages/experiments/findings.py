@@ -58,7 +58,7 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
         is_less = difference.high < 0
         size = _span(measure, *sorted((abs(difference.low), abs(difference.high))))
         sentence = f"{second} {verb} {size} {less if is_less else more} than {first}."
-        return Finding("The difference is real", sentence, change, Tone.GOOD if is_less else Tone.BAD)
+        return Finding("Clear difference (95%)", sentence, change, Tone.GOOD if is_less else Tone.BAD)
     sentence = (
         f"{second} {_MAY[measure]} up to {_size(measure, difference.low)} {less} or {_size(measure, difference.high)} "
         f"{more} than {first}: chance alone could make what is seen."
@@ -69,7 +69,7 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
 def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]) -> Finding:
     value, low, high = (f"{1 + one:,.1f}" for one in (difference.value, difference.low, difference.high))
     sentence = f"{names[1]} {_TIMES[measure].format(f'{low} to {high}', names[0])}"
-    return Finding("The difference is real", sentence, f"{value} times, between {low} and {high}", Tone.BAD)
+    return Finding("Clear difference (95%)", sentence, f"{value} times, between {low} and {high}", Tone.BAD)
 
 
 def _span(measure: Measure, low: float, high: float) -> str:

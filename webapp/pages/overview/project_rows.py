@@ -149,7 +149,7 @@ class Columns:
     def __post_init__(self) -> None:
         range_ = self.view.range
         of_range = _OF_RANGE.get(range_, Column.COST) if isinstance(range_, Range) else Column.COST
-        own = {Column.COST: "24 hours" if range_ is Range.DAY else "Chosen time"} if of_range is Column.COST else {}
+        own = {Column.COST: "24 hours" if range_ is Range.DAY else "Custom range"} if of_range is Column.COST else {}
         titles = {
             Column.NAME: "Project",
             Column.RUNS: "Runs",

@@ -189,7 +189,7 @@ def _lists(report: Report, view: View, slots: Slots) -> tuple[BarList, ...]:
         BarList("providers", "Providers", "Cost", providers, view.replace(by=Split.PROVIDER).breakdown_url()),
     ]
     if report.experiments:
-        experiments = _bars(report.experiments, view, "experiment_id")
+        experiments = _bars(report.experiments, view, "experiment_id", whole_usd=report.bars.total.cost_usd)
         lists.append(BarList("experiments", "Experiments", "Cost", experiments))
     if view.project_id is not None:
         lists.append(BarList("statuses", "Statuses", "Runs", _statuses(report.bars.total, view)))
@@ -197,9 +197,15 @@ def _lists(report: Report, view: View, slots: Slots) -> tuple[BarList, ...]:
 
 
 def _bars(
-    groups: Mapping[str, Totals], view: View, field: str, slots: Mapping[str, str] | None = None
+    groups: Mapping[str, Totals],
+    view: View,
+    field: str,
+    slots: Mapping[str, str] | None = None,
+    whole_usd: Decimal | None = None,
 ) -> tuple[Bar, ...]:
-    whole = sum((totals.cost_usd for totals in groups.values()), Decimal(0))
+    """Return the bars of these; their shares are of all of them together, or of a whole that they are a part of."""
+    whole = sum((totals.cost_usd for totals in groups.values()), Decimal(0)) if whole_usd is None else whole_usd
+    money = formats.column_money(totals.cost_usd for totals in groups.values())
     longest = max((totals.cost_usd for totals in groups.values()), default=Decimal(0))
 
     def bar(name: str, totals: Totals) -> Bar:
@@ -209,7 +215,7 @@ def _bars(
             None if slots is None else slots.get(name, OTHER),
             length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
             share=formats.share(totals.cost_usd, whole) if has_cost else formats.NOTHING,
-            amount=formats.money(totals.cost_usd) if has_cost else "no price",
+            amount=money(totals.cost_usd) if has_cost else "no price",
             url=toggled(view, field, name),
             is_chosen=getattr(view.filter, field) == name,
         )

@@ -16,6 +16,7 @@ from runtally.pricing.draft import MAX_ALIASES, MAX_PATTERN
 from runtally.pricing.expressions import InvalidExpression
 from runtally.pricing.queries import select_used_models
 from webapp import formats
+from webapp.pages.prices.effect import Effect, effect_of
 from webapp.rendering import Page, render
 from webapp.security import admin
 
@@ -31,6 +32,7 @@ class CoveredModels:
     sentence: str
     models: tuple[tuple[str, str], ...] = ()
     more: int = 0
+    effect: Effect | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
     names = _names(sent)
     if not names.provider or not (names.model or names.pattern):
         return CoveredModels("Enter a provider and a model to see which models in use it fits.")
+    now = services().clock()
     async with services().database.connection() as connection:
-        used = await select_used_models(connection, services().clock() - registry.USED_WITHIN)
+        used = await select_used_models(connection, now - registry.USED_WITHIN)
     try:
         # Thousands of models against a new pattern; requests must not wait for that.
         found = await asyncio.to_thread(covered_by, names, used)
@@ -71,6 +74,7 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
             (one.model, "1 run" if one.runs == 1 else f"{formats.count(one.runs)} runs") for one in found.models[:SHOWN]
         ),
         max(len(found.models) - SHOWN, 0),
+        await effect_of(sent, found, now) if found.models else None,
     )
 
 

@@ -77,7 +77,9 @@ async def add() -> ResponseReturnValue:
             await project_discounts.add(session, actor(), project.id, sent, services().clock())
         except InvalidPrice as error:
             return await render(await _page(session, form.refused(error)), 422)
-    return see_other(url_for(".discounts"), flash="Discount saved. It holds for runs that come from now on.")
+    return see_other(
+        url_for(".discounts"), flash="Discount saved. It applies to new runs; reprice past runs to apply it to them."
+    )
 
 
 @blueprint.post(f"{PATH}/<row:discount_id>/end")

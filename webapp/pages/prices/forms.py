@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from runtally.tokens import TOKEN_KINDS, TokenKind
 from webapp.form import Form, sent_form
 from webapp.pages.prices.covered import CoveredModels, covered_models
 from webapp.pages.prices.frame import PricesFrame, prices_frame
+from webapp.pages.prices.names import Names, names_of
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -34,15 +36,15 @@ class Act(StrEnum):
 
     ADD = "New price"
     CORRECT = "Correct a price"
-    FOLLOW = "New price from a date"
+    FOLLOW = "Schedule a change"
 
 
 ACTS = {"correct": Act.CORRECT, "follow": Act.FOLLOW}
 WHAT_HAPPENS = {
-    Act.ADD: "Runs without a cost that it fits are priced at once.",
+    Act.ADD: "Unpriced runs that match get this price right away.",
     Act.CORRECT: "Where an amount, a name or the start changes, this entry is withdrawn and another takes its place; runs that "
     "have a cost keep it until they are repriced.",
-    Act.FOLLOW: "The present price ends when this one starts.",
+    Act.FOLLOW: "The current price ends when this one starts.",
 }
 
 
@@ -60,6 +62,7 @@ class PriceFormPage(Page):
     form: Form
     projects: tuple[tuple[str, str], ...]
     covered: CoveredModels
+    names: Names
     in_the_way_url: str | None = None
     """The entry that the form cannot be saved for."""
     matches: tuple[tuple[str, str], ...] = MATCHES
@@ -110,7 +113,8 @@ async def change(entry_id: int, how: str) -> ResponseReturnValue:
         entry = await entries.get(session, entry_id)
         texts = Draft.of(entry).texts
         if how == "follow":
-            texts |= {"effective_from": f"{services().clock():%Y-%m-%d}", "effective_to": ""}
+            tomorrow = services().clock() + timedelta(days=1)
+            texts |= {"effective_from": f"{tomorrow:%Y-%m-%d}", "effective_to": ""}
         return await render(await _page(session, ACTS[how], entry, _filled(texts)))
 
 
@@ -150,6 +154,11 @@ def _refused(page: PriceFormPage, error: InvalidPrice) -> PriceFormPage:
     return replace(page, form=form)
 
 
+async def _names() -> Names:
+    async with services().reading.connection() as connection:
+        return await names_of(connection)
+
+
 async def _page(session: AsyncSession, act: Act, entry: PriceEntry | None, form: Form) -> PriceFormPage:
     known = [one.id for one in await projects.listed(session)]
     chosen = form.value("project_id")
@@ -168,4 +177,5 @@ async def _page(session: AsyncSession, act: Act, entry: PriceEntry | None, form:
         form=form,
         projects=(("", "All projects"), *((one, one) for one in ids)),
         covered=await covered_models({name: form.value(name) for name in FIELDS}),
+        names=await _names(),
     )

@@ -121,7 +121,7 @@ def state_of(entry: PriceEntry, now: datetime) -> str:
     if entry.effective_to is not None and entry.effective_to <= now:
         return "over"
     if entry.effective_from is not None and entry.effective_from > now:
-        return "to come"
+        return "scheduled"
     return "in force"
 
 

@@ -54,7 +54,7 @@ class PricePage(Page):
     note: str | None
     history: tuple[PriceRow, ...]
     used: tuple[tuple[str, str], ...]
-    """Models in use that it prices now, by name, with their runs."""
+    """Models in use that have this price now, by name, with their runs."""
     days: int
     reprice_url: str
     """The URL to reprice its past runs."""
@@ -147,16 +147,16 @@ def _reprice_url(entry: PriceEntry) -> str:
 
 def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
     amounts = [(name, amount(getattr(entry, column))) for column, name in AMOUNT_NAMES.items()]
+    # What is as of most prices goes without saying.
     rest = {
         "In force": period_of(entry.effective_from, entry.effective_to),
-        "For": f"project {entry.project_id}" if entry.project_id else "all projects",
-        "Input tokens": f"over {formats.count(entry.above_input_tokens)}" if entry.above_input_tokens else "any number",
-        "Matches": {Match.EXACT: "exact names", Match.PREFIX: "by prefix", Match.REGEX: "by pattern"}[
-            Match(entry.match)
-        ],
-        "Costs are": "estimates" if entry.estimated else "exact",
-        "Set by": source_of(entry).removesuffix(", estimate"),
-        "Entry": str(entry.id),
-        "Made": formats.day(entry.created_at),
+        "Only for": f"project {entry.project_id}" if entry.project_id else "",
+        "Input tokens": f"over {formats.count(entry.above_input_tokens)}" if entry.above_input_tokens else "",
+        "Matches": {Match.EXACT: "", Match.PREFIX: "by prefix", Match.REGEX: "by pattern"}[Match(entry.match)],
+        "Costs are": "estimates" if entry.estimated else "",
+        "Set by": f"{source_of(entry).removesuffix(', estimate')}, {formats.day(entry.created_at)}",
     }
-    return (*((name, text) for name, text in amounts if text != formats.NOTHING), *rest.items())
+    return (
+        *((name, text) for name, text in amounts if text != formats.NOTHING),
+        *((n, t) for n, t in rest.items() if t),
+    )

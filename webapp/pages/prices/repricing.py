@@ -205,7 +205,7 @@ async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
 def _page(found: Repricing, form: Form) -> RepricingPage:
     groups, state = repricer.groups_of(found), RepricingState(found.state)
     nothing_changes = state is RepricingState.COMPARED and not groups
-    compared = "No run would cost something else." if nothing_changes else "Compared. Nothing is changed yet."
+    compared = "Nothing would change." if nothing_changes else "Compared. Nothing is changed yet."
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),

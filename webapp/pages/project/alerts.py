@@ -15,7 +15,8 @@ from runtally.alerts.targets import NewTarget, UnreachableTargetError
 from runtally.errors import RuntallyError
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel
-from webapp.pages.project.settings import PATH, back_to_settings, settings_page
+from webapp.pages.project.paths import PATH
+from webapp.pages.project.settings import back_to_settings, settings_page
 from webapp.rendering import render
 from webapp.security import project_editor
 

@@ -9,7 +9,8 @@ from api.current import actor, services
 from runtally.budgets import edit
 from runtally.errors import InvalidBudget
 from webapp.form import sent_form
-from webapp.pages.project.settings import PATH, back_to_settings, settings_page
+from webapp.pages.project.paths import PATH
+from webapp.pages.project.settings import back_to_settings, settings_page
 from webapp.rendering import render
 from webapp.security import project_editor
 

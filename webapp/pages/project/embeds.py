@@ -9,6 +9,7 @@ from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from api.metric_badge import LABELS
 from runtally.access import embeds, projects
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
@@ -18,12 +19,12 @@ from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
-from webapp.addresses import server_url
-from webapp.links import Metric, View, requested_project
+from webapp.addresses import address_of, path_to, server_url
+from webapp.links import Metric, View, requested_project, safe_path
 from webapp.pages.panel.chart_data import read_chart
 from webapp.pages.panel.panel import overview_name
 from webapp.pages.panel.picture import picture_of
-from webapp.pages.project.settings import PATH
+from webapp.pages.project.paths import PATH
 from webapp.rendering import see_other
 from webapp.security import chart_viewer, project_editor
 
@@ -41,6 +42,8 @@ class EmbedPanel:
     alt: str
     snippets: tuple[tuple[str, str, str], ...]
     """Id, name and text of each; none while the charts are for those who are signed in."""
+    metric_badges: tuple[tuple[str, str, str, str], ...]
+    """Id, name, address and Markdown of each; none while nobody may see them."""
     badges: tuple[tuple[str, str], ...]
     """Experiments, and where their badges are."""
     leaves_out_filters: bool
@@ -78,17 +81,17 @@ async def picture(name: str) -> ResponseReturnValue:
 @project_editor
 async def change(project_id: str) -> ResponseReturnValue:
     """Make an address under which the project's charts are seen without signing in, or take it away."""
-    is_shared = (await request.form).get("charts") == "shared"
+    form = await request.form
+    is_shared = form.get("charts") == "shared"
     async with services().database.session() as session:
         project = await projects.found(session, project_id)
         if is_shared:
             embeds.allow(session, actor(), project)
         else:
             embeds.forbid(session, actor(), project)
-    said = (
-        "Whoever has the new address sees the charts." if is_shared else "The charts are for those who are signed in."
-    )
-    return see_other(url_for("project.project", project_id=project_id, _anchor="embed"), said)
+    said = "Address created. Copy it below." if is_shared else "Only people who are signed in can see the charts now."
+    here = form.get("here") or path_to("project.project", project_id=project_id)
+    return see_other(f"{safe_path(here)}#embed-body", said)
 
 
 def embed_panel(view: View, project: KnownProject, token: str | None, report: Report) -> EmbedPanel:
@@ -107,9 +110,20 @@ def embed_panel(view: View, project: KnownProject, token: str | None, report: Re
         preview=shown.picture_url(view.metric, project.id),
         alt=alt,
         snippets=snippets,
+        metric_badges=_metric_badges(project, token) if token is not None else (),
         badges=tuple((id_, _badge_url(project.id, id_)) for id_ in report.experiments),
         leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
     )
+
+
+def _metric_badges(project: KnownProject, token: str) -> tuple[tuple[str, str, str, str], ...]:
+    found = []
+    for metric, label in LABELS.items():
+        query = {"metric": metric.value, "token": token}
+        path = address_of("metric_badge.get_metric_badge", query, project_id=f"{project.id}.svg")
+        name = f"{label} of the last 30 days"
+        found.append((metric.value, name, path, f"![{label}]({server_url()}{path})"))
+    return tuple(found)
 
 
 def _shared(view: View) -> View:

@@ -13,10 +13,10 @@ from runtally.access.scopes import Scope, parse_scopes
 from runtally.errors import InvalidKey, InvalidName, InvalidScope
 from webapp.addresses import server_url
 from webapp.form import sent_form
+from webapp.pages.project.paths import PATH
 from webapp.pages.project.settings import (
     EXPIRIES,
     OVERLAPS,
-    PATH,
     ShownKey,
     back_to_settings,
     offered_permissions,

@@ -24,13 +24,14 @@ from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
+from webapp.pages.project.paths import PATH
+from webapp.pages.project.shared_links import LinksPart, links_part
 from webapp.pages.project.tracked_keys_part import TrackedKeysPart, tracked_keys_part
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin, project_editor
 from webapp.snippets import Snippet, snippets
 from webapp.zone import local
 
-PATH = "/projects/<project_id:project_id>/settings"
 EXPIRIES = (("30", "After 30 days"), ("90", "After 90 days"), ("365", "After 1 year"), ("", "Never"))
 OVERLAPS = (("24", "24 hours"), ("168", "7 days"), ("0", "Not at all"))
 PERMISSIONS = (
@@ -123,6 +124,9 @@ class SettingsPage(Page):
     budget_form: Form
     has_budget: bool
     alerts: AlertsPart
+    links: LinksPart
+    has_public_charts: bool
+    has_public_badges: bool
     retention: Retention
     tracked: TrackedKeysPart
     key_form: Form
@@ -230,6 +234,9 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         budget_form=_budget_form(budget),
         has_budget=budget is not None,
         alerts=await alerts_part(session, project_id, services().channels, now),
+        links=await links_part(session, project_id, now),
+        has_public_charts=project.embed_token is not None,
+        has_public_badges=project.has_public_badges,
         key_form=Form("key", {"scopes": permissions[0][:1], "expires": ("90",)}),
         permissions=permissions,
         takes_project_keys=services().settings.ingest_project_keys,

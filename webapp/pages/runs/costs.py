@@ -117,7 +117,7 @@ def price_note(candidate: PriceCandidate, price: Price) -> PriceNote:
         name=f"{price.provider} {price.model}",
         number=price.id,
         since=_since(price.effective_from, price.effective_to),
-        source="the catalogue" if candidate.source is PriceSource.CATALOGUE else "an admin",
+        source="Catalogue price" if candidate.source is PriceSource.CATALOGUE else "Price set by an admin",
         tier=f"for more than {formats.count(above)} input tokens" if above else None,
         url=url_for("price.price", entry_id=price.id) if may(actor(), Scope.ADMIN, None) else None,
         off=f"{plain(price.percent_off)}% off" if price.percent_off is not None else None,
@@ -125,8 +125,10 @@ def price_note(candidate: PriceCandidate, price: Price) -> PriceNote:
 
 
 def _since(start: datetime | None, end: datetime | None) -> str:
-    began = "always in force" if start is None else f"in force since {formats.date(start)} {start.year}"
-    return began if end is None else f"{began.removeprefix('always ')} until {formats.date(end)} {end.year}"
+    began = "" if start is None else f"in force since {formats.date(start)} {start.year}"
+    if end is None:
+        return began or "no end date"
+    return f"{began or 'in force'} until {formats.date(end)} {end.year}"
 
 
 def _difference(run: StoredRun) -> str | None:

@@ -54,8 +54,8 @@ class FilterForm:
         return self.values.get(name, "")
 
 
-_FURTHER = ("provider", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
-_HIDDEN = ("range", "since", "until", "sort", "trace", "zone", "later")
+_FURTHER = ("provider", "errorCode", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
+_HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "zone", "later")
 
 
 def query_of(sent: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Calendar | None]:
@@ -159,8 +159,12 @@ def _parts(run_filter: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         ("Provider", "provider"),
         ("Model", "model"),
         ("Status", "status"),
+        ("Error", "error_code"),
         ("Experiment", "experiment_id"),
         ("Trace", "trace_id"),
+        ("Session", "session_id"),
+        ("User", "user_id"),
+        ("Tag", "tag"),
         ("Run or trace", "search"),
     ):
         if value := getattr(run_filter, field):

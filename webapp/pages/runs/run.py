@@ -15,7 +15,7 @@ from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
 from runtally.runs.trace import Step, Trace
-from runtally.usage.filter import Period
+from runtally.usage.filter import Outcome, Period
 from webapp import formats
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of
@@ -27,6 +27,9 @@ from webapp.zone import local
 
 # A bar shorter than this share of the width could not be seen.
 SHORTEST_BAR = 0.4
+
+MAX_PAIR = 80
+SECOND_MS = 1_000
 
 blueprint = Blueprint("run", __name__)
 
@@ -58,6 +61,12 @@ class RunPage(Page):
     cost: CostCard
     facts: tuple[Fact, ...]
     metadata: str | None
+    failure: str | None
+    """What went wrong; None for a run that succeeded."""
+    similar_url: str
+    """Runs of the project that ended alike."""
+    pairs: tuple[Fact, ...]
+    """What of its metadata other runs can be found by."""
 
     @property
     def document_title(self) -> str:
@@ -125,6 +134,9 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         cost=cost_of(one, found.explanation),
         facts=tuple(_facts(one, key_name)),
         metadata=_pretty(one.metadata),
+        failure=_failure(one),
+        similar_url=runs_url(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code),
+        pairs=tuple(_pairs(one)),
     )
     return await render(page)
 
@@ -153,6 +165,7 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
 
 def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     project_id = one.project_id
+    yield from _outcome(one)
     yield Fact("Time", formats.moment(local(one.occurred_at)))
     yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
     yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
@@ -186,6 +199,31 @@ def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     if one.prompt_preview:
         yield Fact("Prompt preview", one.prompt_preview)
     yield Fact("Received", formats.moment(local(one.created_at)))
+
+
+def _outcome(one: StoredRun) -> Iterator[Fact]:
+    """Yield how it ended, and how fast it answered."""
+    project_id = one.project_id
+    yield Fact("Status", one.status.value, runs_url(project_id=project_id, status=Outcome(one.status.value)))
+    if one.error_code:
+        yield Fact("Error", one.error_code, runs_url(project_id=project_id, error_code=one.error_code))
+    if one.output_tokens and one.latency_ms:
+        yield Fact("Speed", f"{one.output_tokens * SECOND_MS / one.latency_ms:,.0f} tokens/s")
+
+
+def _failure(one: StoredRun) -> str | None:
+    if one.status is Status.SUCCESS:
+        return None
+    what = "Timed out" if one.status is Status.TIMEOUT else "Failed"
+    return f"{what}: {one.error_code}" if one.error_code and one.error_code != one.status.value else what
+
+
+def _pairs(one: StoredRun) -> Iterator[Fact]:
+    """Yield the keys of its metadata that have a short text or a number."""
+    for key, value in (one.metadata or {}).items():
+        if isinstance(value, str | int) and not isinstance(value, bool) and 0 < len(str(value)) <= MAX_PAIR:
+            url = runs_url(project_id=one.project_id, metadata_key=key, metadata_value=str(value))
+            yield Fact(key, str(value), url)
 
 
 def _figures(found: Trace) -> Iterator[Fact]:

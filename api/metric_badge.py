@@ -1,0 +1,172 @@
+"""GET /api/badge/project/{id}."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from quart import Blueprint
+from werkzeug.http import parse_etags
+
+from api.access import public
+from api.badge import CONVERTER
+from api.badge_answer import MAX_AGE_SECONDS, POLICY, SVG
+from api.badge_image import drawn
+from api.endpoint import endpoint
+from api.operation import Answer, Content, Operation, documents
+from api.reply import Reply
+from api.request import Request
+from runtally.access.embed_queries import select_badge_access
+from runtally.errors import StoreBusy, StoreUnavailable
+from runtally.experiments.badge import Badge, Colour, Style, badge_with
+from runtally.fields import is_project_id, trimmed
+from runtally.services import Services
+from runtally.usage.read import report_question
+from runtally.usage.reader import UsageReader
+from runtally.usage.summary import Summary
+from runtally.usage.window import Range, Window
+
+blueprint = Blueprint("metric_badge", __name__, url_prefix="/api/badge")
+
+UNKNOWN = "unknown"
+BLUE = "#007ec6"
+"""What badge services paint a plain figure on."""
+_SECOND_MS = 1_000
+_MINUTE_MS = 60 * _SECOND_MS
+
+
+class Metric(StrEnum):
+    """What a badge of a project tells."""
+
+    COST = "cost"
+    RUNS = "runs"
+    ERROR_RATE = "error-rate"
+    P95 = "p95"
+
+
+LABELS = {Metric.COST: "LLM cost", Metric.RUNS: "LLM runs", Metric.ERROR_RATE: "LLM errors", Metric.P95: "LLM p95"}
+
+
+class MetricBadgePath(msgspec.Struct, frozen=True):
+    """Which project."""
+
+    project_id: Annotated[str, Meta(description="The `projectId` of its runs, with `.svg` after it.", min_length=1)]
+
+
+class MetricBadgeQuery(msgspec.Struct, frozen=True):
+    """What the badge tells, and how it looks."""
+
+    metric: Annotated[Metric, Meta(description="`cost` without it.")] = Metric.COST
+    range: Annotated[Range, Meta(description="How far back; 30 days without it.")] = Range.MONTH
+    token: Annotated[
+        str | None, Meta(description="The token of the project's charts, where its badges are not public.")
+    ] = None
+    label: Annotated[str | None, Meta(description="Text on the left, cut at 64 characters; none when empty.")] = None
+    style: Annotated[str | None, Meta(description="`flat`, `flat-square` or `for-the-badge`; any other is flat.")] = (
+        None
+    )
+
+
+METRIC_BADGE = Operation(
+    tag="Metrics",
+    path=MetricBadgePath,
+    query=MetricBadgeQuery,
+    answers={
+        200: Answer(
+            "The badge. It says `unknown` where the project is not there or not open to the reader, and for a metric or a "
+            "range that is none.",
+            (Content((str,), {"An image": "<svg>…</svg>"}, SVG),),
+            {"ETag": "Changes with the answer.", "Cache-Control": "A badge may be kept for a minute."},
+        ),
+        304: Answer("The badge is the one that `If-None-Match` names."),
+    },
+    raises=(StoreUnavailable, StoreBusy),
+)
+
+
+@blueprint.get(f"/project/<{CONVERTER}:project_id>")
+@endpoint
+@public
+@documents(METRIC_BADGE)
+async def get_metric_badge(request: Request, project_id: str) -> Reply:
+    """What a project cost, how many runs it had, how many failed or how slow they were, as a badge for a README.
+
+    Projects choose in their settings whether everybody sees their badges; otherwise the token of their charts is needed.
+    """
+    badge = await _badge(request.services, trimmed(project_id.removesuffix(".svg")), request.query)
+    body = drawn(badge)
+    etag = hashlib.sha256(body).hexdigest()[:32]
+    headers = {
+        "Content-Type": SVG,
+        "Cache-Control": f"max-age={MAX_AGE_SECONDS}",
+        "Content-Security-Policy": POLICY,
+        "ETag": f'"{etag}"',
+    }
+    if parse_etags(request.headers.get("if-none-match")).contains_weak(etag):
+        return Reply(b"", 304, headers)
+    return Reply(body, 200, headers)
+
+
+async def _badge(services: Services, project_id: str, args: Mapping[str, str]) -> Badge:
+    style = Style.parse(args.get("style"))
+    try:
+        metric, range_ = Metric(args.get("metric", Metric.COST)), Range(args.get("range", Range.MONTH))
+    except ValueError:
+        return badge_with(UNKNOWN, Colour.GREY.code, args.get("label", "LLM"), style)
+    label = args.get("label", f"{LABELS[metric]}, {range_}")
+    now = services.clock()
+    async with services.reading.snapshot() as connection:
+        access = await select_badge_access(connection, project_id) if is_project_id(project_id) else None
+        if access is None or not (access.is_public or _has_token(access.token, args.get("token"))):
+            return badge_with(UNKNOWN, Colour.GREY.code, label, style)
+        summary = await _summary(
+            UsageReader.of_page(connection, services.memo, _window(range_, now), project_id), range_
+        )
+    text = _text(metric, summary)
+    return badge_with(text or "no runs", BLUE if text else Colour.GREY.code, label, style)
+
+
+def _has_token(known: str | None, sent: str | None) -> bool:
+    return known is not None and sent is not None and hmac.compare_digest(known.encode(), sent.encode())
+
+
+def _window(range_: Range, now: datetime) -> Window:
+    return Window.of(range_, now, range_.chart_interval)
+
+
+async def _summary(reader: UsageReader, range_: Range) -> Summary:
+    """As a report asks for it, so that the memo has it for both."""
+    return await reader.summary(report_question(reader, _window(range_, reader.now)))
+
+
+def _text(metric: Metric, summary: Summary) -> str | None:
+    """None where there is nothing to tell."""
+    total = summary.total
+    if not total.runs:
+        return None
+    match metric:
+        case Metric.COST:
+            return None if total.runs == total.unpriced else _usd(total.cost_usd)
+        case Metric.RUNS:
+            return f"{total.runs:,}"
+        case Metric.ERROR_RATE:
+            return f"{total.error_rate:.2%}"
+        case Metric.P95:
+            return _duration(summary.latency.p95_ms) if summary.latency.p95_ms else None
+
+
+def _usd(amount: Decimal) -> str:
+    return f"${amount:,.2f}" if amount >= Decimal("0.1") or not amount else f"${amount:.4f}"
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds < _SECOND_MS:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < _MINUTE_MS:
+        return f"{milliseconds / _SECOND_MS:.1f} s"
+    return f"{milliseconds / _MINUTE_MS:.1f} min"

@@ -1,0 +1,119 @@
+"""Links for people without an account: what they open, until when, and what they never do."""
+
+import re
+from html import unescape
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.db.database import Database
+from runtally.models.user import Role
+from tests.factories import make_run
+from tests.pages.conftest import Invite, Post
+from tests.pages.looking import html_of, text_of
+
+
+@pytest.fixture
+async def member(invite: Invite, post: Post, project_id: str) -> Browser:
+    """Somebody who may share a project with runs."""
+    await post(make_run(runId="one"), make_run(status="error"))
+    browser, _ = await invite(Role.MEMBER, project_id)
+    return browser
+
+
+async def created(member: Browser, project_id: str, **form: str) -> str:
+    """The path of a new link, as the settings page hands it out."""
+    response = await member.post(f"/projects/{project_id}/settings/links", form={"name": "finance", **form})
+    assert response.status_code == 303, await response.get_data(as_text=True)
+    html = await html_of(member, f"/projects/{project_id}/settings")
+    return unescape(re.findall(r"http://localhost(/shared/[\w-]+)", html)[0])
+
+
+async def test_a_link_opens_the_project_for_reading_and_nothing_else(
+    member: Browser, stranger: Browser, post: Post, project_id: str
+) -> None:
+    path = await created(member, project_id)
+
+    opened = await stranger.get(path)
+
+    assert (opened.status_code, opened.headers["Location"]) == (303, f"/projects/{project_id}")
+    assert opened.headers["Referrer-Policy"] == "no-referrer"
+    text = text_of(await html_of(stranger, f"/projects/{project_id}"))
+    assert "Runs 2" in text
+    assert "Sign out" not in text
+    assert (await stranger.get(f"/experiments?project={project_id}")).status_code == 200
+    assert (await stranger.get("/charts/cost.svg", query_string={"project": project_id})).status_code == 200
+    for closed in (
+        f"/runs?project={project_id}",
+        f"/projects/{project_id}/runs/one",
+        f"/projects/{project_id}/settings",
+        f"/projects/{project_id}-other",
+        "/admin/prices",
+        "/account",
+    ):
+        assert (await stranger.get(closed)).status_code in {403, 404}, closed
+    assert (await stranger.post(f"/projects/{project_id}/settings/links", form={"name": "x"})).status_code == 403
+
+
+async def test_a_link_with_a_password_asks_for_it(member: Browser, stranger: Browser, project_id: str) -> None:
+    path = await created(member, project_id, password="correct horse battery")
+
+    assert "This link asks for a password." in text_of(await html_of(stranger, path))
+    wrong = await stranger.post(path, form={"password": "guess"})
+    assert wrong.status_code == 422
+    assert "Wrong password." in await wrong.get_data(as_text=True)
+    assert (await stranger.get(f"/projects/{project_id}")).status_code == 303
+
+    right = await stranger.post(path, form={"password": "correct horse battery"})
+
+    assert right.headers["Location"] == f"/projects/{project_id}"
+    assert (await stranger.get(f"/projects/{project_id}")).status_code == 200
+
+
+async def test_a_removed_link_shows_nothing_any_more_also_to_who_came_by_it(
+    member: Browser, stranger: Browser, project_id: str
+) -> None:
+    path = await created(member, project_id)
+    await stranger.get(path)
+    html = await html_of(member, f"/projects/{project_id}/settings")
+    [remove] = re.findall(rf"/projects/{project_id}/settings/links/[\w-]+/remove", html)
+
+    assert (await member.post(remove)).status_code == 303
+
+    assert (await stranger.get(f"/projects/{project_id}")).status_code == 303
+    gone = await stranger.get(path)
+    assert gone.status_code == 404
+    assert "This link has expired or was removed." in await gone.get_data(as_text=True)
+    assert (await member.post(remove)).status_code == 404
+
+
+async def test_an_expired_link_shows_nothing_any_more(
+    member: Browser, stranger: Browser, database: Database, project_id: str
+) -> None:
+    path = await created(member, project_id, expires="7")
+    await stranger.get(path)
+    async with database.connection() as connection:
+        await connection.execute(
+            "UPDATE shared_links SET expires_at = now() - interval '1 second' WHERE project_id = $1", project_id
+        )
+
+    assert (await stranger.get(f"/projects/{project_id}")).status_code == 303
+    assert (await stranger.get(path)).status_code == 404
+    assert "expired" in text_of(await html_of(member, f"/projects/{project_id}/settings"))
+
+
+async def test_links_are_in_the_audit_log_without_their_token(member: Browser, invite: Invite, project_id: str) -> None:
+    path = await created(member, project_id, name=f"for {project_id}")
+    admin, _ = await invite(Role.ADMIN)
+
+    html = await html_of(admin, f"/admin/audit?project={project_id}")
+
+    assert f"for {project_id}" in html
+    assert path.rpartition("/")[2] not in html
+
+
+async def test_a_link_has_a_name(member: Browser, project_id: str) -> None:
+    refused = await member.post(f"/projects/{project_id}/settings/links", form={"name": " "})
+
+    assert refused.status_code == 422
+    assert "Give the link a name" in await refused.get_data(as_text=True)

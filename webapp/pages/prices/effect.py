@@ -1,0 +1,101 @@
+"""What a price would change in money, while it is typed: the tokens of the last 30 days at the price now and at the new one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from api.current import services
+from runtally.errors import InvalidPrice
+from runtally.money import pico_per_token
+from runtally.pricing.book import PriceBook
+from runtally.pricing.cost import THOUSAND, Price, Rates, total_usd
+from runtally.pricing.covered import Covered
+from runtally.pricing.draft import Draft, read_draft
+from runtally.runs.model_usage import ModelUsage, read_usage_by_day
+from runtally.runs.what_if import Target, cost_at, suppose
+from runtally.tokens import PRICE_COLUMNS, Usage
+from webapp import changes, formats
+
+SINCE = timedelta(days=30)
+SHOWN = 10
+EXAMPLE = Usage(input_tokens=10_000, output_tokens=1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """A model, what its runs cost at the price now and at the new one."""
+
+    model: str
+    runs: str
+    now: str
+    then: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """All of them together, and the dearest."""
+
+    now: str
+    then: str
+    change: str
+    example: str
+    rows: tuple[EffectRow, ...]
+    more: int
+
+
+async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) -> Effect | None:
+    """Return the effect of a price that is filled in; None while it is not, or cannot be read."""
+    try:
+        draft = read_draft(sent)
+    except InvalidPrice:
+        return None
+    # What was just saved is the price now.
+    await services().prices.refresh()
+    async with services().reading.snapshot() as connection:
+        used = await read_usage_by_day(connection, services().memo, draft.project_id, now - SINCE, now)
+    names = {(one.provider, one.model) for one in covered.models}
+    return _effect(draft, [one for one in used.models if (one.provider, one.model) in names], now)
+
+
+def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
+    price, book = _price_of(draft), services().prices.book
+    pairs = [(one, _now(book, one, draft.project_id, now), cost_at(one, price)) for one in used]
+    pairs.sort(key=lambda pair: -max(pair[1] or Decimal(0), pair[2]))
+    known = [before for _, before, _ in pairs if before is not None]
+    was, then = sum(known, Decimal(0)), sum((after for _, _, after in pairs), Decimal(0))
+    change = changes.change(then, was) if len(known) == len(pairs) else None
+    return Effect(
+        now=formats.money(was) if known else "no price",
+        then=formats.money(then),
+        change=f"{change.arrow}{change.text}" if change and change.arrow else "",
+        example=formats.money_exact(total_usd(EXAMPLE, price)),
+        rows=tuple(
+            EffectRow(
+                one.model,
+                formats.count(one.runs),
+                "no price" if before is None else formats.money(before),
+                formats.money(after),
+            )
+            for one, before, after in pairs[:SHOWN]
+        ),
+        more=max(len(pairs) - SHOWN, 0),
+    )
+
+
+def _now(book: PriceBook, used: ModelUsage, project_id: str | None, now: datetime) -> Decimal | None:
+    [supposed] = suppose([used], book, Target(now), project_id)
+    return supposed.would_cost_usd
+
+
+def _price_of(draft: Draft) -> Price:
+    amounts = (getattr(draft, name) for name in PRICE_COLUMNS)
+    return Price(
+        id=0,
+        provider=draft.provider,
+        model=draft.model,
+        above_input_tokens=0,
+        rates=Rates(tuple(None if amount is None else pico_per_token(amount) for amount in amounts)),
+        estimated=draft.estimated,
+        request_pico=THOUSAND * (pico_per_token(draft.per_thousand_requests) if draft.per_thousand_requests else 0),
+    )

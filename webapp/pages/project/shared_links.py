@@ -1,0 +1,195 @@
+"""Links for people without an account: their list on the settings page, and what whoever follows one sees first."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import ClassVar
+from uuid import UUID
+
+from quart import Blueprint, Response, url_for
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.access import public
+from api.current import actor, services
+from runtally.access import embeds, passwords, projects, shared_links
+from runtally.access.scopes import Scope, may
+from runtally.access.shared_link_queries import OpenLink
+from runtally.errors import InvalidCredentials, InvalidName, NotFound, PasswordsBusy, RateLimited
+from runtally.models.shared_link import SharedLink
+from webapp import formats, sessions
+from webapp.addresses import path_to, server_url
+from webapp.form import Form, sent_form
+from webapp.pages.project.paths import PATH
+from webapp.rendering import Page, render, render_refused, see_other
+from webapp.security import project_editor
+from webapp.zone import local
+
+blueprint = Blueprint("shared_links", __name__)
+
+EXPIRIES = (("7", "After 7 days"), ("30", "After 30 days"), ("90", "After 90 days"), ("", "Never"))
+FORM = Form("link", {"expires": ("30",)})
+GONE = "This link has expired or was removed. Ask the person who sent it for a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """A link of the project."""
+
+    id: str
+    name: str
+    address: str
+    state: str
+    has_password: bool
+    created: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinksPart:
+    """The links of a project, and the form of a new one."""
+
+    rows: tuple[LinkRow, ...]
+    form: Form = FORM
+    expiries: tuple[tuple[str, str], ...] = EXPIRIES
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordPage(Page):
+    """A link that asks for its password."""
+
+    template: ClassVar[str] = "project/shared.html"
+    fragment: ClassVar[str] = "project/_shared.html"
+    has_navigation: ClassVar[bool] = False
+
+    token: str
+    form: Form
+
+    @property
+    def document_title(self) -> str:
+        return "Shared project"
+
+
+async def links_part(session: AsyncSession, project_id: str, now: datetime) -> LinksPart:
+    return LinksPart(tuple(_row(one, now) for one in await shared_links.list_links(session, project_id)))
+
+
+@blueprint.post(f"{PATH}/links")
+@project_editor
+async def create(project_id: str) -> ResponseReturnValue:
+    """Create a link."""
+    form = await sent_form("link")
+    password = form.value("password")
+    hash_ = await passwords.hashed(password, sessions.source()) if password else None
+    days = dict(EXPIRIES).get(form.value("expires")) and form.value("expires")
+    async with services().database.session() as session:
+        await projects.found(session, project_id)
+        try:
+            link = await shared_links.create(
+                session,
+                services().clock(),
+                actor(),
+                project_id=project_id,
+                name=form.value("name"),
+                lifetime=timedelta(days=int(days)) if days else None,
+                password_hash=hash_,
+            )
+        except InvalidName as error:
+            return await _refused(session, project_id, form.refused(error, "name"))
+    return see_other(_settings_url(project_id), flash=f"Link created: {link.name}. Copy its address below.")
+
+
+@blueprint.post(f"{PATH}/links/<uuid:link_id>/remove")
+@project_editor
+async def remove(project_id: str, link_id: UUID) -> ResponseReturnValue:
+    """Remove a link."""
+    async with services().database.session() as session:
+        link = await shared_links.remove(session, actor(), project_id, link_id)
+    return see_other(_settings_url(project_id), flash=f"Link removed: {link.name}. Nobody sees the project by it now.")
+
+
+@blueprint.post(f"{PATH}/badges")
+@project_editor
+async def publish_badges(project_id: str) -> ResponseReturnValue:
+    """Let everybody see badges of the project's metrics, or not."""
+    is_public = (await sent_form()).value("badges") == "public"
+    async with services().database.session() as session:
+        embeds.set_public_badges(session, actor(), await projects.found(session, project_id), is_public=is_public)
+    said = "Metric badges are public." if is_public else "Metric badges need the token of the charts' address."
+    return see_other(_settings_url(project_id), flash=said)
+
+
+@blueprint.get("/shared/<token>")
+@public
+async def open_link(token: str) -> ResponseReturnValue:
+    """Let whoever has the link read the project, or ask for its password first."""
+    link = await _find(token)
+    reader = await sessions.holder()
+    if reader is not None and may(reader, Scope.METRICS_READ, link.project_id):
+        return _to_project(link)
+    if link.password_hash is not None:
+        return _unlisted(await render(PasswordPage(token, Form("shared"))))
+    sessions.begin_by_link(token)
+    return _to_project(link)
+
+
+@blueprint.post("/shared/<token>")
+@public
+async def open_with_password(token: str) -> ResponseReturnValue:
+    """Let whoever has the link and its password read the project; a wrong one brings the form back."""
+    link, form = await _find(token), await sent_form("shared")
+    try:
+        await sessions.check_link_password(link, form.value("password"))
+    except (InvalidCredentials, RateLimited, PasswordsBusy) as error:
+        return _unlisted(await render_refused(PasswordPage(token, form.refused(error, "password")), error))
+    sessions.begin_by_link(token)
+    return _to_project(link)
+
+
+async def _find(token: str) -> OpenLink:
+    """Raises `NotFound`."""
+    async with services().database.connection() as connection:
+        link = await shared_links.find_by_token(connection, services().clock(), token)
+    if link is None:
+        raise NotFound(GONE)
+    return link
+
+
+def _to_project(link: OpenLink) -> Response:
+    return _unlisted(see_other(path_to("project.project", project_id=link.project_id)))
+
+
+def _unlisted(response: Response) -> Response:
+    """The address is a secret: it is not to be passed on to other sites, nor found by search."""
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["X-Robots-Tag"] = "noindex"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+async def _refused(session: AsyncSession, project_id: str, form: Form) -> Response:
+    # The settings page shows this part, so it is imported where it is needed.
+    from webapp.pages.project.settings import settings_page  # noqa: PLC0415
+
+    page = await settings_page(session, project_id)
+    return await render(replace(page, links=replace(page.links, form=form)), 422)
+
+
+def _settings_url(project_id: str) -> str:
+    return f"{path_to('project_settings.settings', project_id=project_id)}#sharing"
+
+
+def _row(link: SharedLink, now: datetime) -> LinkRow:
+    is_open = link.expires_at is None or link.expires_at > now
+    if link.expires_at is None:
+        state = "never expires"
+    else:
+        state = f"{'expires' if is_open else 'expired'} {formats.day(local(link.expires_at))}"
+    return LinkRow(
+        id=str(link.id),
+        name=link.name,
+        address=f"{server_url()}{url_for('shared_links.open_link', token=link.token)}",
+        state=state,
+        has_password=link.password_hash is not None,
+        created=f"created {formats.ago(link.created_at, now)} by {link.created_by}",
+        is_open=is_open,
+    )
