@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions test-clients test-faults fuzz mutants check lighthouse bench package clients fix docs migration clean
+.PHONY: help setup run demo test test-versions test-clients test-faults fuzz mutants check lighthouse bench package clients fix docs site migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -110,6 +110,10 @@ fix: $(VENV)/.synced-dev ## Format, and repair what the linters can
 
 docs: $(VENV)/.synced ## Write the generated parts of the documentation
 	$(BIN)/python scripts/docs.py
+
+site: $(VENV)/.synced-dev ## Build the documentation as a site with a search, into dist/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file scripts/site/mkdocs.yml
+	@echo 'Open dist/site/index.html, or copy dist/site to any web server.'
 
 migration: $(VENV)/.synced ## Write a migration to the models: make migration m="what it does"
 	$(BIN)/python scripts/new_migration.py "$$m"

@@ -5,6 +5,7 @@ some readers walk an index and stop after so many runs: a filter that hardly any
 one page.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -60,6 +61,8 @@ NAMES = {
 
 MAX_KEYS = 12
 """Keys of metadata that a filter may name."""
+_PARAMETER = re.compile(r"[A-Za-z_.-]{1,32}")
+_SHOWN_NAMES = 5
 
 
 class Outcome(StrEnum):
@@ -137,6 +140,24 @@ class RunFilter:
         if details:
             raise InvalidFilter(details=tuple(details))
         return found
+
+    @classmethod
+    def parse_strictly(cls, query: Mapping[str, str]) -> Self:
+        """The same of a query that holds nothing but a filter: a misspelt name must not let more runs pass.
+
+        Raises `InvalidFilter`, also for names that are no filter.
+        """
+        known = set(NAMES.values())
+        unknown = [name for name in query if name not in known and not name.startswith(METADATA)]
+        if unknown:
+            # A name that can be no parameter may be anything, and is not repeated.
+            shown = sorted({name if _PARAMETER.fullmatch(name) else "query" for name in unknown})
+            raise InvalidFilter(
+                f"There is no such filter: {', '.join(shown[:_SHOWN_NAMES])}. Filters are {', '.join(NAMES.values())} and "
+                f"{METADATA}<key>.",
+                details=tuple(Detail(name, "is no filter") for name in shown),
+            )
+        return cls.parse(query)
 
     @property
     def query(self) -> dict[str, str]:

@@ -121,6 +121,15 @@ async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str
     assert (await reader.get(f"/runs/export.{query}")).status_code == 400
 
 
+async def test_a_misspelt_filter_is_refused_instead_of_writing_all_runs(reader: Browser) -> None:
+    refused = await reader.get("/runs/export.csv?modle=acme-large&metadata.team=search")
+    odd = await reader.get("/runs/export.csv?%3Cscript%3E=1")
+
+    assert (refused.status_code, odd.status_code) == (400, 400)
+    assert "modle: is no filter" in await refused.get_data(as_text=True)
+    assert "script&gt;=" not in await odd.get_data(as_text=True)
+
+
 async def test_a_file_for_which_there_is_no_connection_is_an_error_and_not_half_a_file(
     reader: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "webapp.cli.demo:demo",
     "import": "webapp.cli.import_:import_file",
     "runs": "webapp.cli.runs:runs",
+    "usage": "webapp.cli.usage:usage",
     "top": "webapp.cli.top:top",
     "projects": "webapp.cli.projects:projects",
     "keys": "webapp.cli.keys:keys",

@@ -1,0 +1,135 @@
+"""`runtally usage`."""
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import click
+
+from runtally.access import projects
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.db.replica import Reader
+from runtally.money import plain
+from runtally.settings import Settings
+from runtally.usage.dimensions import DIMENSIONS, METADATA, OTHER, OTHER_NAME, Dimension, dimension_named
+from runtally.usage.filter import RunFilter
+from runtally.usage.group_queries import Group
+from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
+from webapp.cli.filters import filter_options
+from webapp.cli.opening import with_database
+from webapp.cli.output import Record, echo_json, echo_table, json_option, record
+
+SUMS = ("RUNS", "FAILED", "COST USD", "INPUT", "OUTPUT", "CACHED", "P95 MS")
+NO_VALUE = "(none)"
+_MAX_DIMENSIONS = 4
+
+
+class Dimensions(click.ParamType[tuple[Dimension, ...]]):
+    """Names of dimensions, comma-separated."""
+
+    name = "dimensions"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Dimension, ...]:
+        names = [name.strip() for name in str(value).split(",") if name.strip()]
+        found = tuple(dict.fromkeys(one for name in names if (one := dimension_named(name))))
+        if len(found) != len(names):
+            self.fail(f"name each once, out of {', '.join(DIMENSIONS)} or {METADATA}KEY", param, ctx)
+        if len(found) > _MAX_DIMENSIONS:
+            self.fail(f"name at most {_MAX_DIMENSIONS}", param, ctx)
+        return found
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=Dimensions(),
+    default="provider,model",
+    show_default=True,
+    help=f"What rows are told apart by: {', '.join(DIMENSIONS)}, {METADATA}KEY.",
+)
+@click.option(
+    "--range",
+    "name",
+    type=click.Choice([one.value for one in NamedRange]),
+    default=NamedRange.LAST_7_DAYS.value,
+    show_default=True,
+    help="Of which time, by UTC.",
+)
+@click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most so many rows.")
+@filter_options(has_time=False)
+@json_option
+def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *, as_json: bool) -> None:
+    """Show what runs come to by any dimension, as `GET /api/usage` does: the most expensive first.
+
+    \b
+    Examples:
+      runtally usage --range this-month
+      runtally usage --project support-agent --by metadata.feature,model
+      runtally usage --by user --status failed --json
+    """
+
+    async def work(settings: Settings, database: Database) -> GroupAnswer:
+        if sought.project_id is not None:
+            async with database.session() as session:
+                await projects.found(session, sought.project_id)
+        now = system_clock()
+        timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
+        async with Reader.opened(database, settings.read_database_url) as reading, reading.snapshot() as connection:
+            return await read_groups(connection, GroupQuestion(timeline, sought, by, limit=limit))
+
+    found = with_database(work)
+    if as_json:
+        echo_json(_record(found))
+        return
+    span = found.question.timeline.span
+    rows = [(*map(_name, group), *_cells(sums)) for group, sums in found.groups.items()]
+    echo_table([*(one.name.upper() for one in by), *SUMS], rows, numbers=SUMS)
+    click.echo(f"From {span.since:%Y-%m-%d %H:%M} until {span.until:%Y-%m-%d %H:%M} UTC.", err=True)
+
+
+def _name(value: str | None) -> str:
+    return NO_VALUE if value is None else OTHER_NAME if value == OTHER else value
+
+
+def _cells(sums: Sums) -> Sequence[str]:
+    totals, latency = sums.totals, sums.latency
+    return (
+        f"{totals.runs:,}",
+        f"{totals.failed:,}",
+        plain(totals.cost_usd),
+        f"{totals.input_tokens:,}",
+        f"{totals.output_tokens:,}",
+        f"{totals.cached_input_tokens:,}",
+        "-" if latency is None or not totals.runs else f"{latency.p95_ms:,.0f}",
+    )
+
+
+def _record(found: GroupAnswer) -> Record:
+    question, span = found.question, found.question.timeline.span
+    names = [one.name for one in question.by]
+    return record(
+        start=span.since.astimezone(UTC),
+        end=span.until.astimezone(UTC),
+        group_by=names,
+        overlapping=found.is_overlapping,
+        totals=[_row(names, group, sums) for group, sums in found.groups.items()],
+    )
+
+
+def _row(names: Sequence[str], group: Group, sums: Sums) -> Record:
+    totals, latency = sums.totals, sums.latency
+    values = {name: OTHER_NAME if value == OTHER else value for name, value in zip(names, group, strict=True)}
+    return {"group": values} | record(
+        runs=totals.runs,
+        errors=totals.errors,
+        timeouts=totals.timeouts,
+        unpriced=totals.unpriced,
+        cost_usd=totals.cost_usd,
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cached_input_tokens=totals.cached_input_tokens,
+        p50_latency_ms=latency.p50_ms if latency else None,
+        p95_latency_ms=latency.p95_ms if latency else None,
+    )
