@@ -122,11 +122,11 @@ async def test_a_file_that_cannot_be_made_is_refused(reader: Browser, query: str
 
 
 async def test_a_misspelt_filter_is_refused_instead_of_writing_all_runs(reader: Browser) -> None:
-    refused = await reader.get("/runs/export.csv?modle=acme-large&metadata.team=search")
+    refused = await reader.get("/runs/export.csv?colour=acme-large&metadata.team=search")
     odd = await reader.get("/runs/export.csv?%3Cscript%3E=1")
 
     assert (refused.status_code, odd.status_code) == (400, 400)
-    assert "modle: is no filter" in await refused.get_data(as_text=True)
+    assert "colour: is no filter" in await refused.get_data(as_text=True)
     assert "script&gt;=" not in await odd.get_data(as_text=True)
 
 
