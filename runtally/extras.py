@@ -13,6 +13,7 @@ class Extra(StrEnum):
 
     MCP = "mcp"
     OIDC = "oidc"
+    OTEL = "otel"
     PARQUET = "parquet"
     REDIS = "redis"
 
@@ -31,7 +32,13 @@ class Extra(StrEnum):
             raise MissingExtra(f"{purpose} needs the extra `{self}`, which is not installed: {self.command}")
 
 
-_MODULES = {Extra.MCP: "mcp", Extra.OIDC: "joserfc", Extra.PARQUET: "arro3", Extra.REDIS: "redis"}
+_MODULES = {
+    Extra.MCP: "mcp",
+    Extra.OIDC: "joserfc",
+    Extra.OTEL: "opentelemetry.exporter.otlp.proto.http",
+    Extra.PARQUET: "arro3",
+    Extra.REDIS: "redis",
+}
 
 
 def check(settings: Settings) -> None:
