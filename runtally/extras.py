@@ -19,7 +19,11 @@ class Extra(StrEnum):
 
     @property
     def is_installed(self) -> bool:
-        return find_spec(_MODULES[self]) is not None
+        try:
+            return find_spec(_MODULES[self]) is not None
+        except ModuleNotFoundError:
+            # Not even the package that it is in.
+            return False
 
     @property
     def command(self) -> str:
