@@ -13,12 +13,17 @@ class Extra(StrEnum):
 
     MCP = "mcp"
     OIDC = "oidc"
+    OTEL = "otel"
     PARQUET = "parquet"
     REDIS = "redis"
 
     @property
     def is_installed(self) -> bool:
-        return find_spec(_MODULES[self]) is not None
+        try:
+            return find_spec(_MODULES[self]) is not None
+        except ModuleNotFoundError:
+            # Not even the package that it is in.
+            return False
 
     @property
     def command(self) -> str:
@@ -31,7 +36,13 @@ class Extra(StrEnum):
             raise MissingExtra(f"{purpose} needs the extra `{self}`, which is not installed: {self.command}")
 
 
-_MODULES = {Extra.MCP: "mcp", Extra.OIDC: "joserfc", Extra.PARQUET: "arro3", Extra.REDIS: "redis"}
+_MODULES = {
+    Extra.MCP: "mcp",
+    Extra.OIDC: "joserfc",
+    Extra.OTEL: "opentelemetry.exporter.otlp.proto.http",
+    Extra.PARQUET: "arro3",
+    Extra.REDIS: "redis",
+}
 
 
 def check(settings: Settings) -> None:

@@ -1,5 +1,6 @@
 """Create the application and wire its parts. The hooks before and after a route are here, in their order."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 from quart import Quart, Response, request
@@ -15,7 +16,7 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, bodies, caching, form, heads, hosts, pace, security, sessions, spelling, tracing, zone
+from webapp import assets, bodies, caching, form, heads, hosts, pace, security, sessions, spans, spelling, tracing, zone
 from webapp.charts import specs
 from webapp.fast_path import FastPath
 from webapp.lingering import Lingering
@@ -56,10 +57,21 @@ def create_app(settings: Settings) -> Quart:
     # The way to add ASGI middleware to Quart.
     answering = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
     within_budget = bodies.BodyBudget(answering, settings)
-    traced = tracing.Tracing(SecurityHeaders(within_budget))
+    traced = tracing.Tracing(SecurityHeaders(within_budget), _sent_spans(app, settings))
     paced = pace.LeastPace(Lingering(traced))
     app.asgi_app = heads.BoundedHeaders(paced)  # type: ignore[assignment, method-assign]
     return app
+
+
+def _sent_spans(app: Quart, settings: Settings) -> spans.Spans | None:
+    found = spans.spans_of(settings)
+    if found is not None:
+
+        @app.after_serving
+        async def _() -> None:
+            await asyncio.to_thread(found.close)
+
+    return found
 
 
 def _keep_services(app: Quart, settings: Settings) -> None:

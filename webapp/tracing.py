@@ -3,12 +3,14 @@
 This is the outermost middleware, so that it sees what was really sent, also when the application failed.
 """
 
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from quart import request
 
 from api.exchange import Exchange, current_exchange
+from webapp.spans import Spans
 
 # The parts of ASGI that are used here: https://asgi.readthedocs.io/en/latest/specs/main.html
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -18,20 +20,23 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER = b"x-request-id"
+PARENTS = {b"traceparent", b"tracestate"}
 AGENT = b"user-agent"
 
 
 class Tracing:
     """Middleware that counts and logs every exchange."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Application, spans: Spans | None = None) -> None:
         self._app = app
+        self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         told = {name: value for name, value in scope["headers"] if name in {HEADER, AGENT}}
+        started_ns = time.time_ns()
         with Exchange(scope["method"], told.get(HEADER, b""), told.get(AGENT, b"")) as exchange:
 
             async def send_on(message: Message) -> None:
@@ -43,6 +48,11 @@ class Tracing:
                 await send(message)
 
             await self._app(scope, receive, send_on)
+        if self._spans is not None:
+            parents = {name: value for name, value in scope["headers"] if name in PARENTS}
+            self._spans.add(
+                exchange, {name.decode(): value.decode("latin-1") for name, value in parents.items()}, started_ns
+            )
 
 
 async def begin() -> None:
