@@ -10,15 +10,15 @@ from benchmarks.options import Options
 from benchmarks.processes import runtally, service
 from benchmarks.progress import Progress
 from benchmarks.result import Row
-from benchmarks.rows import pages, reading, volumes
+from benchmarks.rows import pages, reading, tracking, volumes
 from benchmarks.rows.volumes import Size
 from benchmarks.store import Postgres
 from benchmarks.volume import Volume
 
-ROWS = frozenset({3, 4, 5, 6, 7, 11, 13, 16})
+ROWS = frozenset({3, 4, 5, 6, 7, 11, 13, 16, 17, 20})
 AT_EACH_SIZE = frozenset({3, 4})
 GOAL_RUNS = 10_000_000
-"""The size that the goals of rows 4, 5, 7, 11 and 13 are about."""
+"""The size that the goals of rows 4, 5, 7, 11, 13, 17 and 20 are about."""
 INGEST_GOAL_RUNS = 20_000_000
 """The same of row 3."""
 PAGES_GOAL_RUNS = 1_000_000
@@ -102,6 +102,12 @@ def _reading_rows(volume: Volume, options: Options, wanted: frozenset[int]) -> I
                 yield reading.aggregate_row(admin, volume, options)
             if 6 in wanted:  # noqa: PLR2004
                 yield reading.accuracy_row(admin, volume)
+    if wanted & {17, 20}:
+        with reader(volume, scope="admin") as admin:
+            if 17 in wanted:  # noqa: PLR2004
+                yield tracking.grouped_row(admin, volume, options)
+            if 20 in wanted:  # noqa: PLR2004
+                yield tracking.two_dimensions_row(admin, volume, options)
     if wanted & {7, 13}:
         with reader(volume) as visitor:
             if 7 in wanted:  # noqa: PLR2004

@@ -54,7 +54,10 @@ class Volume:
         self.runs = runs
         # As if all had come at once: to add to rows of before would leave their old versions behind.
         execute(self.url, _EXPERIMENTS)
-        execute(self.url, "TRUNCATE rollups, rollup_totals, latency_sketches, latency_deltas")
+        execute(
+            self.url,
+            "TRUNCATE rollups, rollup_totals, latency_sketches, latency_deltas, dimension_sums, dimension_latencies, dimension_deltas",
+        )
         runtally("rollups", "rebuild", database_url=self.url)
         execute(self.url, "VACUUM (ANALYZE)", "CHECKPOINT")
         run(self.url, self._note)
