@@ -61,8 +61,8 @@ class MetricBadgePath(msgspec.Struct, frozen=True):
 class MetricBadgeQuery(msgspec.Struct, frozen=True):
     """What the badge tells, and how it looks."""
 
-    metric: Annotated[Metric, Meta(description="`cost` without it.")] = Metric.COST
-    range: Annotated[Range, Meta(description="How far back; 30 days without it.")] = Range.MONTH
+    metric: Annotated[str, Meta(description="`cost`, `runs`, `error-rate` or `p95`; `cost` without it.")] = Metric.COST
+    range: Annotated[str, Meta(description="`24h`, `7d` or `30d`; `30d` without it.")] = Range.MONTH
     token: Annotated[
         str | None, Meta(description="The token of the project's charts, where its badges are not public.")
     ] = None
@@ -140,12 +140,12 @@ def _window(range_: Range, now: datetime) -> Window:
 
 
 async def _summary(reader: UsageReader, range_: Range) -> Summary:
-    """As a report asks for it, so that the memo has it for both."""
+    """Read what a report reads, so that the memo can serve both."""
     return await reader.summary(report_question(reader, _window(range_, reader.now)))
 
 
 def _text(metric: Metric, summary: Summary) -> str | None:
-    """None where there is nothing to tell."""
+    """Return the figure as the badge shows it; None where there is nothing to show."""
     total = summary.total
     if not total.runs:
         return None

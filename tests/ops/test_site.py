@@ -22,7 +22,7 @@ def test_the_documentation_is_built_into_a_site_that_can_be_searched(tmp_path: P
 
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads((tmp_path / "search" / "search_index.json").read_text())["docs"]
-    assert any("pg_dump" in one["text"] and one["location"].startswith("operations.html") for one in found)
+    assert any("runtally backup" in one["text"] and one["location"].startswith("operations.html") for one in found)
     # A page for each document, and nothing is fetched from elsewhere.
     assert {path.stem for path in (CHECKOUT / "docs").glob("*.md")} <= {path.stem for path in tmp_path.glob("*.html")}
     for page in tmp_path.glob("*.html"):

@@ -90,7 +90,7 @@ async def test_past_runs_are_repriced_after_a_look_at_what_changes(
 async def finished(repricer: Repricer, reader: Browser, url: str) -> str:
     """The page at the end. The application does steps in the background as well; who comes first does not matter."""
     html = await html_of(reader, url)
-    while "hx-trigger" in html:
+    while 'hx-trigger="every' in html:
         await repricer.work()
         html = await html_of(reader, url)
     return html

@@ -83,14 +83,19 @@ def test_a_time_of_ones_own_is_whole_buckets_that_can_be_told_apart(since: datet
 
 
 @given(moments, lengths)
-def test_the_time_before_one_s_own_is_as_long_and_right_before_it(since: datetime, length: timedelta) -> None:
+def test_a_custom_range_is_compared_with_the_time_before_or_the_same_weekdays(
+    since: datetime, length: timedelta
+) -> None:
     reach = CustomRange.of(since, since + length)
     assert reach is not None
     window = Window.of(reach, reach.until, reach.chart_interval)
 
     previous = window.previous(window.now)
 
-    assert previous.until == window.start
+    # Whole days of less than a week are compared with the same days of the week before.
+    length = reach.until - reach.since
+    gap = timedelta(days=7) - length if timedelta(days=1) <= length < timedelta(days=7) else timedelta(0)
+    assert window.start - previous.until == gap
     assert previous.until - previous.start == window.until - window.start
 
 
@@ -101,7 +106,7 @@ def test_a_time_that_is_not_over_is_compared_up_to_the_same_moment() -> None:
     window = Window.of(reach, now, reach.chart_interval)
 
     assert not window.is_over
-    assert window.previous(now).until == now - timedelta(days=1)
+    assert window.previous(now).until == now - timedelta(days=7)
 
 
 @given(moments, lengths, st.timedeltas(timedelta(0), timedelta(days=60)))

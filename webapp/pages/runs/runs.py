@@ -168,7 +168,9 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 async def export_runs(name: str) -> ResponseReturnValue:
     """All runs that match the filter of the query as a file."""
     query, calendar = query_of(request.args, services().clock())
-    format_, view = Format.parse(name), _view(RunFilter.parse_strictly(query), calendar)
+    format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
+    # Who may not export is refused first. Then a misspelt filter is, because it would write all runs.
+    RunFilter.parse_strictly(query)
     in_frames = request.headers.get("Accept") == FRAMES
     writing = exported_in_frames if in_frames else exported
     stream = await begun(writing(services(), actor(), view.run_filter, format_))
