@@ -109,7 +109,7 @@ async def test_acknowledged_runs_are_on_disk_whatever_the_servers_default(pooled
             assert await connection.fetchval(setting) == "on"
 
 
-async def test_a_pooler_that_the_url_does_not_name_is_told_to_the_operator(
+async def test_the_log_names_the_setting_that_a_pooler_needs(
     pooled: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs = LogCapture()
@@ -119,4 +119,4 @@ async def test_a_pooler_that_the_url_does_not_name_is_told_to_the_operator(
             async with database.connection():
                 pass
 
-    assert "?pgbouncer=true" in logs.entries[-1]["todo"]
+    assert "?pgbouncer=true" in logs.entries[-1]["reason"]
