@@ -78,6 +78,7 @@ def test_a_colleague_comes_in_by_a_link_and_is_refused_what_is_not_theirs(
     post(server, f"{project_id}-other", make_run())
     join(page, link_for(server, f"{uuid.uuid4().hex}@example.com"), "Ada")
     page.get_by_role("link", name="Admin").click()
+    page.get_by_role("link", name="Users").click()
     page.get_by_label("Email address").fill(f"{uuid.uuid4().hex}@example.com")
     page.locator("#invite-project").select_option(project_id)
     page.get_by_role("button", name="Create invitation link").click()

@@ -150,14 +150,14 @@ def test_a_server_out_of_reach_leaves_the_page_and_offers_to_try_again(
     expect(toast).to_be_empty()
 
 
-def test_what_a_form_did_is_said_for_five_seconds(first_visit: Page, story: Server) -> None:
-    first_visit.context.add_cookies([{"name": "said", "value": "Saved.", "url": story.url}])
+def test_what_a_form_did_is_shown_for_some_seconds(first_visit: Page, story: Server) -> None:
+    first_visit.context.add_cookies([{"name": "flash", "value": "Saved.", "url": story.url}])
     first_visit.clock.install()
     first_visit.goto(f"{story.url}/experiments")
     toast = first_visit.locator("#toast")
     expect(toast).to_contain_text("Saved.")
 
-    first_visit.clock.fast_forward(6_000)
+    first_visit.clock.fast_forward(7_000)
 
     expect(toast).to_be_empty()
 

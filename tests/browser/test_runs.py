@@ -47,7 +47,7 @@ def test_a_page_leads_to_the_next_and_a_row_to_its_run_and_trace(page: Page, sto
     page.locator("#runs-list tbody th a").first.click()
 
     expect(page.get_by_role("heading", name="Details")).to_be_visible()
-    page.get_by_role("link", name="Show its trace").click()
+    page.get_by_role("link", name="View trace").click()
     expect(page.locator(".waterfall tbody tr")).to_have_count(4)
 
 

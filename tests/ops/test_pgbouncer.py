@@ -109,9 +109,7 @@ async def test_acknowledged_runs_are_on_disk_whatever_the_servers_default(pooled
             assert await connection.fetchval(setting) == "on"
 
 
-async def test_the_log_names_the_setting_that_a_pooler_needs(
-    pooled: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_log_names_the_setting_that_a_pooler_needs(pooled: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = LogCapture()
     monkeypatch.setattr(module, "log", wrap_logger(None, processors=[logs]))
     async with Database(pooled.database_url.removesuffix("?pgbouncer=true")) as database:

@@ -36,8 +36,9 @@ async def test_keys_that_runs_have_are_suggested_tracked_and_counted_for_the_pas
 
     assert saved.headers["Location"] == f"{url}#tracked-keys"
     counting = await html_of(member, url)
-    assert "plan Counting earlier runs" in text_of(counting)
-    assert 'hx-trigger="every 2s"' in counting
+    is_counting = "plan Counting earlier runs" in text_of(counting)
+    assert is_counting == ('hx-trigger="every 2s"' in counting)
+    assert is_counting or "10 of 12 are in use" in text_of(counting)
     services: Services = app.extensions[EXTENSION]
     await finish_changes(services)
     done = text_of(await html_of(member, url))
@@ -45,7 +46,9 @@ async def test_keys_that_runs_have_are_suggested_tracked_and_counted_for_the_pas
     assert "10 of 12 are in use" in done
 
     await member.post(f"{url}/tracked-keys/untrack", form={"key": "plan"})
-    assert "plan Deleting its sums" in text_of(await html_of(member, url))
+    # The application does such work in the background as well, and may be done with it.
+    untracked = text_of(await html_of(member, url))
+    assert "plan Deleting its sums" in untracked or "plan 3 values in 6 runs" in untracked
     await finish_changes(services)
     assert "plan 3 values in 6 runs" in text_of(await html_of(member, url))
 
