@@ -20,7 +20,14 @@ from webapp.app import create_app
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEADERS = {"Authorization": f"Bearer {INGEST_KEY}"}
-OPEN = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+# Workers that clean tables or help with a query are not connections of the process.
+OPEN = """
+SELECT count(*)
+  FROM pg_stat_activity
+ WHERE datname = current_database()
+   AND pid <> pg_backend_pid()
+   AND backend_type = 'client backend'
+"""
 
 
 @pytest.fixture
