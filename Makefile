@@ -1,6 +1,6 @@
 # Needs Python 3.11+ and make; everything else goes into .venv, in the versions of uv.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-versions test-clients test-faults fuzz mutants check lighthouse bench package clients fix docs site migration clean
+.PHONY: help setup run demo test test-versions container test-clients test-faults soak fuzz mutants check lighthouse bench package clients fix docs site migration clean
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -13,10 +13,17 @@ SERVICE_DEV_MODE ?= 1
 ARGS ?=
 # For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
 export ROWS SIZES SHORT FRESH
+# For `make test-versions`: major versions of Postgres, such as POSTGRES="13 17", and the tests to run on each.
+POSTGRES ?=
+ON_POSTGRES ?= tests/contract
+# For `make container`: the image to build on.
+BASE ?=
 # For `make test-clients`: 1 for the SDKs of today instead of the locked ones.
 export NEWEST
 # For `make test-faults`: how many of each, and a storm to have again; SHORT=1 for a small one.
 export RUNS FAULTS SEED
+# For `make soak`: how long.
+export MINUTES
 # For `make fuzz`: how long, for each target.
 SECONDS ?= 300
 
@@ -49,33 +56,45 @@ demo: $(VENV)/.synced ## Fill the running service with 65 days of demo runs
 	@exec $(KEEPING_BYTECODE) $(BIN)/runtally demo
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 4 --dist loadfile --no-loadscope-reorder)
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
 
 # Every Python that is here, newest last: pyenv keeps its own apart from the PATH.
 PYTHONS = $(shell ls -d /usr/bin/python3.?? /usr/local/bin/python3.?? $(HOME)/.pyenv/versions/3.??.*/bin/python3 2>/dev/null \
   | awk '{match($$0, /3\.[0-9][0-9]/); print substr($$0, RSTART, RLENGTH), $$0}' | sort -V | awk '{print $$2}')
 OLD_POSTGRES ?= /usr/lib/postgresql/15/bin
 
-test-versions: ## Run the domain's tests on the newest Python here, and those of the API on Debian's Postgres 15
+test-versions: ## Run the domain's tests on the newest Python here, and those of the API on Debian's Postgres 15, or on POSTGRES="13 17" of npm
+ifeq ($(POSTGRES),)
 	$(MAKE) test VENV=.venv-newest PYTHON=$(or $(lastword $(PYTHONS)),$(PYTHON)) \
-	  ARGS="tests/unit tests/store --numprocesses 4 --dist loadfile"
+	  ARGS="tests/unit tests/store --numprocesses 3 --dist loadfile"
 	if [ -x $(OLD_POSTGRES)/postgres ]; then \
-	  PG_BIN=$(OLD_POSTGRES) $(MAKE) test ARGS="tests/contract --numprocesses 4 --dist loadfile"; \
+	  PG_BIN=$(OLD_POSTGRES) $(MAKE) test ARGS="tests/contract --numprocesses 3 --dist loadfile"; \
 	else echo "No Postgres in $(OLD_POSTGRES): the API was not tested on it."; fi
+else
+	$(MAKE) $(VENV)/.synced-dev
+	PYTHONPATH=. $(KEEPING_BYTECODE) $(BIN)/python scripts/postgres_versions.py "$(POSTGRES)" \
+	  $(ON_POSTGRES) --numprocesses 2 --dist loadfile --no-loadscope-reorder
+endif
 
-test-clients: $(VENV)/.synced-dev ## Drive the clients and OpenTelemetry's with real SDKs, old and new, 10 min; SHORT=1 for new ones
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest clients/opentelemetry clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
+container: $(VENV)/.synced-dev ## Build the container's image and try it, 2 min; needs buildah and podman, and without BASE=image mmdebstrap
+	@base=$(or $(BASE),$$(scripts/base_image.sh)) && BASE_IMAGE=$$base $(KEEPING_BYTECODE) $(BIN)/python -m pytest -rs tests/ops/test_container.py
+
+test-clients: $(VENV)/.synced-dev ## Drive the clients and OpenTelemetry's with real SDKs, 10 min; SHORT=1 for both clients and new SDKs
+	$(KEEPING_BYTECODE) $(BIN)/python -m pytest -rs $(if $(SHORT),,clients/opentelemetry) clients/python/sdks clients/typescript --numprocesses 2 --dist loadfile
 
 test-faults: $(VENV)/.synced-dev ## Kill and cut while clients post, and count, 15 min; SHORT=1 for 15 faults
 	@exec $(BIN)/python -m tests.faults
+
+soak: $(VENV)/.synced-dev ## Storm and calm in turns for an hour, then count, and see that nothing grew; MINUTES=10
+	@exec $(BIN)/python -m tests.faults.soak
 
 fuzz: $(VENV)/.synced-fuzz ## Feed ingest, timestamps and OTLP with made-up bytes, 15 min; SECONDS=60 for each of them
 	@exec $(BIN)/python -m tests.fuzz ingest $(SECONDS)
 	@exec $(BIN)/python -m tests.fuzz timestamps $(SECONDS)
 	@exec $(BIN)/python -m tests.fuzz otlp $(SECONDS)
 
-mutants: $(VENV)/.synced-dev ## Change the core in 500 places, one at a time, and see that tests notice, 10 min; SEED=2 for others
-	@exec $(BIN)/python scripts/mutants.py --seed $(or $(SEED),1)
+mutants: $(VENV)/.synced-dev ## Change the core in each place, one at a time, and see that tests notice, 10 min; MODULES=runtally.pricing.cost for its own
+	@exec $(BIN)/python scripts/mutants.py $(MODULES)
 
 check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step with models
 	$(BIN)/uv lock --check --quiet
@@ -88,7 +107,7 @@ check: $(VENV)/.synced-dev ## Lint, types, import direction, migrations in step 
 	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/check_migrations.py
 
-lighthouse: $(VENV)/.synced ## Measure the pages with Lighthouse, 2 min; needs Node and Chromium
+lighthouse: $(VENV)/.synced-dev ## Measure the pages with Lighthouse and on a slow line, 2 min; needs Node and Chromium
 	@exec $(BIN)/python scripts/lighthouse.py
 
 bench: $(VENV)/.synced-bench ## Measure speed, 40 min; parts of it: ROWS=1,2,8 SIZES=0.1,1 SHORT=1

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from runtally.db import schema
+from runtally.db.connecting import OpenConnection, connect, engine_options
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.models import metadata
 from runtally.models.reporting import REPORTING
@@ -79,7 +80,13 @@ async def _take_turn(guard: AsyncConnection) -> None:
 
 async def _migrate() -> None:
     dsn = Dsn.parse(_database_url())
-    engine = create_async_engine(dsn.url, poolclass=NullPool, **dsn.engine_options({"timeout": CONNECT_SECONDS}))
+    options = {"timeout": CONNECT_SECONDS}
+
+    async def connect_to_one(*_: object, **_given: object) -> OpenConnection:
+        connection, _number = await connect(dsn, options)
+        return connection
+
+    engine = create_async_engine(dsn.url, poolclass=NullPool, **engine_options(dsn, options, connect_to_one))
     async with engine.connect() as guard, engine.connect() as connection:
         await _take_turn(guard)
         await connection.run_sync(_run)

@@ -11,8 +11,10 @@ from quart import current_app, request
 
 from api.current import incoming
 from api.request import Request
+from runtally.access.name_mask import NameMask
 from runtally.audit import ANYONE, Actor
 from runtally.errors import Forbidden
+from runtally.usage import masking
 
 _ATTRIBUTE = "__access_rule__"
 _ENFORCED = "__access_enforced__"
@@ -61,7 +63,8 @@ async def enforce_access() -> None:
     if rule is None:
         raise Forbidden
     if not hasattr(current_app.view_functions[request.endpoint], _ENFORCED):
-        incoming().actor = await rule.identify(incoming())
+        incoming().actor = actor = await rule.identify(incoming())
+        masking.use(NameMask(incoming().services.names, actor))
 
 
 async def _anyone(_: Request) -> Actor:

@@ -20,7 +20,9 @@ from api.errors import refusal
 from api.limits import Limit, count, declared_limits, limit_headers
 from api.reply import Reply
 from api.request import ClientGone, Request
+from runtally.access.name_mask import NameMask
 from runtally.errors import Forbidden
+from runtally.usage import masking
 
 _ATTRIBUTE = "__endpoint__"
 
@@ -54,6 +56,7 @@ class Endpoint:
         if self.rule is None:
             raise Forbidden
         request.actor = await self.rule.identify(request)
+        masking.use(NameMask(request.services.names, request.actor))
         await count(request, self.limits)
         return await self.answer(request, **path)
 

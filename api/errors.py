@@ -39,6 +39,8 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.DimensionNotTracked: 422,
     errors.InvalidName: 422,
     errors.InvalidBudget: 422,
+    errors.InvalidAlertRule: 422,
+    errors.InvalidNameRule: 422,
     errors.InvalidTrackedKey: 422,
     errors.InvalidAlertTarget: 422,
     errors.InvalidRetention: 422,
@@ -51,6 +53,7 @@ STATUS: dict[type[RuntallyError], int] = {
     errors.PasswordsBusy: 503,
     errors.NotConfigured: 503,
     errors.StoreUnavailable: 503,
+    errors.ArchiveError: 503,
 }
 # Advice for errors that the framework raises.
 _FRAMEWORK = {

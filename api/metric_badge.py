@@ -41,7 +41,7 @@ _MINUTE_MS = 60 * _SECOND_MS
 
 
 class Metric(StrEnum):
-    """What a badge of a project tells."""
+    """The metrics that a badge of a project can show."""
 
     COST = "cost"
     RUNS = "runs"
@@ -53,13 +53,13 @@ LABELS = {Metric.COST: "LLM cost", Metric.RUNS: "LLM runs", Metric.ERROR_RATE: "
 
 
 class MetricBadgePath(msgspec.Struct, frozen=True):
-    """Which project."""
+    """The project of a badge, as its path names it."""
 
     project_id: Annotated[str, Meta(description="The `projectId` of its runs, with `.svg` after it.", min_length=1)]
 
 
 class MetricBadgeQuery(msgspec.Struct, frozen=True):
-    """What the badge tells, and how it looks."""
+    """The metric and the style of a badge."""
 
     metric: Annotated[str, Meta(description="`cost`, `runs`, `error-rate` or `p95`; `cost` without it.")] = Metric.COST
     range: Annotated[str, Meta(description="`24h`, `7d` or `30d`; `30d` without it.")] = Range.MONTH
@@ -94,7 +94,7 @@ METRIC_BADGE = Operation(
 @public
 @documents(METRIC_BADGE)
 async def get_metric_badge(request: Request, project_id: str) -> Reply:
-    """What a project cost, how many runs it had, how many failed or how slow they were, as a badge for a README.
+    """Answer a badge with a project's cost, runs, error rate or latency, for a README.
 
     Projects choose in their settings whether everybody sees their badges; otherwise the token of their charts is needed.
     """

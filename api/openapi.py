@@ -56,7 +56,7 @@ _ERROR_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path, with the declarations of its view."""
+    """A method of a path, with the declarations of its view."""
 
     path: str
     method: str

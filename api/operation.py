@@ -20,7 +20,7 @@ View = TypeVar("View", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body: the types of which it has one, and examples by their titles."""
+    """A request or response body: its types, and examples by title."""
 
     types: tuple[Any, ...]
     examples: Mapping[str, object] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One status of an operation: its meaning and its body."""
+    """A possible response of an operation: its status, its meaning and its body."""
 
     meaning: str
     contents: tuple[Content, ...] = ()
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path. Parameters are the fields of a struct, whose name is not on the wire."""
+    """The documentation of one method of one path. Parameters are the fields of a struct, whose name is not on the wire."""
 
     tag: str
     answers: Mapping[int, Answer]

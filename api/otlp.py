@@ -99,7 +99,7 @@ async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
 @otlp_key
 @documents(_taking("The calls of models that coding agents told of are committed, or were before.", _DECODED))
 async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
-    """Store the calls of models that coding agents tell of in log records; 200 means committed.
+    """Store the model calls that coding agents report in log records; 200 means committed.
 
     Claude Code, Codex, Gemini CLI, Qwen Code and Cline do. All other records are read and nothing is kept of them, since some
     SDKs send them unasked.
@@ -134,7 +134,7 @@ async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
     )
 )
 async def get_projects() -> ResponseReturnValue:
-    """Show the project that the credentials lead to, as Langfuse's SDKs ask for before they send.
+    """Answer with the project of the credentials, which Langfuse's SDKs ask for before they send.
 
     It is the key's own or the one that is named, and may have no run yet.
     """

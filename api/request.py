@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 
 class ClientGone(Exception):
-    """The client disconnected in the middle of its body, so there is nobody to answer."""
+    """The client disconnected while sending its body, so no response can reach it."""
 
 
 class Request:

@@ -13,6 +13,7 @@ from api.current import incoming, services
 from api.limits import wrong_keys_limited
 from api.request import Request
 from runtally import __version__
+from runtally.archive.queries import Contents, select_contents
 from runtally.audit import Actor, ActorKind
 from runtally.errors import InvalidKey, MissingKey, NotConfigured, StoreUnavailable
 from runtally.pricing.book import LivePrices
@@ -51,13 +52,15 @@ async def get_telemetry() -> ResponseReturnValue:
 
     Without the database the rest is still answered, and `runtally_database_up` is 0.
     """
+    relay, archive = None, None
     try:
         async with services().intake.connection() as connection:
             relay = await get_relay_status(connection)
+            archive = await select_contents(connection)
     except StoreUnavailable:
-        relay = None
+        pass
     body, content_type = exposition(
-        incoming().headers.get("accept", ""), (*_service(services().prices), *_relay(relay))
+        incoming().headers.get("accept", ""), (*_service(services().prices), *_relay(relay), *_archive(archive))
     )
     return Response(body, content_type=content_type, headers={"Cache-Control": "no-store"})
 
@@ -91,4 +94,17 @@ def _relay(status: RelayStatus | None) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "runtally_relay_parked_runs", "Runs that the relay gave up on until retried.", status.parked
+    )
+
+
+def _archive(contents: Contents | None) -> Iterator[Metric]:
+    if contents is None:
+        return
+    yield GaugeMetricFamily("runtally_archive_files", "Files of the archive.", contents.files)
+    yield GaugeMetricFamily("runtally_archive_stored_runs", "Runs in these files.", contents.runs)
+    yield GaugeMetricFamily("runtally_archive_size_bytes", "Size of these files.", contents.size_bytes)
+    yield GaugeMetricFamily(
+        "runtally_archive_left_over_files",
+        "Files that are being written, or are to be deleted and wait for that.",
+        contents.left_over,
     )

@@ -1,7 +1,7 @@
 """GET /api/usage."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Annotated, Any, Literal
@@ -26,10 +26,9 @@ from runtally.fields import camel
 from runtally.money import as_json
 from runtally.spreadsheets import guarded
 from runtally.usage.dimensions import KEY, OTHER, OTHER_NAME
-from runtally.usage.group_queries import Group
 from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.plan import Group
 from runtally.usage.totals import NO_RUNS
-from runtally.usage.window import TimeSpan
 
 blueprint = Blueprint("usage", __name__, url_prefix="/api")
 
@@ -57,7 +56,7 @@ Percentile = Annotated[
 
 
 class UsageGroup(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
-    """What the runs of a group come to; those without the dimension are in the group whose value is null."""
+    """The sums of one group; runs without a value of the dimension are in the group whose value is null."""
 
     group: Annotated[dict[str, str | None], Meta(description="The value of each dimension of groupBy.")]
     runs: Count
@@ -152,7 +151,7 @@ USAGE = Operation(
 @project_key
 @documents(USAGE)
 async def get_usage() -> ResponseReturnValue:
-    """What runs come to by any dimension and in buckets of any width: costs, counts, tokens, cache savings, percentiles.
+    """Answer costs, counts, tokens, cache savings and percentiles of runs, by any dimension and in buckets of any width.
 
     Filters have the names of dimensions, such as `model` or `metadata.feature`. Sums are exact: they come from sums that are kept
     with the runs, or else from the runs, and where these are too many the answer is the error `dimension_not_tracked`.
@@ -161,7 +160,7 @@ async def get_usage() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     asked = read_request(request.args, project_id, services().clock())
     async with services().reading.snapshot() as connection:
-        answer = await read_groups(connection, asked.question)
+        answer = await read_groups(connection, asked.question, services().memo)
         names = await names_of(connection, _key_ids(answer)) if KEY in asked.question.by else None
     page = _Page(asked, answer)
     return _as_csv(page) if asked.format is UsageFormat.CSV else reply(_as_json(page, names))
@@ -178,19 +177,19 @@ class _Page:
         self.numbers = range(first, min(first + buckets, count))
         self.next = f"{asked.page + 1}{asked.page_suffix}" if first + buckets < count else None
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """All groups; without dimensions the one there is."""
-        return tuple(self.answer.groups) if self.answer.question.by else ((),)
 
-    def rows(self, number: int) -> Iterator[tuple[Group, Sums]]:
-        """Yield the groups of a bucket that have runs."""
-        for group in self.groups:
-            found = self.answer.cells.get((number, group))
-            if found is not None and found.totals.runs:
-                yield group, found
-            elif not group:
-                yield group, _NO_SUMS
+def rows_of(answer: GroupAnswer, number: int) -> Iterator[tuple[Group, Sums]]:
+    """Yield the groups of a bucket that have runs; without dimensions the one there is."""
+    for group in _groups(answer):
+        found = answer.cells.get((number, group))
+        if found is not None and found.totals.runs:
+            yield group, found
+        elif not group:
+            yield group, _NO_SUMS
+
+
+def _groups(answer: GroupAnswer) -> tuple[Group, ...]:
+    return tuple(answer.groups) if answer.question.by else ((),)
 
 
 def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer:
@@ -205,11 +204,11 @@ def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer:
             UsageBucket(
                 start=_moment(question.timeline.bucket(number).since),
                 end=_moment(question.timeline.bucket(number).until),
-                groups=tuple(_group(dimensions, group, sums) for group, sums in page.rows(number)),
+                groups=tuple(_group(dimensions, group, sums) for group, sums in rows_of(answer, number)),
             )
             for number in page.numbers
         ),
-        totals=tuple(_group(dimensions, group, answer.groups.get(group, _NO_SUMS)) for group in page.groups),
+        totals=tuple(_group(dimensions, group, answer.groups.get(group, _NO_SUMS)) for group in _groups(answer)),
         overlapping=True if answer.is_overlapping else UNSET,
         key_names=UNSET if names is None else {str(id_): name for id_, name in names.items()},
         has_more=page.next is not None,
@@ -256,22 +255,37 @@ _COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(UsageGrou
 
 
 def _as_csv(page: _Page) -> Reply:
-    """The buckets of a page, a row for each group; a value that is null is blank."""
-    file = StringIO()
-    writer = csv.writer(file, lineterminator="\r\n")
-    dimensions = tuple(one.name for one in page.answer.question.by)
-    writer.writerow(["start", "end", *map(guarded, dimensions), *_COLUMNS])
-    for number in page.numbers:
-        bucket: TimeSpan = page.answer.question.timeline.bucket(number)
-        for group, sums in page.rows(number):
-            row = _group(dimensions, group, sums)
-            values = [_cell(getattr(row, field.name)) for field in msgspec.structs.fields(UsageGroup)[1:]]
-            writer.writerow([*map(_moment, bucket), *(guarded(_value(one) or "") for one in group), *values])
     headers = {"Content-Type": f"{CSV}; charset=utf-8", "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
     if page.next is not None:
         query = [(name, value) for name, value in request.args.items(multi=True) if name != "page"]
         headers["Link"] = f'<{request.path}?{urlencode([*query, ("page", page.next)])}>; rel="next"'
-    return Reply(file.getvalue().encode(), 200, headers)
+    return Reply("".join(csv_parts(page.answer, page.numbers)).encode(), 200, headers)
+
+
+def csv_parts(answer: GroupAnswer, numbers: Iterable[int] | None = None) -> Iterator[str]:
+    """Yield these buckets, or all, as parts of a file with a row for each group; a value that is null is blank."""
+    dimensions = tuple(one.name for one in answer.question.by)
+    timeline = answer.question.timeline
+    yield _lines([["start", "end", *map(guarded, dimensions), *_COLUMNS]])
+    for number in range(len(timeline.starts)) if numbers is None else numbers:
+        yield _lines(
+            [
+                *map(_moment, timeline.bucket(number)),
+                *(guarded(_value(one) or "") for one in group),
+                *_cells(_group(dimensions, group, sums)),
+            ]
+            for group, sums in rows_of(answer, number)
+        )
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
+    file = StringIO()
+    csv.writer(file, lineterminator="\r\n").writerows(rows)
+    return file.getvalue()
+
+
+def _cells(row: UsageGroup) -> Iterator[str]:
+    return (_cell(getattr(row, field.name)) for field in msgspec.structs.fields(UsageGroup)[1:])
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401  # A field of a group.

@@ -1,4 +1,4 @@
-"""What `GET /api/usage` is asked: names and constraints of its query, and the question that a query string asks."""
+"""The query of `GET /api/usage`: its parameters and constraints, and the `GroupQuestion` made of them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class UsageFormat(StrEnum):
-    """How an answer is written."""
+    """The formats of a response."""
 
     JSON = "json"
     CSV = "csv"
@@ -42,7 +42,7 @@ _Value = Annotated[str, Meta(max_length=256, description="Only runs with this va
 
 
 class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
-    """Which runs, over which time, in which buckets, grouped by what. Each filter has the name of its dimension."""
+    """The query parameters of `GET /api/usage`: runs, time range, buckets and groups. Each filter has the name of its dimension."""
 
     project_id: Annotated[ProjectId, Meta(description="The project; a project key knows its own.")] | UnsetType = UNSET
     aggregate: (
@@ -109,7 +109,7 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class UsageRequest:
-    """What was asked, read."""
+    """A valid query of `GET /api/usage`."""
 
     question: GroupQuestion
     width: BucketWidth

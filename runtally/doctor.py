@@ -1,5 +1,6 @@
 """Examine an installation: its problems, and what to do about them. Nothing is changed."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,13 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from runtally.archive.archive import Archive, refuse_to_drop
+from runtally.archive.queries import select_contents
 from runtally.clock import Clock
 from runtally.db.database import Connection
 from runtally.db.queries import select_server
 from runtally.db.schema import REPORTING, is_current, newest, version_of
+from runtally.errors import ArchiveError, ArchiveUnavailable
 from runtally.models.otlp import Client
 from runtally.otlp.queries import select_clients
 from runtally.pricing.book import PriceBook, load_book
@@ -20,6 +24,8 @@ from runtally.reporting.read import RelayStatus, get_relay_status
 from runtally.settings import Settings
 
 OLDEST_POSTGRES = 13
+# A person waits for it.
+ARCHIVE_SECONDS = 20.0
 # A run from a clock that is further ahead belongs to a bucket that does not exist yet.
 CLOCK_TOLERANCE = timedelta(seconds=2)
 # A working relay takes a run within seconds, unless very many came at once.
@@ -52,7 +58,7 @@ class Finding:
 
 def examine_settings(settings: Settings) -> Iterator[Finding]:
     """Settings that are right by themselves, but leave something out or open, or can be guessed."""
-    yield Finding("settings", State.OK, "each setting has a value that it may have")
+    yield Finding("settings", State.OK, "all settings are valid")
     signing = (settings.secret_key,) if settings.secret_key else ()
     yield _secret("INGEST_API_KEY", settings.ingest_api_key, without="ingest answers 503")
     yield _secret("SECRET_KEY", signing, without="nobody can sign in")
@@ -63,7 +69,9 @@ def examine_settings(settings: Settings) -> Iterator[Finding]:
         yield Finding("mail", State.WARN, "SMTP_HOST and SMTP_FROM need each other; until both are set no mail is sent")
     if settings.service_dev_mode:
         yield Finding(
-            "dev mode", State.WARN, "everybody who reaches the pages is admin; unset `SERVICE_DEV_MODE` to end it"
+            "dev mode",
+            State.WARN,
+            "everyone who can reach the pages is an admin; unset `SERVICE_DEV_MODE` to turn it off",
         )
 
 
@@ -74,13 +82,36 @@ def examine_disk(data_dir: Path) -> Finding:
     return Finding("disk", state, f"{free / GIB:.1f} GiB free for {data_dir}{todo}")
 
 
+async def examine_archive(archive: Archive | None, connection: Connection) -> Finding | None:
+    """The archive, and whether its files are all there; None where runs are not archived. Raises `StoreUnavailable`."""
+    try:
+        if archive is None:
+            await refuse_to_drop(connection)
+            return None
+        async with asyncio.timeout(ARCHIVE_SECONDS):
+            await archive.check()
+    except TimeoutError:
+        return Finding("archive", State.WARN, "its store takes too long to answer; runs stay in the database meanwhile")
+    except ArchiveUnavailable as error:
+        return Finding("archive", State.WARN, f"{error.message} Runs stay in the database meanwhile.")
+    except ArchiveError as error:
+        return Finding("archive", State.FAIL, error.message)
+    contents = await select_contents(connection)
+    last = f", the last of {contents.last_at:%F}" if contents.last_at else ""
+    return Finding(
+        "archive",
+        State.OK,
+        f"{contents.files:,} files with {contents.runs:,} runs in {contents.size_bytes:,} bytes{last}",
+    )
+
+
 async def examine_reporting(connection: Connection) -> Finding:
     """The database of the reporting table, where that is another one. Raises `StoreUnavailable`."""
     if await version_of(connection, REPORTING) != newest(REPORTING):
         return Finding(
             "reporting", State.FAIL, "the reporting table is not that of this version; run `runtally migrate`"
         )
-    return Finding("reporting", State.OK, "the reporting table is that of this version")
+    return Finding("reporting", State.OK, "the reporting table is up to date")
 
 
 async def examine_database(connection: Connection, clock: Clock, book: PriceBook | None = None) -> list[Finding]:
@@ -95,7 +126,7 @@ async def examine_database(connection: Connection, clock: Clock, book: PriceBook
             *findings,
             Finding("migrations", State.FAIL, "tables are not those of this version; run `runtally migrate`"),
         ]
-    findings.append(Finding("migrations", State.OK, "tables are those of this version"))
+    findings.append(Finding("migrations", State.OK, "tables are up to date"))
     return [
         *findings,
         _prices(book or await load_book(connection)),
@@ -113,7 +144,7 @@ def _secret(name: str, values: Sequence[SecretStr], *, without: str) -> Finding:
 
 
 def is_weak(secret: str) -> bool:
-    """Whether a secret can be guessed: it is short, or made of few different characters."""
+    """Return whether a secret can be guessed, because it is short or has few different characters."""
     return len(secret) < LEAST_SECRET or len(set(secret)) < LEAST_CHARACTERS
 
 
@@ -155,11 +186,11 @@ def _relay(status: RelayStatus, now: datetime) -> Finding:
             f"{status.waiting_words} runs wait, the first since {status.oldest_at:%F %R}"
             f"{' or longer' if status.is_more else ''}; {todo}",
         )
-    return Finding("relay", State.OK, f"{status.waiting_words} runs wait for the reporting table")
+    return Finding("relay", State.OK, f"{status.waiting_words} runs waiting for the reporting table")
 
 
 def _otlp(client: Client) -> Finding:
-    """What came of what one client sent, and why it is not seen."""
+    """Report what one OTLP client sent, and why its runs cannot be seen."""
     parts = ", ".join(f"{number:,} {meaning}" for number, meaning in client.outcomes)
     came = f"{client.service} by {client.exporter} to {client.project_id}: {client.requests:,} requests of {client.signal} since "
     message = f"{came}{client.first_at:%F %R}, the last {client.last_at:%F %R}: {parts or 'nothing in them'}"

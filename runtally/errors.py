@@ -12,7 +12,7 @@ MAX_DETAILS = 50
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One field that broke its constraint.
+    """A field that broke its constraint.
 
     `path` is its place (`runs[3].provider`), `message` the constraint. Neither ever holds a value that was sent: it
     could be a prompt or a key.
@@ -167,6 +167,16 @@ class InvalidBudget(RuntallyError):
     message = "Correct what is listed in details; the budget stays as it was."
 
 
+class InvalidAlertRule(RuntallyError):
+    code = "invalid_alert_rule"
+    message = "Correct what is listed in details; the rules stay as they were."
+
+
+class InvalidNameRule(RuntallyError):
+    code = "invalid_name_rule"
+    message = "Correct what is listed in details; names are stored as before."
+
+
 class InvalidTrackedKey(RuntallyError):
     code = "invalid_tracked_key"
     message = "Name a key of metadata that is not tracked yet; nothing was changed."
@@ -264,6 +274,41 @@ class UnknownExperiment(NotFound):
     message = (
         "There is no verdict: check the experiment's id, add project=<project> where several projects have it and "
         "token=<token> where it is private, and see that it has runs enough."
+    )
+
+
+class ArchiveError(RuntallyError):
+    """The archive of old runs cannot be used."""
+
+    code = "archive_error"
+    message = "The archive of older runs cannot be used; `runtally archive verify` says why."
+
+
+class ArchiveUnavailable(ArchiveError):
+    code = "archive_unavailable"
+    message = "The store of ARCHIVE_URL does not answer; check the URL, and that this machine reaches it."
+
+
+class ForeignArchive(ArchiveError):
+    code = "foreign_archive"
+    message = "ARCHIVE_URL has the archive of another installation; nothing was written there."
+
+
+class ArchiveNotFound(ArchiveError):
+    code = "archive_not_found"
+    message = "ARCHIVE_URL has no archive, though files are listed: correct the URL, or mount the disk."
+
+
+class DamagedArchive(ArchiveError):
+    code = "damaged_archive"
+    message = "A file of the archive is missing or was changed; `runtally archive verify` names it."
+
+
+class ArchiveMissing(ArchiveError):
+    code = "archive_missing"
+    message = (
+        "Runs of this installation are archived, but ARCHIVE_URL is not set here: set it as where they were, or run "
+        "`runtally archive stop` to drop runs without archiving them."
     )
 
 

@@ -1,4 +1,4 @@
-"""Libraries that few installations need: their extras, and what to do where one is missing."""
+"""Optional libraries: the extra of each, and the error that names the extra if it is missing."""
 
 from enum import StrEnum
 from importlib.util import find_spec
@@ -11,6 +11,7 @@ from runtally.settings import Settings
 class Extra(StrEnum):
     """An extra of the package, as `pyproject.toml` names it."""
 
+    ARCHIVE = "archive"
     MCP = "mcp"
     OIDC = "oidc"
     OTEL = "otel"
@@ -37,6 +38,7 @@ class Extra(StrEnum):
 
 
 _MODULES = {
+    Extra.ARCHIVE: "obstore",
     Extra.MCP: "mcp",
     Extra.OIDC: "joserfc",
     Extra.OTEL: "opentelemetry.exporter.otlp.proto.http",
@@ -49,5 +51,9 @@ def check(settings: Settings) -> None:
     """Raise `MissingExtra` when a setting needs an extra that is not installed."""
     if settings.oidc_issuer:
         Extra.OIDC.require("OIDC_ISSUER")
+    if settings.archive_url:
+        Extra.PARQUET.require("ARCHIVE_URL")
+        if settings.archive_url.startswith("s3:"):
+            Extra.ARCHIVE.require("ARCHIVE_URL of a bucket")
     if settings.rate_limit_redis_url:
         Extra.REDIS.require("RATE_LIMIT_REDIS_URL")

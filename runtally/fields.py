@@ -109,7 +109,7 @@ _BLANKS = (
 
 
 def trimmed(text: str) -> str:
-    """Return an id as it is stored and looked up: without surrounding blanks, which are invisible.
+    """Return an id in the form in which it is stored and looked up: without surrounding blanks, which are invisible.
 
     Every id of a project, run, experiment, trace, session or user passes through this function, on every way in.
     """

@@ -1,4 +1,4 @@
-"""US-dollar amounts: their scale, and their formats.
+"""US-dollar amounts: their scale and their formats.
 
 A stored amount has 12 decimals (pico-dollars). A price per million tokens has 6, so a price per token is a whole number
 of pico-dollars and a cost is a sum of integer products: exact, without any rounding.

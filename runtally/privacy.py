@@ -33,7 +33,7 @@ _SEPARATORS = re.compile(r"[\W_]+")
 _SEGMENTS = re.compile(r"[^\w\s-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 # One name may have so many segments or words: `tool.call.result`.
-_JOINED = 3
+_PARTS = (1, 2, 3)
 # In a longer key this word means the provider: `gen_ai.system`, `db.system`.
 _ALONE = "system"
 # Words that may stand before a word for content without changing its meaning: `user_prompt`, `chat_messages`.
@@ -116,7 +116,7 @@ class ContentRule:
         return Scrubbed(self._kept_of(metadata, dropped, counted=False), bool(dropped))
 
     def is_plain(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether metadata is flat and has few keys, none of which names content; `scrub` would keep all of it.
+        """Return whether metadata is flat, small and without content keys, so that `scrub` would keep all of it.
 
         Most metadata is, and its keys hardly ever change, so the meaning of keys is remembered.
         """
@@ -177,9 +177,7 @@ def _is_content_path(content_keys: frozenset[str], segments: list[str]) -> bool:
     if len(names) > 1 and (names[-1] in _ABOUT or _is_count(segments[-1])):
         return False
     joined = (
-        "".join(names[start : start + length])
-        for length in range(2, _JOINED + 1)
-        for start in range(len(names) - length + 1)
+        "".join(names[start : start + length]) for length in _PARTS[1:] for start in range(len(names) - length + 1)
     )
     return not content_keys.isdisjoint(joined) or any(_is_content(content_keys, segment) for segment in segments)
 
@@ -193,11 +191,11 @@ def _is_content(content_keys: frozenset[str], segment: str) -> bool:
     if name in content_keys:
         return name != _ALONE
     words = _words(segment)
-    for length in range(1, min(_JOINED, len(words) - 1) + 1):
+    for length in _PARTS:
         last = "".join(words[-length:])
         if last in content_keys and last != _ALONE:
             return all(word in content_keys or word in _QUALIFIERS for word in words[:-length])
-    return len(words) == 1 and words[0] in content_keys and words[0] != _ALONE
+    return False
 
 
 def _is_count(segment: str) -> bool:

@@ -11,6 +11,7 @@ from runtally.alerts.evaluator import AlertEvaluator
 from runtally.alerts.registry import Channels
 from runtally.alerts.sender import AlertSender
 from runtally.alerts.targets import TargetEditor
+from runtally.archive.archive import Archive
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.replica import Reader
@@ -25,6 +26,7 @@ from runtally.jobs.registry import (
     expire_limits_job,
     merge_dimensions_job,
     merge_job,
+    names_job,
     otlp_clients_job,
     prices_job,
     relay_job,
@@ -38,6 +40,7 @@ from runtally.jobs.registry import (
 )
 from runtally.limits.downloads import Downloads
 from runtally.limits.limiter import Limiter
+from runtally.names.live import LiveNames
 from runtally.otlp.receive import Receiver
 from runtally.pricing.book import LivePrices
 from runtally.pricing.comparison import Comparison
@@ -77,11 +80,14 @@ class Services:
     downloads: Downloads
 
     memo: DayMemo
+    names: LiveNames
     """What runs of closed days came to."""
     colours: Colours
-    """Of models and other values in charts."""
+    """The colours of models and other values in charts."""
     prices: LivePrices
     comparison: Comparison
+    archive: Archive | None
+    """The archive of runs that are no longer in the database; None without one."""
     ingest: Ingest
     otlp: Receiver
     reporting: ReportingSync
@@ -121,10 +127,14 @@ class Services:
             retention = LiveRetention(working, settings.retention_days)
             with suppress(Exception):
                 await retention.refresh()
+            names = LiveNames.of(settings, working)
+            with suppress(Exception):
+                await names.refresh()
             unpriced = UnpricedRuns(working, prices, clock, queued=bool(settings.service_sync_sign))
             repricer = Repricer(working, prices, clock, queued=bool(settings.service_sync_sign))
-            ingest = Ingest(writer, prices, retention, settings, clock)
+            ingest = Ingest(writer, prices, retention, names, settings, clock)
             otlp = Receiver(ingest, settings, clock)
+            archive = Archive.of(settings, working, clock)
             jobs = [
                 merge_job(working, clock),
                 merge_dimensions_job(working, clock),
@@ -134,8 +144,9 @@ class Services:
                 unpriced_job(unpriced),
                 repricing_job(repricer),
                 rules_job(retention),
+                names_job(names),
                 otlp_clients_job(otlp.clients, working),
-                retention_job(Dropper(working, settings.retention_days, clock)),
+                retention_job(Dropper(working, settings.retention_days, clock, archive)),
                 *([replica_job(reading)] if reading.has_replica else []),
             ]
             async with running(jobs if redis_url else [*jobs, expire_limits_job(working)]):
@@ -146,9 +157,11 @@ class Services:
                     reading=reading,
                     downloads=Downloads(),
                     memo=DayMemo(settings.usage_memo_bytes),
+                    names=names,
                     colours=Colours(intake, clock),
                     prices=prices,
                     comparison=Comparison(),
+                    archive=archive,
                     ingest=ingest,
                     otlp=otlp,
                     reporting=ReportingSync(

@@ -103,7 +103,9 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         None,
         repr=False,
-        description="Postgres 13 or newer. Without it the embedded Postgres is started, with its data in DATA_DIR.",
+        description="Postgres 13 or newer; several servers, of which one takes writes, with commas between: "
+        "`postgresql://user:password@host1:5432,host2:5432/name`. Without it the embedded Postgres is started, with its data in "
+        "DATA_DIR.",
     )
     read_database_url: str | None = Field(
         None,
@@ -156,6 +158,9 @@ class Settings(BaseSettings):
         description="Postgres 13 or newer for the reporting table and its views; DATABASE_URL by default.",
     )
     secret_key: SecretStr | None = Field(None, description="Signs session cookies; without it nobody can sign in.")
+    names_secret: SecretStr | None = Field(
+        None, description="Keys the hashes of people's names; SECRET_KEY by default. Another one makes other hashes."
+    )
     oidc_issuer: str | None = Field(
         None,
         pattern=r"^https://[^\s?#]+$|^http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^?#]*)?$",
@@ -225,6 +230,12 @@ class Settings(BaseSettings):
         description="Days that live runs are kept in projects that say nothing else; without it for ever. Sums and the "
         "reporting table are kept.",
     )
+    archive_url: str | None = Field(
+        None,
+        pattern=r"^(file://)?/[^?#]+$|^s3://[^\s/?#@:]+(/[^\s?#]*)?$",
+        description="Where runs go as Parquet files before they are dropped: a folder (`/backups/runtally`), or "
+        "`s3://bucket/prefix` with AWS_... variables that say as whom. Without it they are dropped.",
+    )
     privacy_mode: PrivacyMode = Field(
         PrivacyMode.DEFAULT,
         description="`default` drops prompts, completions and content in metadata; `strict` drops promptPreview too; "
@@ -262,7 +273,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_unset(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """What is set but empty is as if it were not; an empty list is one, so that its default can be taken away."""
+        """Treat a setting that is set but empty as unset; an empty list counts, so that a default can be cleared."""
         return {
             name: value
             for name, value in values.items()
@@ -271,7 +282,7 @@ class Settings(BaseSettings):
 
     @property
     def openid(self) -> OpenIdSettings | None:
-        """None without a provider. Raises `SettingsError` for half of one: nobody should think that it is on."""
+        """The OpenID provider, or None without one. Raises `SettingsError` if only a part of it is set."""
         issuer, client_id, secret = self.oidc_issuer, self.oidc_client_id, self.oidc_client_secret
         if issuer and client_id and secret:
             domains = tuple(domain.lower().removeprefix("@") for domain in self.oidc_domains)
@@ -284,7 +295,7 @@ class Settings(BaseSettings):
         return None
 
     def own_url(self, port: int | None = None) -> str:
-        """Where this service is, for who asks from this machine; `port` is the one it got when it asked for any."""
+        """The service's URL on this machine; `port` is the actual one if the setting asks for any free port."""
         host = _ANY_ADDRESS.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port if port is None else port}"
 
@@ -315,6 +326,6 @@ def load_settings(**overrides: object) -> Settings:
 
 
 def _said_of(name: str, wrong: ErrorDetails) -> str:
-    """What is wrong with a setting; what it is for, where that would be an expression."""
+    """Return what is wrong with a setting; where the message would be an expression, what the setting is for."""
     is_pattern = wrong["type"] == "string_pattern_mismatch"
     return f"{name.upper()}: {Settings.model_fields[name].description if is_pattern else wrong['msg']}"

@@ -78,6 +78,10 @@ _OTLP = {
     for signal in ("traces", "logs")
     for outcome in ("read", "run", "rejected", "twin")
 }
+_ARCHIVED = Counter("runtally_runs_archived", "Runs that were moved into the archive.", registry=_registry)
+_ARCHIVE_FAILURES = Counter(
+    "runtally_archive_failures", "Tries to archive runs that failed; the runs stay in the database.", registry=_registry
+)
 _STORED, _DUPLICATE, _REJECTED = map(_RUNS.labels, ("stored", "duplicate", "rejected"))
 
 
@@ -93,6 +97,13 @@ def count_otlp(signal: str, *, read: int = 0, runs: int = 0, rejected: int = 0, 
     for outcome, records in (("read", read), ("run", runs), ("rejected", rejected), ("twin", twins)):
         if records:
             _OTLP[signal, outcome].inc(records)
+
+
+def count_archived(*, runs: int = 0, failures: int = 0) -> None:
+    """Count runs that were archived, and tries that failed."""
+    for counter, number in ((_ARCHIVED, runs), (_ARCHIVE_FAILURES, failures)):
+        if number:
+            counter.inc(number)
 
 
 @contextmanager

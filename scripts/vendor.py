@@ -30,17 +30,17 @@ writeFileSync(path + ".br", brotliCompressSync(data, {params}));
 
 @dataclass(frozen=True)
 class Asset:
-    """One file to ship: of which package, from where, under which name."""
+    """One file to ship: of which package, from which files of it, one after the other, and under which name."""
 
     package: str
-    source: str
+    sources: tuple[str, ...]
     name: str
 
 
 ASSETS = (
-    Asset("htmx.org", "dist/htmx.min.js", "htmx.min.js"),
-    Asset("htmx.org", "dist/ext/hx-preload.min.js", "hx-preload.min.js"),
-    Asset("@fontsource-variable/geist", "files/geist-latin-wght-normal.woff2", "geist-latin.woff2"),
+    # The extension must be there when htmx begins, and can do nothing before.
+    Asset("htmx.org", ("dist/htmx.min.js", "dist/ext/hx-preload.min.js"), "htmx-and-preload.min.js"),
+    Asset("@fontsource-variable/geist", ("files/geist-latin-wght-normal.woff2",), "geist-latin.woff2"),
 )
 BUNDLED = ("vega", "vega-lite", "vega-interpreter")
 COMPRESSIBLE = {".js", ".css", ".svg"}
@@ -49,7 +49,7 @@ COMPRESSIBLE = {".js", ".css", ".svg"}
 def main() -> None:
     subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=SOURCE, check=True)
     shutil.rmtree(TARGET, ignore_errors=True)
-    rows = [row_of(copied(asset), f"{asset.package}, `{asset.source}`") for asset in ASSETS]
+    rows = [row_of(copied(asset), f"{asset.package}, `{'` + `'.join(asset.sources)}`") for asset in ASSETS]
     rows += [row_of(path, " + ".join(BUNDLED)) for path in bundled()]
     for package in {asset.package for asset in ASSETS}:
         copy_licence(package)
@@ -69,7 +69,7 @@ def folder_of(package: str) -> Path:
 def copied(asset: Asset) -> Path:
     target = folder_of(asset.package) / asset.name
     target.parent.mkdir(parents=True, exist_ok=True)
-    content = (MODULES / asset.package / asset.source).read_bytes()
+    content = b"\n".join((MODULES / asset.package / source).read_bytes() for source in asset.sources)
     # Source maps are not shipped, so nobody should be sent to look for them.
     lines = [line for line in content.split(b"\n") if not line.startswith(b"//# sourceMappingURL=")]
     target.write_bytes(b"\n".join(lines) if asset.name.endswith(".js") else content)

@@ -24,7 +24,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 # What never comes is waited for that long; a busy machine is slow, not wrong.
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 expect.set_options(timeout=PATIENCE_MS)
 REPORT_VIOLATIONS = """

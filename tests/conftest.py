@@ -3,15 +3,17 @@
 import gc
 import os
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import hypothesis
 import pytest
+import structlog
 from quart import Quart
 from quart.testing.app import TestApp
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from runtally import log
 from runtally.access.keys import issue
@@ -30,6 +32,8 @@ from webapp.app import create_app
 
 pytest_plugins = ["tests.browser_fixtures"]
 
+ACCESSIBILITY = "tests/browser/test_accessibility.py"
+
 # $0 is where it is kept. Two processes at once may both make it.
 EXPORT_ONCE = '[ -e "$0" ] || { "$@" > "$0.$$" && mv "$0.$$" "$0"; } && cat "$0"'
 
@@ -37,7 +41,9 @@ EXPORT_ONCE = '[ -e "$0" ] || { "$@" > "$0.$$" && mv "$0.$$" "$0"; } && cat "$0"
 gc.set_threshold(10_000, 20, 20)
 
 # Speed is measured in benchmarks, not in tests, which run on machines that do other things too.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# Each run tries other examples, so that half as many each time are as many in a week.
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("untimed")
 
 
@@ -55,17 +61,34 @@ Quart.test_app_class = PatientApp
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order.
+    """Playwright's own loop keeps async tests from running after it, so browser tests come last, whatever the order."""
+    items.sort(key=lambda item: "tests/browser/" in item.nodeid)
 
-    Of these the file with most tests is first: begun last, it would go on alone.
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # The package has no types.
+    """All tests of a file go to one process, and those of the browser to two, for about the same time.
+
+    Each process that has any starts a browser, and a server with what there is to see.
     """
-    of_file = Counter(item.path for item in items)
-    items.sort(key=lambda item: 1 / of_file[item.path] if "tests/browser/" in item.nodeid else 0)
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "tests/browser" if file.startswith("tests/browser/") and file != ACCESSIBILITY else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def unchanged_logs() -> Iterator[None]:
-    """Commands that run in this process leave its logs alone: a logger keeps what it found at its first use, for good."""
+    """Commands that run in this process leave its logs alone: a logger keeps what it found at its first use, for good.
+
+    Errors are printed plainly: with the colours and boxes of a terminal one takes longer than most tests.
+    """
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, plain])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log, "set_up", lambda *_: None)
         yield

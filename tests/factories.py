@@ -1,8 +1,10 @@
-"""Runs, prices and projects with sane defaults; a test names only what it is about."""
+"""Runs, prices and projects with sane defaults; a test names only what it is about. And how many examples are tried."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+
+from hypothesis import HealthCheck, settings
 
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
@@ -70,3 +72,12 @@ async def make_key(database: Database, project_id: str | None, *scopes: Scope, *
     """The secret of a new key."""
     async with database.session() as session:
         return issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=scopes, **options).secret
+
+
+def examples(share: int, **more: Any) -> settings:  # noqa: ANN401  # Any of its settings.
+    """One in so many of the examples that a pure test tries, for one that takes many statements for each.
+
+    They are others in each run. `--hypothesis-profile=deep` tries ten times as many.
+    """
+    shared = [HealthCheck.function_scoped_fixture]
+    return settings(max_examples=settings().max_examples // share, suppress_health_check=shared, **more)

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 CANARY = "canary-of-the-answer"
 RESPONSE_ID = "the-same-id-for-all"
 WORDS = (CANARY, " and", " more")
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 TRAITS = {
     "429": "Refuse with 429.",

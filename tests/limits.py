@@ -1,4 +1,4 @@
-"""Limits in plain Python, with a clock that tests move, to compare the real ones with; and a Redis, where there is one."""
+"""Limits in plain Python, with a clock that tests move, to compare the real ones with; a database without time, and a Redis, where there is one."""
 
 import asyncio
 import shutil
@@ -11,8 +11,9 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from runtally.clock import system_clock
 from runtally.limits.rate import Grant, Rate
-from tests.serving import START_SECONDS, free_port
+from tests.serving import START_SECONDS, Postgres, free_port
 
 
 class Clock:
@@ -52,6 +53,13 @@ class PlainStore:
             self._tats[key] = tat_ns
             granted += 1
         return Grant(granted, max(self._tats.get(key, 0) - now_ns, 0))
+
+
+def create_without_time(postgres: Postgres, name: str) -> str:
+    """A new database in which no time passes for limits: what is used up stays used up, however slow the machine."""
+    url = postgres.create_seeded(name)
+    postgres.stop_clock(url, system_clock(), "clock_timestamp")
+    return url
 
 
 @contextmanager

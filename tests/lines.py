@@ -9,7 +9,7 @@ import uvicorn
 from quart import Quart
 from uvicorn.server import ServerState
 
-from tests.serving import INGEST_KEY
+from tests.serving import INGEST_KEY, PATIENCE_SECONDS
 from webapp.fast_path import FastPath
 from webapp.protocol import LimitedProtocol
 from webapp.tracing import Receive, Scope, Send
@@ -83,7 +83,7 @@ class Line:
 
     async def written(self) -> bytes:
         """What the service writes next."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await self.wire.answers.get()
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
@@ -95,7 +95,7 @@ class Line:
     async def end(self) -> None:
         """As when the client has gone; nothing of it is left to do."""
         self.protocol.connection_lost(None)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.gather(*self._state.tasks)
 
 

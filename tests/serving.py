@@ -1,16 +1,21 @@
 """Databases and servers for tests: real ones, started once."""
 
 import asyncio
+import http.client
 import os
+import secrets
 import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx
@@ -25,8 +30,11 @@ TEMPLATE = "template_with_tables"
 SEEDED = "template_with_prices"
 INGEST_KEY = "ingest-key-of-the-tests"
 START_SECONDS = 60.0
-PATIENCE_SECONDS = 30.0
-POLL_SECONDS = 0.01
+# For what a busy machine does late, and a broken program never.
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.02
+# Systems take ports of connections from above these.
+PORTS = range(20_000, 32_000)
 # Reading the system's certificates takes longer than most requests, and nobody here speaks HTTPS.
 _tls = httpx.create_ssl_context()
 
@@ -42,9 +50,24 @@ class Postgres:
 
     def create(self, name: str, template: str = "template1") -> str:
         """A new database, a copy of the template, and its URL."""
-        # Files are copied in half the time that it takes to write their pages to the log.
-        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY')
+        # Files are copied in half the time that it takes to write their pages to the log; before 15 they always are.
+        strategy = "STRATEGY FILE_COPY" if self.major >= 15 else ""
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {strategy}')
         return self.named(name)
+
+    @cached_property
+    def major(self) -> int:
+        """The server's major version."""
+
+        async def ask() -> int:
+            connection = await asyncpg.connect(self.url)
+            try:
+                return connection.get_server_version().major
+            finally:
+                await connection.close()
+
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, ask()).result()
 
     def create_seeded(self, name: str) -> str:
         """A new database with the price catalogue, which a server would take two seconds to load into an empty one."""
@@ -65,13 +88,22 @@ class Postgres:
             thread.submit(upgrade, url, *histories).result()
         return url
 
-    def execute(self, *statements: str) -> None:
+    def stop_clock(self, url: str, at: datetime, clock: str = "now") -> None:
+        """In statements of sessions that begin later, `now()` is this moment; defaults of columns are not changed."""
+        self.execute(
+            f"CREATE FUNCTION public.{clock}() RETURNS timestamptz LANGUAGE sql STABLE "
+            f"AS $$ SELECT '{at.isoformat()}'::timestamptz $$",
+            f'ALTER DATABASE "{make_url(url).database}" SET search_path = public, pg_catalog',
+            url=url,
+        )
+
+    def execute(self, *statements: str, url: str | None = None) -> None:
         # A thread of its own: a test's event loop may be running in this one.
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, self._execute_each(statements)).result()
+            thread.submit(asyncio.run, self._execute_each(url or self.url, statements)).result()
 
-    async def _execute_each(self, statements: tuple[str, ...]) -> None:
-        connection = await asyncpg.connect(self.url)
+    async def _execute_each(self, url: str, statements: tuple[str, ...]) -> None:
+        connection = await asyncpg.connect(url)
         try:
             for statement in statements:
                 await connection.execute(statement)
@@ -139,14 +171,20 @@ def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.Async
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port where nobody listens, and that no connection of another process gets before a server takes it."""
+    while True:
+        port = PORTS.start + secrets.randbelow(len(PORTS))
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def is_live(url: str) -> bool:
-    with suppress(httpx.TransportError):
-        return httpx.get(f"{url}/api/health/live", timeout=1, verify=_tls).is_success
+    """Asked many times while a server starts, so by what takes least."""
+    asking = closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=1))
+    with suppress(OSError, http.client.HTTPException), asking as connection:
+        connection.request("GET", "/api/health/live")
+        return connection.getresponse().status == http.HTTPStatus.OK
     return False
 
 

@@ -1,4 +1,4 @@
-"""Build URLs of pages and files quickly, for pages with a hundred of them: Quart takes ten times as long for each."""
+"""Build URLs of pages and files in a tenth of Quart's time, for pages with a hundred of them."""
 
 from collections.abc import Mapping
 from functools import lru_cache

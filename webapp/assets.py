@@ -2,7 +2,8 @@
 
 import hashlib
 import mimetypes
-from functools import cache
+import re
+from functools import cache, lru_cache
 from pathlib import Path
 
 from quart import Blueprint, Quart, Response, request, send_from_directory, url_for
@@ -22,6 +23,10 @@ FOREVER = "public, max-age=31536000, immutable"
 BRIEFLY = "public, max-age=300"
 # None of our files has a longer path, and the system refuses longer ones.
 MAX_PATH_BYTES = 200
+# What the others build on; they follow by name.
+FIRST_SHEETS = ("tokens", "base", "shell", "forms", "report", "chart", "budget", "lists", "narrow")
+LAST_SHEET = "print"
+_COMMENTS = re.compile(rb"/\*.*?\*/\s*", re.DOTALL)
 _COMPRESSIBLE = ("text/", "application/json", "application/javascript", "image/svg+xml")
 
 blueprint = Blueprint("assets", __name__)
@@ -35,6 +40,22 @@ def asset_url(path: str) -> str:
     """Return the URL of a file below `static/`, with a hash of its content where the path has no version."""
     version = None if path.startswith(VENDORED) else _digest_of(f"{_ROOT}/{path}", _changed_ns(f"{_ROOT}/{path}"))
     return _url(request.root_path, path, version)
+
+
+def style_sheet_url() -> str:
+    """Return the URL of the one style sheet of all pages."""
+    return _url_of_style_sheet(request.root_path, _style_sheet()[1])
+
+
+# Beside the files it is made of, so that what they name by relative paths is found.
+@blueprint.get("/static/css/all.css")
+@public
+async def style_sheet() -> ResponseReturnValue:
+    """Every file of `static/css` in one, because each further file would keep a page on a slow line white for longer."""
+    text, version = _style_sheet()
+    response = Response(text, content_type="text/css; charset=utf-8")
+    response.headers["Cache-Control"] = FOREVER if request.args.get("v") == version else BRIEFLY
+    return response
 
 
 @blueprint.get("/static/<path:path>")
@@ -98,10 +119,42 @@ def _changed_ns(path: str) -> int:
 
 @cache
 def _digest_of(path: str, _changed_ns: int) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+    return _hash_of(Path(path).read_bytes())
+
+
+def _hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+@cache
+def _sheets() -> tuple[Path, ...]:
+    """List the files of the style sheet in the order of its rules."""
+
+    def place(sheet: Path) -> tuple[int, bool, str]:
+        name = sheet.stem
+        number = FIRST_SHEETS.index(name) if name in FIRST_SHEETS else len(FIRST_SHEETS)
+        return number, name == LAST_SHEET, name
+
+    return tuple(sorted((STATIC / "css").glob("*.css"), key=place))
+
+
+def _style_sheet() -> tuple[bytes, str]:
+    """Return the style sheet and the start of its hash."""
+    return _joined(tuple(_changed_ns(str(sheet)) for sheet in _sheets()))
+
+
+@lru_cache(maxsize=1)
+def _joined(_changed_ns: tuple[int, ...]) -> tuple[bytes, str]:
+    text = b"".join(_COMMENTS.sub(b"", sheet.read_bytes()) for sheet in _sheets())
+    return text, _hash_of(text)
 
 
 # A page names two dozen of them.
+@cache
+def _url_of_style_sheet(_root_path: str, version: str) -> str:
+    return url_for("assets.style_sheet", v=version)
+
+
 @cache
 def _url(_root_path: str, path: str, version: str | None) -> str:
     return url_for("assets.show", path=path, v=version)

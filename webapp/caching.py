@@ -1,4 +1,4 @@
-"""Caching of pages and charts: a browser keeps them, and asks each time whether they are still current (304).
+"""Revalidate pages and charts: a browser keeps them, and the service answers 304 while they are current.
 
 The tag of an answer is made from its inputs where these are known before it is built, so that an unchanged answer is
 not built again. Elsewhere it is made from the answer.

@@ -13,7 +13,7 @@ _HUNDRED = Decimal(100)
 
 
 class Tone(StrEnum):
-    """Whether a change is good, bad or neutral."""
+    """The meaning of a change: good, bad or neutral."""
 
     NEUTRAL = "neutral"
     GOOD = "good"

@@ -23,7 +23,7 @@ from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import CrossSiteForm, SignInRequired
 
-BUG = "What was acknowledged is stored. Try again; if it stays, send the request id below to whoever runs this server."
+BUG = "Accepted runs are stored. Try again. If the problem persists, send the request id below to the admin of this server."
 TITLES = {
     403: "You can't see this",
     404: "We can't find that page",
@@ -34,12 +34,12 @@ TITLES = {
     503: "Not available right now",
 }
 MESSAGES = {
-    404: "The address may be mistyped, or what it showed is gone.",
-    405: "Go back and use the page's own buttons.",
+    404: "The address may be mistyped, or the page was removed.",
+    405: "Go back and use the buttons on the page.",
     413: "Nothing was changed. Go back and send less at once, such as a part of the file.",
 }
 NOT_WITH_THIS_KEY = "The key you signed in with doesn't open this page. Sign in with one that does."
-OUT_OF_REACH = "The database is out of reach. What was acknowledged is stored; try again in a moment."
+OUT_OF_REACH = "The database is out of reach. Accepted runs are stored. Try again in a moment."
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,9 @@ def _is_not_theirs(shown: RuntallyError | HTTPException | None) -> bool:
 
 def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if isinstance(shown, InvalidLink):
-        return "This link doesn't work any more"
+        return "This link no longer works"
     if isinstance(shown, CrossSiteForm):
-        return "That was not sent from here"
+        return "This form was not sent from this site"
     if isinstance(shown, TooManyDownloads):
         return "Too many downloads at once"
     return TITLES.get(status, TITLES[422] if status < 500 else "Something broke on our side")  # noqa: PLR2004  # Server errors.

@@ -1,4 +1,4 @@
-"""The command that posts a first run, to be pasted into a shell."""
+"""The shell command that posts a first run."""
 
 import json
 import shlex

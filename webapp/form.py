@@ -24,6 +24,16 @@ class Form:
     errors: Mapping[str, str] = field(default_factory=dict)
     """Errors by field; one that concerns no field is under the empty name."""
 
+    @property
+    def sent(self) -> Mapping[str, str]:
+        """The value of each field, where a field has one."""
+        return {name: self.value(name) for name in self.values}
+
+    @property
+    def only_wrong_field(self) -> str:
+        """The name of the field that is wrong; empty where none is, or more than one."""
+        return next(iter(self.errors)) if len(self.errors) == 1 else ""
+
     def value(self, name: str, otherwise: str = "") -> str:
         return self.values[name][0] if self.values.get(name) else otherwise
 

@@ -21,6 +21,7 @@ _TO = "\u2013"
 _CENT = Decimal("0.01")
 _SMALLEST_SHOWN_USD = Decimal("0.0001")
 _CENTS_DIGITS = 2
+_MOST_DECIMALS = 6
 _THOUSAND = 1_000
 _SHORT_FROM = 10_000
 _SECOND_MS = 1_000
@@ -31,9 +32,6 @@ _DAY = timedelta(days=1)
 _HUNDRED = Decimal(100)
 # A page has a thousand figures, and most are the same when it is requested again.
 _remembered = lru_cache(maxsize=8_000)
-
-
-_HALF_CENT = Decimal("0.005")
 
 
 def rounded(value: Decimal, step: Decimal) -> Decimal:
@@ -55,11 +53,47 @@ def money(amount_usd: Decimal) -> str:
     return f"{sign}${rounded(size, Decimal('0.001') if size >= Decimal('0.09995') else _SMALLEST_SHOWN_USD):f}"
 
 
-def column_money(amounts_usd: Iterable[Decimal]) -> Callable[[Decimal], str]:
-    """Return what writes the amounts of one column, so that their points are in one line: cents where any is a dollar or more."""
-    if max(amounts_usd, default=Decimal(0)) < 1:
-        return money
-    return lambda amount: "<$0.01" if 0 < amount < _HALF_CENT else f"${amount:,.2f}"
+Write = Callable[[Decimal], str]
+"""What writes an amount of money."""
+
+
+def column_money(amounts_usd: Iterable[Decimal]) -> Write:
+    """Return what writes the amounts of one column, so that their points are in one line.
+
+    All have the decimals of the largest: two from $1, three from ten cents, four below.
+    """
+    return _with_decimals(_decimals_of(max((abs(amount) for amount in amounts_usd), default=Decimal(0))))
+
+
+def column_unit_money(amounts_usd: Iterable[Decimal]) -> Write:
+    """Return what writes mean costs of a run in one column: with two digits of the smallest, and six decimals at most."""
+    amounts = [abs(amount) for amount in amounts_usd if amount]
+    if not amounts:
+        return _with_decimals(2)
+    return _with_decimals(min(max(1 - min(amounts).adjusted(), 2), _MOST_DECIMALS))
+
+
+def column_run_money(amounts_usd: Iterable[Decimal | None]) -> Write:
+    """Return what writes the costs of single runs in one column: with the decimals of the smallest, four at most."""
+    return _with_decimals(_decimals_of(min((amount for amount in amounts_usd if amount), default=Decimal(0))))
+
+
+def _decimals_of(size_usd: Decimal) -> int:
+    if size_usd == 0 or size_usd >= Decimal("0.9995"):
+        return 2
+    return 3 if size_usd >= Decimal("0.09995") else 4
+
+
+def _with_decimals(decimals: int) -> Write:
+    step = Decimal(1).scaleb(-decimals)
+
+    def write(amount_usd: Decimal) -> str:
+        size = abs(amount_usd)
+        if 0 < size < step / 2:
+            return f"<${step}" if amount_usd > 0 else NEARLY_NOTHING
+        return f"{MINUS if amount_usd < 0 else ''}${rounded(size, step):,f}"
+
+    return write
 
 
 def unit_money(amount_usd: Decimal) -> str:
@@ -70,11 +104,12 @@ def unit_money(amount_usd: Decimal) -> str:
     return f"${two_digits:f}" if two_digits < _SMALLEST_SHOWN_USD else money(two_digits)
 
 
-def money_apart(difference_usd: Decimal) -> str:
+def money_apart(difference_usd: Decimal, write: Write = money) -> str:
     """Format the difference of two amounts: +$0.171; one that is too small to show has no sign either."""
-    if 0 < abs(difference_usd) < _SMALLEST_SHOWN_USD:
+    size = write(abs(difference_usd))
+    if difference_usd and size.startswith("<"):
         return NEARLY_NOTHING
-    return f"{'+' if difference_usd > 0 else ''}{money(difference_usd)}"
+    return f"{'+' if difference_usd > 0 else MINUS if difference_usd < 0 else ''}{size}"
 
 
 def rough_money(amount_usd: Decimal) -> str:
@@ -131,6 +166,25 @@ def duration(milliseconds: float, second_digits: int = 1) -> str:
     if seconds < _HOUR_S:
         return _two_units(seconds, _MINUTE_S, "min", "s")
     return _two_units(round(seconds / _MINUTE_S), _MINUTE_S, "h", "min")
+
+
+def column_duration(milliseconds: Iterable[float | None]) -> Callable[[float | None], str]:
+    """Return what writes the durations of one column in one unit: in seconds where the longest has a second or more.
+
+    Those of ten minutes or more are written in two units. Nothing is an en dash.
+    """
+    longest = max((one for one in milliseconds if one is not None), default=0)
+    if longest < _SECOND_MS or longest >= 10 * _MINUTE_S * _SECOND_MS:
+        return lambda one: NOTHING if one is None else duration(one)
+    step = Decimal("0.01" if longest < 10 * _SECOND_MS else "0.1")
+
+    def write(one: float | None) -> str:
+        if one is None:
+            return NOTHING
+        seconds = Decimal(one) / _SECOND_MS
+        return f"<{step} s" if 0 < seconds < step / 2 else f"{rounded(seconds, step)} s"
+
+    return write
 
 
 @_remembered

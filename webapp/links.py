@@ -9,16 +9,29 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from werkzeug.routing import BaseConverter, IntegerConverter, ValidationError
 
-from api.current import services
-from runtally.errors import NotFound
+from api.current import actor, services
+from runtally.audit import ActorKind
+from runtally.errors import InvalidFilter, NotFound
 from runtally.fields import MAX_NAME, MAX_ROW, is_project_id, parse_whole, trimmed
-from runtally.models.run import Status
 from runtally.paths import id_in, path_of
-from runtally.usage.filter import ALL_RUNS, Outcome, Period, RunFilter
+from runtally.usage.dimensions import (
+    ANY_EXPERIMENT,
+    DIMENSIONS,
+    ERROR_CODE,
+    METADATA,
+    MODEL,
+    PROVIDER,
+    STATUS,
+    Dimension,
+    dimension_named,
+)
+from runtally.usage.filter import ALL_RUNS, NAMES, Period, RunFilter
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp.addresses import address_of, path_to
-from webapp.charts.series import Split, range_name
+from webapp.charts.metrics import Metric
+from webapp.charts.series import range_name
 from webapp.ranges import Calendar, calendar_in
+from webapp.words import NOT_IN_CHARTS
 from webapp.zone import in_utc
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -27,28 +40,23 @@ MINUTES = "%Y-%m-%dT%H:%M"
 """The format of a time: in UTC in a query, in the zone that the form sends along in a form's field."""
 
 _SOME_PROJECT = "some-project"
-# The parameters that filter runs, in their order.
-_NARROWING = ("model", "provider", "status", "experiment")
-
-
-class Metric(StrEnum):
-    """The figure that a chart shows over time."""
-
-    COST = "cost"
-    RUNS = "runs"
-    ERRORS = "errors"
-    LATENCY = "latency"
-    TOKENS = "tokens"
+NO_GROUPS = "none"
+"""The value of `by` that tells nothing apart."""
+# The parameters that filter runs besides keys of metadata.
+_FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
+_LONGEST_REPEATED = 40
+_OPEN_TO_LINKS = {PROVIDER, MODEL, STATUS, ERROR_CODE, ANY_EXPERIMENT}
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of a page: its project (None: the overview), range, metric and split of cost."""
+    """The state of a page: its project (None: the overview), range, metric, grouping and filter."""
 
     project_id: str | None = None
     range: TimeRange = Range.WEEK
     metric: Metric = Metric.COST
-    by: Split = Split.MODEL
+    by: Dimension | None = MODEL
+    """What the runs are told apart by; None for nothing."""
     filter: RunFilter = ALL_RUNS
     """The runs; project and time are fields of the view."""
     is_live: bool = False
@@ -60,25 +68,45 @@ class View:
     """Start and end of a time that was asked for and cannot be shown: in UTC, or as they were sent."""
     calendar: Calendar | None = None
     """What the range is called, where it goes by the calendar."""
+    notes: tuple[str, ...] = ()
+    """What the query asked for and is not shown, in sentences."""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], project_id: str | None = None) -> "View":
-        """Parse the view of a query string. Invalid parameters are ignored, so that a page is shown in any case."""
-        plain = cls()
+    def parse(cls, query: Mapping[str, str], project_id: str | None = None, *, is_table: bool = False) -> "View":
+        """Parse the view of a query string.
+
+        What cannot be read has a note and the default in its place, so that a page is shown in any case. A table tells
+        apart what a chart has no room for.
+        """
+        notes: list[str] = []
         sent = in_utc(query)
         calendar = calendar_in(query)
         between = _between(sent) if calendar is None else calendar.span(services().clock())
+        mistaken = _mistaken(sent) if between is None else None
+        range_ = between or choice(Range, query.get("range"), Range.WEEK)
+        if between is None and mistaken is None and query.get("range") not in {None, *Range}:
+            notes.append(_note("range", query["range"], "the last 7 days are"))
+        metric = choice(Metric, query.get("metric"), cls().metric)
+        if query.get("metric", metric) != metric:
+            notes.append(_note("metric", query["metric"], "cost is"))
+        by, run_filter = _by(query, notes, is_table=is_table), _filter(query, notes)
+        if (by is not None and not is_open(by)) or not all(map(is_open, run_filter.dimensions)):
+            notes.append(
+                "This link shows no users, sessions, traces, keys, tags or metadata; runs are grouped by model, without filters."
+            )
+            by, run_filter = MODEL, ALL_RUNS
         return cls(
             project_id,
-            between or choice(Range, query.get("range"), Range.WEEK),
-            choice(Metric, query.get("metric"), plain.metric),
-            choice(Split, query.get("by"), plain.by),
-            _filter(query) if project_id is not None else _of_models(_filter(query)),
+            range_,
+            metric,
+            by,
+            run_filter,
             project_id is not None and query.get("live") == "1",
             (query.get("sort") or None) if project_id is None else None,
             (query.get("q", "").strip() or None) if project_id is None else None,
-            _mistaken(sent) if between is None else None,
+            mistaken,
             calendar,
+            tuple(notes),
         )
 
     def replace(self, **changes: Any) -> "View":  # noqa: ANN401  # Any field of the view.
@@ -93,7 +121,7 @@ class View:
 
     @property
     def period(self) -> str:
-        """What the range is called, or from when to when it is."""
+        """The name of the range, or its start and end."""
         return range_name(self.range) if self.calendar is None else self.calendar.label
 
     def window(self, now: datetime) -> Window:
@@ -112,8 +140,8 @@ class View:
         found: dict[str, Any] = self.filter_query
         if self.metric is not Metric.COST:
             found["metric"] = self.metric.value
-        if self.by is not Split.MODEL:
-            found["by"] = self.by.value
+        if self._by is not None:
+            found["by"] = self._by
         listed = {"sort": self.sort, "q": self.search} if self.project_id is None else {}
         found |= {name: value for name, value in listed.items() if value is not None}
         return found | ({"live": "1"} if self.is_live else {})
@@ -124,7 +152,7 @@ class View:
         return lambda project_id: f"{before}{path_of(project_id)}{after}"
 
     def page_url(self, number: int) -> str:
-        """Return the URL of a page of the overview's projects; any other change leads to the first page."""
+        """Return the URL of a page of the list of projects; any other change goes to the first page."""
         return address_of("overview.overview", self.query | {"page": number if number > 1 else None})
 
     def chart_url(self, metric: Metric, of_project: str | None) -> str:
@@ -143,15 +171,17 @@ class View:
         return address_of("runs.explorer", {"project": self.project_id} | self.filter_query)
 
     def breakdown_url(self, **more: str | None) -> str:
-        """Return the URL of these runs as a table, grouped by the split."""
+        """Return the URL of these runs as a table, grouped in the same way."""
         return address_of(
             "breakdown.breakdown", {"project": self.project_id, "by": self._by, **more} | self.filter_query
         )
 
     @property
     def _by(self) -> str | None:
-        """The split as a parameter; None for the default, by model."""
-        return None if self.by is Split.MODEL else self.by.value
+        """The grouping as a parameter; None for the default, by model."""
+        if self.by is None:
+            return NO_GROUPS
+        return None if self.by == MODEL else self.by.name
 
     @property
     def run_filter(self) -> RunFilter:
@@ -164,8 +194,7 @@ class View:
     @property
     def filter_query(self) -> dict[str, Any]:
         """The parameters of the filter, named as in the run explorer."""
-        said = self.filter.query
-        found: dict[str, Any] = {name: said[name] for name in _NARROWING if name in said}
+        found: dict[str, Any] = dict(self.filter.query)
         reach = self.range
         if self.calendar is not None:
             found["range"] = self.calendar.value
@@ -192,23 +221,53 @@ def _mistaken(query: Mapping[str, str]) -> tuple[str, str] | None:
     return sent if any(sent) else None
 
 
-def _filter(query: Mapping[str, str]) -> RunFilter:
-    texts = {name: trimmed(query.get(name, "")) or None for name in ("model", "provider", "status", "experiment")}
-    # Postgres stores no NUL, so no run has one.
-    if any("\0" in text for text in texts.values() if text):
-        raise NotFound
-    status = Status(texts["status"]) if texts["status"] in set(Status) else None
-    return RunFilter(
-        model=texts["model"],
-        provider=texts["provider"],
-        status=None if status is None else Outcome(status.value),
-        experiment_id=texts["experiment"],
+def is_open(dimension: Dimension) -> bool:
+    """Return whether the reader may see values of a dimension: who follows a link sees none that may name people."""
+    return actor().kind is not ActorKind.LINK or dimension in _OPEN_TO_LINKS
+
+
+def _by(query: Mapping[str, str], notes: list[str], *, is_table: bool) -> Dimension | None:
+    text = query.get("by", "")
+    if text == NO_GROUPS and not is_table:
+        return None
+    found = dimension_named(text)
+    if found is not None and (is_table or found not in NOT_IN_CHARTS):
+        return found
+    if found is not None:
+        notes.append("A chart has no room for traces; runs are grouped by model instead.")
+    elif text:
+        notes.append(
+            f"Runs cannot be grouped by {_quoted(text)}; they are grouped by model instead. "
+            f"A key of metadata is written {METADATA}<key>."
+        )
+    return MODEL
+
+
+def _filter(query: Mapping[str, str], notes: list[str]) -> RunFilter:
+    """Read the filters that can be read, with a note of each of the others."""
+    said = {name: query[name] for name in query if name in _FILTERS or name.startswith(METADATA)}
+    try:
+        return RunFilter.parse(said)
+    except InvalidFilter as error:
+        notes += [f"The filter {detail.path} {detail.message}, so it is left out." for detail in error.details]
+        wrong = {detail.path for detail in error.details}
+        is_of_keys = any(name.startswith(METADATA) for name in wrong)
+    return RunFilter.parse(
+        {
+            name: value
+            for name, value in said.items()
+            if name not in wrong and not (is_of_keys and name.startswith(METADATA))
+        }
     )
 
 
-def _of_models(run_filter: RunFilter) -> RunFilter:
-    """Reduce the filter to what sums over all projects support."""
-    return RunFilter(model=run_filter.model, provider=run_filter.provider)
+def _note(name: str, text: str, instead: str) -> str:
+    return f"There is no {name} {_quoted(text)}; {instead} shown instead."
+
+
+def _quoted(text: str) -> str:
+    """Return what was asked for, as far as it can be printed."""
+    return f"\u201c{''.join(one for one in text if one.isprintable())[:_LONGEST_REPEATED]}\u201d"
 
 
 class ProjectIdConverter(BaseConverter):

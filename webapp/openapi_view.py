@@ -23,7 +23,7 @@ Text = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A parameter, or a field of a type. `place` is where a parameter goes."""
+    """A parameter, or a field of a type. `place` says where a parameter goes."""
 
     name: str
     kind: Text
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One method of one path."""
+    """A method of a path."""
 
     anchor: str
     method: str

@@ -1,4 +1,4 @@
-"""Break off streamed answers whose reader is too slow: the memory for them would be held as long as the reader likes.
+"""Break off streamed answers to readers that are too slow, because an answer's memory is held until it ends.
 
 A reader may stop for a minute in total, and be slower than `LEAST_BYTES_PER_SECOND` for as long as that costs no more
 than a minute.

@@ -1,4 +1,4 @@
-"""Ranges that go by the calendar: today, this month. Days are those of the reader; months are of UTC, as daily bars and budgets."""
+"""Calendar ranges such as today and this month. Days are the reader's; months are in UTC, as daily bars and budgets are."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -16,17 +16,19 @@ class Calendar(StrEnum):
     THIS_MONTH = "this-month"
     LAST_MONTH = "last-month"
     QUARTER = "90d"
+    YEAR = "12m"
+    MONTHS = "12mo"
 
     @property
     def label(self) -> str:
-        """What it is called, with UTC where its days are not the reader's."""
+        """The label of the range, with "UTC" if its days are not the reader's."""
         return f"{_TITLES[self]} (UTC)" if self not in _OF_READER and zone.name() != "UTC" else _TITLES[self]
 
     def span(self, now: datetime) -> CustomRange:
         """Return the range to the end of its last day, so that the period before it is as long."""
         place: tzinfo = zone.current() if self in _OF_READER else UTC
         first, last = _DAYS[self](now.astimezone(place))
-        return CustomRange(_midnight(first, place), _midnight(last, place))
+        return CustomRange(_midnight(first, place), _midnight(last, place), is_by_month=self is Calendar.MONTHS)
 
 
 def calendar_in(query: Mapping[str, str]) -> Calendar | None:
@@ -59,6 +61,9 @@ _DAYS: dict[Calendar, Callable[[datetime], tuple[datetime, datetime]]] = {
     Calendar.LAST_MONTH: lambda now: (_month(_month(now) - _DAY), _month(now)),
     # Thirteen weeks, which are as many bars.
     Calendar.QUARTER: lambda now: (now - 90 * _DAY, now + _DAY),
+    # Weeks from Monday on, the last of which holds today.
+    Calendar.YEAR: lambda now: (now - (52 * 7 + now.weekday()) * _DAY, now + _DAY),
+    Calendar.MONTHS: lambda now: (_next_month(now).replace(year=_next_month(now).year - 1), _next_month(now)),
 }
 _TITLES = {
     Calendar.TODAY: "Today",
@@ -66,4 +71,6 @@ _TITLES = {
     Calendar.THIS_MONTH: "This month",
     Calendar.LAST_MONTH: "Last month",
     Calendar.QUARTER: "Last 90 days",
+    Calendar.YEAR: "Last 12 months, by week",
+    Calendar.MONTHS: "Last 12 months, by month",
 }

@@ -23,7 +23,7 @@ FLASH_SECONDS = 60
 
 
 class Theme(StrEnum):
-    """The colour theme; the button goes through them in this order."""
+    """The colour themes, in the order of the button."""
 
     AUTO = "auto"
     LIGHT = "light"
@@ -76,7 +76,7 @@ class Shell:
 
     @property
     def is_let_in(self) -> bool:
-        """Whether there are pages to go to, because of a sign-in or of dev mode."""
+        """Whether the reader may open pages, being signed in or in dev mode."""
         return self.is_signed_in or self.is_dev_mode or self.actor.kind is ActorKind.LINK
 
     @property
@@ -89,7 +89,7 @@ class Shell:
 
     @property
     def came_by_link(self) -> bool:
-        """Whether there is one project to see, and no account."""
+        """Whether the reader uses a shared link, and so sees one project."""
         return self.actor.kind is ActorKind.LINK
 
     def may_read_runs(self, project_id: str) -> bool:
@@ -109,7 +109,7 @@ templates.globals["wants_part"] = wants_part
 
 
 async def render(page: Page, status: int = 200) -> Response:
-    """Render the page, or its fragment if htmx asks for one; a fragment brings the tab's title along."""
+    """Render the page, or, for htmx, its fragment with the title of the tab."""
     name = page.fragment if wants_part() else page.template
     flash = None if wants_part() else request.cookies.get(FLASH_COOKIE)
     html = templates.get_template(name).render(page=page, shell=_shell(flash))
@@ -150,7 +150,7 @@ def see_other(url: str, flash: str | None = None) -> Response:
 
 
 def no_content() -> Response:
-    """Tell htmx to leave everything as it is."""
+    """Answer htmx that nothing changes."""
     return Response(status=204, headers={"Vary": ", ".join(VARY), "Cache-Control": "no-store"})
 
 

@@ -32,7 +32,7 @@ class CrossSiteForm(Forbidden):
 
 
 async def check_csrf() -> None:
-    """Refuse requests that another site makes a browser send. All current browsers tell where a request comes from.
+    """Refuse requests that another site makes a browser send; all current browsers report their origin.
 
     Requests without a browser send neither header and carry no cookie worth abusing; the API takes keys, not cookies.
     Raises `CrossSiteForm`.

@@ -1,4 +1,4 @@
-"""Signing in and out: the browser keeps a signed cookie with a random token, the database has the session."""
+"""Sign-in sessions: the browser has a signed cookie with a random token, the database has the session."""
 
 import asyncio
 import hashlib
@@ -76,7 +76,7 @@ async def sign_in_with_password(email: str, password: str) -> None:
 async def checked(email: str, password: str) -> User:
     """Return the user with this password. Raises `InvalidCredentials` and `PasswordsBusy`."""
     async with services().database.session() as database:
-        found = await users.named(database, email)
+        found = await users.find_by_email(database, email)
     # Outside of a transaction: hashing takes long.
     user = await users.check_password(found, password, source())
     if passwords.is_outdated(user.password_hash):
@@ -84,7 +84,7 @@ async def checked(email: str, password: str) -> User:
         with suppress(PasswordsBusy):
             renewed = await passwords.hashed(password, source())
             async with services().database.session() as database:
-                (await users.found(database, user.id)).user.password_hash = renewed
+                (await users.get(database, user.id)).user.password_hash = renewed
     return user
 
 
@@ -110,7 +110,7 @@ async def begin_as(user: User) -> None:
 
 
 def begin_by_link(token: str) -> None:
-    """Let whoever came by a shared link read its project. Raises `NotConfigured`."""
+    """Start a session that may read the project of a shared link. Raises `NotConfigured`."""
     demand_secret()
     session.clear()
     session.permanent = True
@@ -135,7 +135,7 @@ async def sign_out() -> None:
 
 
 async def holder() -> Actor | None:
-    """Whoever is signed in; None when nobody is, or is any more."""
+    """Return the holder of the request's session; None without a valid one."""
     token, link_token = session.get(_TOKEN), session.get(_LINK)
     if token is None and link_token is None:
         return None
@@ -164,7 +164,7 @@ async def _begin(*, user_id: UUID | None = None, key_id: UUID | None = None) -> 
 
 
 async def _count_try(email: str) -> None:
-    """Count a try, right or wrong, so that the limit does not tell them apart. Raises `RateLimited`."""
+    """Count an attempt, right or wrong, so that the limit does not tell them apart. Raises `RateLimited`."""
     # Only a hash is stored: the table of limits must not list accounts, or what was typed into the wrong field.
     account = hashlib.sha256(email.strip().lower().encode()).hexdigest()
     limiter = services().limiter

@@ -1,4 +1,4 @@
-"""Texts to paste to use a key: a first request in three languages, and the settings of each way to send runs. Pure."""
+"""Snippets to paste: a first request in three languages, and the settings of each way to send runs. Pure."""
 
 import json
 import shlex
@@ -209,7 +209,7 @@ def _typescript_client(url: str, key: str, project_id: str) -> str:
 
 
 def _python_request(url: str, key: str) -> str:
-    """With the standard library alone, so that it works as pasted."""
+    """Return a Python program with the standard library alone, so that it works as pasted."""
     headers = json.dumps({"Authorization": f"Bearer {key}"})
     return "\n".join(
         (

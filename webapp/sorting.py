@@ -1,4 +1,4 @@
-"""Tables that are sorted by their headings: the column, the direction, and the links that change them."""
+"""Sortable tables: the column, the direction, and the links of the headings."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

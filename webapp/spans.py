@@ -1,4 +1,4 @@
-"""The service's own traces: a span for each request, sent to where OTEL_EXPORTER_OTLP_ENDPOINT says.
+"""The service's own traces: a span per request, exported to OTEL_EXPORTER_OTLP_ENDPOINT.
 
 The variables are OpenTelemetry's own, and whoever sends runs to this service sets the same ones: so an address that is ours is
 left alone, and what comes by OTLP never makes a span, whatever a collector between sends back.
@@ -85,7 +85,7 @@ def spans_of(settings: Settings) -> Spans | None:
 
 
 def is_own(endpoint: str, settings: Settings) -> bool:
-    """Whether an address is that of this service."""
+    """Return whether an address is that of this service."""
     theirs = _place(endpoint)
     ours = {_place(settings.own_url()), *([_place(settings.public_url)] if settings.public_url else [])}
     return theirs in ours

@@ -1,11 +1,13 @@
-"""Require that a path is written as its route, byte by byte, except for its variable parts.
+"""Require that a path is spelled like its route, byte by byte, except for its variable parts.
 
 Programs disagree on what `//api/ingest` or `/%61pi/ingest` is: a proxy that blocks `/api/ingest` may let these pass.
 Variable parts may be percent-encoded in any way.
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import cast
 
 from quart import current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
@@ -29,7 +31,7 @@ async def refuse_other_spellings() -> None:
 
 
 def is_spelled_as(pattern: str, path: bytes) -> bool:
-    """Return whether the fixed parts of the pattern are in the path as they are. In linear time."""
+    """Return whether the fixed parts of the pattern occur unchanged in the path. In linear time."""
     first, *others = _fixed_parts(pattern)
     if not others:
         return path == first
@@ -39,7 +41,7 @@ def is_spelled_as(pattern: str, path: bytes) -> bool:
     at, end = len(first), len(path) - len(last)
     for part in middle:
         found = path.find(part, at + 1, end)
-        if found < 0:
+        if found == -1:
             return False
         at = found + len(part)
     return at < end
@@ -54,7 +56,8 @@ def _matched_rule() -> Rule | None:
     """Return the rule of the path, also if it takes another method."""
     if not isinstance(request.routing_exception, MethodNotAllowed):
         return request.url_rule
-    method = next(iter(request.routing_exception.valid_methods or ()), None)
+    # Whatever raises it says which methods there are.
+    method = next(iter(cast("Iterable[str]", request.routing_exception.valid_methods)))
     try:
         found: tuple[Rule, object] = current_app.url_map.bind("").match(request.path, method, return_rule=True)
     except HTTPException:

@@ -13,8 +13,8 @@ from quart import url_for
 from runtally import __version__
 from runtally.files import ROOT
 from webapp import formats, zone
-from webapp.addresses import path_to
-from webapp.assets import asset_url
+from webapp.addresses import address_of, path_to
+from webapp.assets import asset_url, style_sheet_url
 from webapp.charts.look import HATCH
 from webapp.charts.svg import first_paint
 
@@ -50,7 +50,9 @@ templates = Environment(
     auto_reload=False,
 )
 templates.globals |= {
+    "address_of": address_of,
     "asset": asset_url,
+    "style_sheet": style_sheet_url,
     "first_paint": first_paint,
     "hatch": Markup(HATCH),  # noqa: S704  # Our own.
     "path_to": path_to,

@@ -1,4 +1,4 @@
-"""The time zone of a page: the one that the reader's browser names in a cookie, else UTC.
+"""The time zone of a page, which the reader's browser names in a cookie; UTC without one.
 
 Days of prices, budgets, verdicts and daily bars are days of UTC for everybody, and a page says so.
 """
@@ -65,7 +65,7 @@ def named(text: str) -> tzinfo:
 
 
 def in_utc(query: Mapping[str, str]) -> dict[str, str]:
-    """Convert the times of a form to UTC. An invalid time is left as it is."""
+    """Convert the times of a form to UTC. Invalid times stay unchanged."""
     zone, later = named(query.get(FIELD, "")), query.get(LATER, "").split()
     rest = {name: value for name, value in query.items() if name not in {FIELD, LATER}}
     return rest | _written(_moved(query, zone, later, UTC))

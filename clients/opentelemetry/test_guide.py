@@ -12,7 +12,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from clients.environments import make_environment
+from clients.environments import make_environment, npm
 from tests.fake_provider import CANARY, Provider, running_provider
 from tests.serving import Server
 
@@ -42,6 +42,7 @@ PYTHON = {
     "agents": Call(
         f'from agents import Agent, Runner\nRunner.run_sync(Agent(name="agent", model="gpt-4o-mini"), "{CANARY}")'
     ),
+    "openlit": Call(f"from openai import OpenAI\n{CHAT}", environment="openlit", has_setup=True),
     "pydantic-ai": Call(
         f'from pydantic_ai import Agent\nAgent("openai-chat:gpt-4o-mini").run_sync("{CANARY}")', has_setup=True
     ),
@@ -75,19 +76,17 @@ def provider() -> Iterator[Provider]:
 def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The Python of each environment, when it was asked for once."""
     folder = tmp_path_factory.mktemp("environments")
-    names = ("python", "llama-index")
+    names = ("python", "llama-index", "openlit")
     return {name: make_environment(HERE / "environments", name, folder / name) for name in names}
 
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the packages of npm."""
-    if not (shutil.which("node") and shutil.which("npm")):
-        pytest.skip("there is no node or npm on this machine")
     folder = tmp_path_factory.mktemp("javascript")
     for path in HERE.glob("package*.json"):
         shutil.copy(path, folder)
-    run("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts", cwd=folder)
+    npm("ci", cwd=folder)
     return folder
 
 

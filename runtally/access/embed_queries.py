@@ -1,4 +1,4 @@
-"""SQL of charts and badges that are shown elsewhere: asked for every picture, so without a session of SQLModel."""
+"""SQL of embedded charts and badges. It runs for every picture, so it does without a SQLModel session."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ SELECT has_public_badges,
 
 @dataclass(frozen=True, slots=True)
 class BadgeAccess:
-    """Who sees the badges of a project's metrics: everybody, or whoever has the token of its charts."""
+    """Who may see the badges of a project's metrics: everybody, or people with the token of its embedded charts."""
 
     is_public: bool
     token: str | None

@@ -1,4 +1,4 @@
-"""A project's charts, shown elsewhere: whoever has the token of their URL sees them, until it is taken away."""
+"""A project's embedded charts: whoever has the token in their URL may see them until an editor revokes it."""
 
 import hmac
 import secrets
@@ -30,7 +30,7 @@ def forbid(session: AsyncSession, by: Actor, project: Project) -> None:
 
 
 def set_public_badges(session: AsyncSession, by: Actor, project: Project, *, is_public: bool) -> None:
-    """Let everybody see badges of the project's metrics, or only whoever has the token of its charts."""
+    """Choose who may see badges of the project's metrics: everybody, or only people with the token of its charts."""
     if project.has_public_badges is not is_public:
         name = "project.badges_shared" if is_public else "project.badges_unshared"
         record(session, by, Change(name, project.id, project.id))

@@ -1,20 +1,30 @@
-"""Deleting a project for good, in both databases."""
+"""Deleting a project for good: in the database, in that of the reporting table, and in the archive."""
+
+import structlog
 
 from runtally.access import projects
 from runtally.access.erasure_queries import erase_dropped, erase_reported
+from runtally.archive.archive import Archive
+from runtally.archive.queries import select_files
 from runtally.audit import Actor
 from runtally.db.database import Database
+from runtally.errors import ArchiveError, ArchiveMissing, StoreUnavailable
+
+log = structlog.get_logger()
 
 
-async def erase_project(live: Database, reporting: Database, by: Actor, project_id: str) -> int:
-    """Delete a project with everything that is stored of it, and answer how many live runs that were.
+async def erase_project(
+    live: Database, reporting: Database, archive: Archive | None, by: Actor, project_id: str
+) -> int:
+    """Delete a project with everything that is stored of it, and answer how many runs that were, archived ones too.
 
-    `reporting` is the database of the reporting table, often the same. While it is away nothing is deleted. Raises
-    `NotFound` and `StoreUnavailable`.
+    `reporting` is the database of the reporting table, often the same. While it or the archive of the project's runs is away
+    nothing is deleted. Raises `NotFound`, `ArchiveError` and `StoreUnavailable`.
     """
+    await _reach_archive(live, archive, project_id)
     async with live.patient() as patient:
         async with patient.session() as session:
-            dropped_before = (await projects.found(session, project_id)).dropped_before
+            dropped_before = (await projects.get(session, project_id)).dropped_before
             runs = await projects.erase(session, by, project_id)
             if reporting.is_same(live):
                 await erase_reported(session, project_id)
@@ -27,4 +37,23 @@ async def erase_project(live: Database, reporting: Database, by: Actor, project_
             # Apart, because rollups are locked in one order; `rollups rebuild` does the same, should this break off.
             async with patient.session() as session:
                 await erase_dropped(session, project_id, dropped_before)
+    if archive is not None:
+        try:
+            await archive.remove_left_over()
+        except (ArchiveError, StoreUnavailable) as error:
+            # The project is gone. The job of retention deletes the files once the store answers again.
+            log.warning("archive_files_left", code=error.code, reason=error.message)
     return runs
+
+
+async def _reach_archive(live: Database, archive: Archive | None, project_id: str) -> None:
+    """Raises `ArchiveError` where the project has files in an archive that cannot be used now."""
+    async with live.connection() as connection:
+        files = await select_files(connection, project_id)
+    if files and archive is None:
+        raise ArchiveMissing(
+            f"Runs of this project are in {len(files):,} files of an archive, but ARCHIVE_URL is not set here; nothing was "
+            "deleted."
+        )
+    if files and archive is not None:
+        await archive.open()

@@ -1,9 +1,10 @@
-"""SQL of projects beyond what the models say."""
+"""SQL that erases a project's rows and takes its sums out of those of all projects."""
 
 from datetime import datetime
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.archive.queries import REMOVE_FILES
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.sketch import GRAIN_ROWS, ON_SAME_SKETCH, merging
@@ -137,6 +138,12 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
     ):
         await connection.exec_driver_sql(statement, (project_id,))
     return int(erased)
+
+
+async def erase_archived(session: AsyncSession, project_id: str) -> int:
+    """List the project's files in the archive as to be deleted; how many runs they have."""
+    connection = await session.connection()
+    return sum((await connection.exec_driver_sql(REMOVE_FILES, (project_id,))).scalars())
 
 
 async def erase_dropped(session: AsyncSession, project_id: str, before: datetime) -> None:

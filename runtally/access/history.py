@@ -1,4 +1,4 @@
-"""The audit log, read back."""
+"""Read the audit log."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""SQL of what was changed lately."""
+"""SQL that reads the newest entries of the audit log."""
 
 from dataclasses import dataclass
 

@@ -34,7 +34,7 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
     if identity is not None:
         user = await session.get(User, identity.user_id)
     else:
-        user = await users.named(session, person.email) or await _joined(session, now, person, settings)
+        user = await users.find_by_email(session, person.email) or await _joined(session, now, person, settings)
         if user is not None and await _is_somebody_else(session, user, person):
             raise NotInvited("This address was another person's; ask an admin to give the account another one.")
     if user is None or user.disabled_at is not None:
@@ -47,7 +47,7 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
 
 
 async def _is_somebody_else(session: AsyncSession, user: User, person: Person) -> bool:
-    """Return whether the user is linked to another subject: addresses may change hands, subjects never do."""
+    """Return whether the user is linked to another subject: an address may change hands, a subject never does."""
     query = select(Identity).where(Identity.issuer == person.issuer, Identity.user_id == user.id)
     return (await session.exec(query.limit(1))).first() is not None
 

@@ -1,4 +1,4 @@
-"""Links that work once: for the first admin, for whoever is invited, and for a user who needs a new password.
+"""One-time links: for the first admin, for an invited user, and for a new password.
 
 A link is shown when it is made; what is stored is the hash of its token.
 """
@@ -56,7 +56,7 @@ async def invite(session: AsyncSession, now: datetime, by: Actor, email: str, gr
     """
     email = users.parse_email(email)
     await users.demand_project(session, grant)
-    if await users.named(session, email):
+    if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; give it a role instead.")
     await session.exec(delete(Invitation).where(col(Invitation.email) == email))
     record(session, by, Change("user.invited", email, grant.project_id, after={"role": grant.role}))
@@ -91,7 +91,7 @@ async def claimed(session: AsyncSession, now: datetime, token: str) -> Invitatio
 async def accept(session: AsyncSession, now: datetime, invitation: Invitation, newcomer: Newcomer) -> User:
     """The user that the link makes; the invitation must be `claimed`. Raises `InvalidUser`."""
     email = invitation.email or users.parse_email(newcomer.email)
-    if await users.named(session, email):
+    if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; sign in with it.")
     role, project_id = Role(invitation.role or ""), invitation.project_id
     user = User(
@@ -116,7 +116,7 @@ async def accept(session: AsyncSession, now: datetime, invitation: Invitation, n
 
 async def reset(session: AsyncSession, invitation: Invitation, password_hash: str) -> User:
     """Give the user of the link the password; they are signed out everywhere. The invitation must be `claimed`."""
-    account = await users.found(session, _user_of(invitation))
+    account = await users.get(session, _user_of(invitation))
     by = user_actor(account.user.id, account.user.email, {}, is_admin=account.user.is_admin)
     await users.set_password(session, by, account.user, password_hash)
     return account.user

@@ -1,4 +1,4 @@
-"""SQL of joining beyond what the models say."""
+"""The lock under which one-time links are created and used."""
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -7,5 +7,5 @@ LOCK_JOINING = "SELECT pg_advisory_xact_lock(hashtext('runtally joining'))"
 
 
 async def lock_joining(session: AsyncSession) -> None:
-    """One at a time: making the first admin's link, and using up any."""
+    """Wait until no other transaction creates the first admin's link or uses a link."""
     await (await session.connection()).exec_driver_sql(LOCK_JOINING)

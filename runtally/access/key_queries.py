@@ -1,4 +1,4 @@
-"""SQL of whose key it is: asked by every request of the API, so one statement says it all."""
+"""SQL that looks up API keys. Every API request asks, so one statement reads all that is needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ async def select_holder(connection: Connection, key_hash: bytes, now: datetime) 
 
 
 async def select_names(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """What people call these keys, their prefix where they have no name; a key that is gone has none."""
+    """Read the display names of keys: the name, or the prefix of a key without one; deleted keys are left out."""
     return {row[0]: row[1] for row in await connection.fetch(SELECT_NAMES, key_ids)}
 
 

@@ -101,9 +101,9 @@ def revoke(session: AsyncSession, now: datetime, by: Actor, key: ApiKey) -> None
     record(session, by, Change("key.revoked", key.prefix, key.project_id))
 
 
-async def named(session: AsyncSession, name: str) -> ApiKey:
-    """The one key with this prefix or id. Raises `NotFound`."""
-    found = [key for key in await listed(session) if name in {key.prefix, str(key.id)}]
+async def get_by_prefix_or_id(session: AsyncSession, name: str) -> ApiKey:
+    """Return the one key with this prefix or id. Raises `NotFound`."""
+    found = [key for key in await list_all(session) if name in {key.prefix, str(key.id)}]
     if len(found) != 1:
         raise NotFound("No single key has this prefix or id; `runtally keys list` shows both.")
     return found[0]
@@ -115,16 +115,16 @@ async def of_project(session: AsyncSession, project_id: str) -> Sequence[ApiKey]
     return (await session.exec(query)).all()
 
 
-async def found(session: AsyncSession, project_id: str, key_id: UUID) -> ApiKey:
-    """A key of this project, and of no other. Raises `NotFound`."""
+async def get(session: AsyncSession, project_id: str, key_id: UUID) -> ApiKey:
+    """Return a key of this project, and of no other. Raises `NotFound`."""
     key = await session.get(ApiKey, key_id)
     if key is None or key.project_id != project_id:
         raise NotFound("This project has no such key.")
     return key
 
 
-async def listed(session: AsyncSession, project_id: str | None = None) -> Sequence[ApiKey]:
-    """All keys, or those of a project, newest first."""
+async def list_all(session: AsyncSession, project_id: str | None = None) -> Sequence[ApiKey]:
+    """List all keys, or those of a project, newest first."""
     query = select(ApiKey).order_by(col(ApiKey.created_at).desc())
     if project_id is not None:
         query = query.where(or_(col(ApiKey.project_id) == project_id, col(ApiKey.project_id).is_(None)))
@@ -169,12 +169,12 @@ def key_id_of(sender: Actor) -> UUID | None:
 
 
 async def name_of(connection: Connection, key_id: UUID) -> str:
-    """What people call the key of a run."""
+    """Return the display name of the key that sent a run."""
     return (await names_of(connection, [key_id]))[key_id]
 
 
 async def names_of(connection: Connection, key_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """What people call the keys of runs; a key that is gone has its id as its name."""
+    """Return the display names of keys by id; a deleted key is shown by its id."""
     found = await key_queries.select_names(connection, key_ids)
     return {one: SHARED_KEY_NAME if one == SHARED_KEY_ID else found.get(one, str(one)) for one in key_ids}
 

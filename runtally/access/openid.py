@@ -1,4 +1,4 @@
-"""Signing in with OpenID Connect: off to the provider, and what it vouches for when somebody comes back.
+"""Sign-in with OpenID Connect: redirect to the provider, and check its answer when the browser returns.
 
 Authorization code with PKCE, state and nonce. An ID token counts only if a key of the provider signed it, for us, now, and
 for this very attempt; an address only if the provider verified it. Whatever is odd refuses: nothing here is open by default.
@@ -61,7 +61,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody for whom the provider vouches: `subject` is theirs for ever, the address is verified."""
+    """A person whom the provider has identified: `subject` never changes, and the address is verified."""
 
     issuer: str
     subject: str
@@ -265,6 +265,6 @@ def _unavailable(error: httpx.HTTPError) -> ProviderUnavailable:
 
 
 def _failed(what: str) -> SignInFailed:
-    """The log says why; whoever tries is not told which check it was."""
+    """Log the reason of a failed sign-in, and return an error that does not name it."""
     log.warning("openid_sign_in_refused", reason=what)
     return SignInFailed()

@@ -1,4 +1,4 @@
-"""Passwords: what one must be like, its hash, and whether one is right.
+"""Passwords: their rules, and hashing and checking them with Argon2.
 
 Argon2id with the parameters of RFC 9106 for machines that also do something else: 64 MiB and three passes, about 0.1 s.
 """

@@ -6,13 +6,14 @@ from datetime import datetime
 from sqlmodel import col, delete, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from runtally.access.erasure_queries import erase_runs
+from runtally.access.erasure_queries import erase_archived, erase_runs
 from runtally.audit import Actor, Change, record
 from runtally.errors import InvalidName, InvalidRetention, NotFound
-from runtally.models.alert import Alert, AlertDelivery, AlertTarget
+from runtally.models.alert import Alert, AlertDelivery, AlertRule, AlertTarget
 from runtally.models.budget import Budget
 from runtally.models.dimension import TrackedKey
 from runtally.models.experiment import Experiment
+from runtally.models.name_rule import NameRule
 from runtally.models.otlp import OtlpClient
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
@@ -28,6 +29,8 @@ _OWN = (
     PriceEntry,
     ProjectDiscount,
     Budget,
+    NameRule,
+    AlertRule,
     AlertDelivery,
     Alert,
     AlertTarget,
@@ -35,13 +38,13 @@ _OWN = (
 )
 
 
-async def listed(session: AsyncSession) -> Sequence[Project]:
-    """All projects, archived ones too, by name."""
+async def list_all(session: AsyncSession) -> Sequence[Project]:
+    """List all projects by name, archived ones included."""
     return (await session.exec(select(Project).order_by(Project.name, Project.id))).all()
 
 
-async def those(session: AsyncSession, project_ids: Sequence[str]) -> Sequence[Project]:
-    """The projects of these ids, by name."""
+async def list_by_ids(session: AsyncSession, project_ids: Sequence[str]) -> Sequence[Project]:
+    """List the projects with these ids by name."""
     query = select(Project).where(col(Project.id).in_(project_ids)).order_by(Project.name, Project.id)
     return (await session.exec(query)).all()
 
@@ -50,8 +53,8 @@ async def find_by_id(session: AsyncSession, project_id: str) -> Project | None:
     return await session.get(Project, project_id)
 
 
-async def found(session: AsyncSession, project_id: str) -> Project:
-    """Raises `NotFound`."""
+async def get(session: AsyncSession, project_id: str) -> Project:
+    """Return the project with this id. Raises `NotFound`."""
     project = await find_by_id(session, project_id)
     if project is None:
         raise NotFound("There is no such project; `runtally projects list` shows all.")
@@ -63,7 +66,7 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, name: str) -
     name = name.strip()
     if not name or len(name) > MAX_NAME:
         raise InvalidName(f"Give a name of 1 to {MAX_NAME} characters.")
-    project = await found(session, project_id)
+    project = await get(session, project_id)
     if name != project.name:
         change = Change("project.renamed", project_id, project_id, {"name": project.name}, {"name": name})
         record(session, by, change)
@@ -74,7 +77,7 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, name: str) -
 
 async def archive(session: AsyncSession, by: Actor, project_id: str, now: datetime) -> Project:
     """Hide a project from the overview; its runs stay, and new ones are still taken."""
-    project = await found(session, project_id)
+    project = await get(session, project_id)
     if project.archived_at is None:
         record(session, by, Change("project.archived", project_id, project_id))
     project.archived_at = project.archived_at or now
@@ -83,7 +86,7 @@ async def archive(session: AsyncSession, by: Actor, project_id: str, now: dateti
 
 
 async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
-    project = await found(session, project_id)
+    project = await get(session, project_id)
     if project.archived_at is not None:
         record(session, by, Change("project.restored", project_id, project_id))
     project.archived_at = None
@@ -98,7 +101,7 @@ async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | 
     """
     if days not in {None, KEPT_FOR_EVER} and not MIN_RETENTION_DAYS <= days <= MAX_RETENTION_DAYS:
         raise InvalidRetention(f"Keep runs {MIN_RETENTION_DAYS} to {MAX_RETENTION_DAYS} days, or for ever.")
-    project = await found(session, project_id)
+    project = await get(session, project_id)
     if days != project.retention_days:
         before, after = {"days": project.retention_days}, {"days": days}
         record(session, by, Change("project.retention_changed", project_id, project_id, before, after))
@@ -109,8 +112,9 @@ async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | 
 
 async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
     """Delete a project with all that is its own, and answer how many runs that were. There is no way back."""
-    project = await found(session, project_id)
-    runs = await erase_runs(session, project_id)
+    project = await get(session, project_id)
+    # Files after runs: those that are being written while the runs go are listed by then.
+    runs = await erase_runs(session, project_id) + await erase_archived(session, project_id)
     for table in _OWN:
         await session.exec(delete(table).where(col(table.project_id) == project_id))
     await session.delete(project)

@@ -1,4 +1,4 @@
-"""SQL of who is signed in: asked on every page, so one statement says it all."""
+"""SQL of browser sessions. Every page asks, so one statement reads all that is needed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,7 +70,7 @@ class Holder:
 async def select_holder(
     connection: Connection, token_hash: bytes, now: datetime, seen_after: datetime
 ) -> Holder | None:
-    """Whose session this is; None when it ended, and when its user or key may not come in any more."""
+    """Read the holder of a session; None if it ended, or if its user or key may not sign in any more."""
     row = await connection.fetchrow(SELECT_HOLDER, token_hash, now, seen_after)
     return Holder(**row) if row else None
 

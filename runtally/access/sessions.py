@@ -25,7 +25,7 @@ SEEN_STEP = timedelta(minutes=1)
 
 
 def begin(session: AsyncSession, now: datetime, *, user_id: UUID | None = None, key_id: UUID | None = None) -> str:
-    """A new session of a user, or of whoever holds a key; the answer is the token for the browser."""
+    """Create a session for a user or for the holder of a key, and return the token for the browser."""
     token = secrets.token_urlsafe(32)
     session.add(
         Session(

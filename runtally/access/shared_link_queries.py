@@ -1,4 +1,4 @@
-"""SQL of shared links: asked for on every page of somebody who came by one, so without a session of SQLModel."""
+"""SQL of shared links. Every page of their readers asks, so it does without a SQLModel session."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Links for people without an account: whoever has one may read one project's metrics, until it expires or is removed."""
+"""Shared links: people without an account may read one project's metrics by its link until it expires or is removed."""
 
 import secrets
 import uuid
@@ -19,7 +19,7 @@ from runtally.models.shared_link import SharedLink
 TOKEN_BYTES = 24
 MAX_NAME = 128
 MAX_LINKS = 50
-"""Of a project: more than anybody keeps an eye on."""
+"""Links of a project: more than anybody keeps an eye on."""
 
 
 async def list_links(session: AsyncSession, project_id: str) -> Sequence[SharedLink]:
@@ -62,7 +62,7 @@ async def create(  # noqa: PLR0913  # What says what the link is has its name at
 
 
 async def remove(session: AsyncSession, by: Actor, project_id: str, link_id: UUID) -> SharedLink:
-    """Remove a link; whoever came by it sees nothing any more. Raises `NotFound`."""
+    """Remove a link, and end the access of everybody who used it. Raises `NotFound`."""
     link = await session.get(SharedLink, link_id)
     if link is None or link.project_id != project_id:
         raise NotFound("This link was removed already.")
@@ -79,5 +79,5 @@ async def find_by_token(connection: Connection, now: datetime, token: str) -> sh
 
 
 def reader_of(link: shared_link_queries.OpenLink) -> Actor:
-    """Return who comes by a link: somebody who may read the project's metrics, and no single runs."""
+    """Return the actor for readers of a link, who may read the project's metrics and no single runs."""
     return Actor(ActorKind.LINK, str(link.id), frozenset({Scope.METRICS_READ}), link.project_id, f"link {link.name}")

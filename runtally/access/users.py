@@ -1,4 +1,4 @@
-"""Users: find, list, sign in, and change what they may do. How somebody becomes one is in `invitations`."""
+"""Users: find, list, sign in, and change their permissions. `invitations` creates them."""
 
 import re
 from collections import defaultdict
@@ -32,7 +32,7 @@ class Account:
 
 
 def parse_email(text: str) -> str:
-    """Return the address as it is stored. Raises `InvalidUser`."""
+    """Return the address in the form in which it is stored. Raises `InvalidUser`."""
     email = text.strip().lower()
     if len(email) > MAX_EMAIL or not _EMAIL.fullmatch(email):
         raise refused("email", "Enter an address such as ada@example.com.")
@@ -55,8 +55,8 @@ async def any_exist(session: AsyncSession) -> bool:
     return (await session.exec(select(User.id).limit(1))).first() is not None
 
 
-async def listed(session: AsyncSession) -> Sequence[Account]:
-    """All users, by address."""
+async def list_all(session: AsyncSession) -> Sequence[Account]:
+    """List all users by address."""
     users = (await session.exec(select(User).order_by(User.email))).all()
     # Somebody may join between the two queries.
     roles: defaultdict[UUID, dict[str, Role]] = defaultdict(dict)
@@ -65,8 +65,8 @@ async def listed(session: AsyncSession) -> Sequence[Account]:
     return [Account(user, roles[user.id]) for user in users]
 
 
-async def found(session: AsyncSession, user_id: UUID) -> Account:
-    """Raises `NotFound`."""
+async def get(session: AsyncSession, user_id: UUID) -> Account:
+    """Return the user with this id, and their roles. Raises `NotFound`."""
     user = await session.get(User, user_id)
     if user is None:
         raise NotFound("There is no such user.")
@@ -74,7 +74,7 @@ async def found(session: AsyncSession, user_id: UUID) -> Account:
     return Account(user, {one.project_id: Role(one.role) for one in await session.exec(mine)})
 
 
-async def named(session: AsyncSession, email: str) -> User | None:
+async def find_by_email(session: AsyncSession, email: str) -> User | None:
     return (await session.exec(select(User).where(col(User.email) == email.strip().lower()))).one_or_none()
 
 
@@ -90,7 +90,7 @@ async def check_password(user: User | None, password: str, source: str = "") -> 
 
 
 async def set_password(session: AsyncSession, by: Actor, user: User, password_hash: str) -> None:
-    """Signs the user out everywhere and ends their links: whoever knew the old password or has a link is out as well."""
+    """Set a password, sign the user out everywhere and revoke their links, which people who know the old password might hold."""
     user.password_hash = password_hash
     session.add(user)
     await sessions.end_all(session, user.id)

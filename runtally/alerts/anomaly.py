@@ -33,15 +33,20 @@ class UnusualHour:
 
 
 def compared_hours(hour: datetime) -> tuple[datetime, ...]:
-    """List the hours of past weeks that an hour is compared with, the latest week first."""
+    """List the hours of past weeks that an hour is compared with, the latest week first, and each week in order."""
     return tuple(hour - timedelta(weeks=week) + offset for week in range(1, WEEKS + 1) for offset in AROUND)
 
 
 def limit_above(past_usd: Sequence[Decimal]) -> Decimal:
     """Return what an hour may cost: twice the usual, or a dollar or six standard deviations above it, whichever is most."""
     usual = median(past_usd)
-    spread = _SIGMA * median(abs(cost - usual) for cost in past_usd)
-    return usual + max(_SIGMAS * spread, usual, LEAST_MORE_USD)
+    return usual + max(six_deviations(past_usd), usual, LEAST_MORE_USD)
+
+
+def six_deviations(past: Sequence[Decimal]) -> Decimal:
+    """Return six standard deviations, estimated from the median absolute deviation."""
+    usual = median(past)
+    return _SIGMAS * _SIGMA * median(abs(one - usual) for one in past)
 
 
 def judge(hour: datetime, cost_usd: Decimal, past_usd: Sequence[Decimal]) -> UnusualHour | None:

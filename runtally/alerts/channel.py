@@ -71,7 +71,7 @@ class Channel(Protocol):
         """The channel's name on pages."""
 
     def read(self, text: str) -> str | None:
-        """Return the address as it is stored, or None where it is not one of this channel.
+        """Return the address in the form in which it is stored, or None if it does not belong to this channel.
 
         Raises `InvalidAlertTarget` where it is, but alerts cannot be sent there.
         """

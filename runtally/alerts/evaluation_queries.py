@@ -1,4 +1,4 @@
-"""SQL of evaluating alerts: which were sent already, what the hours cost, and storing new ones."""
+"""SQL that evaluates alerts: the alerts sent so far, the cost of recent hours, and the insert of new alerts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from operator import itemgetter
 from uuid import UUID
 
 from runtally.alerts.anomaly import HOUR
+from runtally.alerts.budget_alerts import Alerted, Alerts
 from runtally.alerts.message import Message, ModelCost
 from runtally.alerts.week import WEEK, ModelSpend, Week, WeeklySpend
 from runtally.db.database import Connection
@@ -22,12 +23,11 @@ _LOCK = 0x52_75_6E_74_61_6C_6C_79
 # Of several processes that evaluate at the same time one does, until its transaction ends.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
 
-SELECT_ALERTED_LEVELS = """
-  SELECT project_id, subject, max(level) AS level
-    FROM alerts
-   WHERE kind = 'budget'
-     AND created_at >= $1
-GROUP BY 1, 2
+SELECT_BUDGET_ALERTS = """
+SELECT project_id, subject, level, created_at, named
+  FROM alerts
+ WHERE kind = 'budget'
+   AND created_at >= $1
 """
 
 # Projects that have a target for alerts on unusual cost, unless there was such an alert lately.
@@ -66,8 +66,8 @@ ORDER BY cost_usd DESC, provider, model
 
 # The row is the decision: a second process inserts nothing.
 INSERT_ALERT = """
-INSERT INTO alerts (project_id, id, kind, subject, level, title, message, document, created_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO alerts (project_id, id, kind, subject, level, named, title, message, document, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (project_id, kind, subject, level) DO NOTHING
   RETURNING id
 """
@@ -129,10 +129,13 @@ async def try_lock(connection: Connection) -> bool:
     return bool(await connection.fetchval(TRY_LOCK, _LOCK))
 
 
-async def select_alerted_levels(connection: Connection, since: datetime) -> dict[tuple[str, str], int]:
-    """Return the highest level of each budget that an alert was sent for, by project and subject."""
-    rows = await connection.fetch(SELECT_ALERTED_LEVELS, since)
-    return {(row["project_id"], row["subject"]): row["level"] for row in rows}
+async def select_budget_alerts(connection: Connection, since: datetime) -> Alerts:
+    """Return the alerts on budgets that were decided since then."""
+    found: dict[tuple[str, str], dict[int, Alerted]] = {}
+    for row in await connection.fetch(SELECT_BUDGET_ALERTS, since):
+        alerted = Alerted(row["created_at"], frozenset(row["named"]))
+        found.setdefault((row["project_id"], row["subject"]), {})[row["level"]] = alerted
+    return found
 
 
 async def select_hourly_costs(
@@ -167,7 +170,8 @@ async def select_names(connection: Connection, project_ids: Iterable[str]) -> di
 
 async def insert_alert(connection: Connection, project_id: str, id_: UUID, message: Message, now: datetime) -> bool:
     """Store an alert with a delivery for each target; return False if there is one already."""
-    columns = (message.kind, message.subject, message.level, message.title, message.text, message.document)
+    named = list(message.named)
+    columns = (message.kind, message.subject, message.level, named, message.title, message.text, message.document)
     if await connection.fetchval(INSERT_ALERT, project_id, id_, *columns, now) is None:
         return False
     await connection.execute(INSERT_DELIVERIES, project_id, id_, now, message.kind)

@@ -1,4 +1,4 @@
-"""Write what an alert says: a title, sentences, and a JSON document. Pure."""
+"""Write the text of an alert: a title, sentences, and a JSON document. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,15 @@ import msgspec
 
 from runtally.alerts.anomaly import HOUR, UnusualHour
 from runtally.alerts.week import WeeklySpend
-from runtally.budgets.use import Use
 from runtally.models.alert import AlertKind
-from runtally.money import as_json, plain
+from runtally.money import as_json
 
 TYPES = {
     AlertKind.BUDGET: "budget.threshold_reached",
     AlertKind.ANOMALY: "cost.unusual",
+    AlertKind.ERROR_RATE: "error_rate.high",
+    AlertKind.LATENCY: "latency.high",
+    AlertKind.CACHE_HIT_RATE: "cache_hit_rate.low",
     AlertKind.REPORT: "report.weekly",
     AlertKind.TEST: "alert.test",
 }
@@ -41,7 +43,7 @@ class ModelCost:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An alert as it is sent. A project has one of each kind, subject and level."""
+    """The text of an alert. A project has one alert of each kind, subject and level."""
 
     kind: AlertKind
     subject: str
@@ -49,36 +51,8 @@ class Message:
     title: str
     text: str
     document: str
-
-
-def budget_message(project: ProjectLink, use: Use, percent: int) -> Message:
-    forecast = use.forecast_usd
-    used = _percent(use.spent_usd, use.amount_usd)
-    minimum = " or more, for some runs have no price" if use.unpriced else ""
-    sentences = [
-        f"{project.name} has used {used} of its budget of {_money(use.amount_usd)} for {use.month.start:%B %Y}.",
-        f"That is {_money(use.spent_usd)}{minimum}.",
-    ]
-    if forecast is not None:
-        sentences.append(f"At the pace of the last 7 days the month ends at {_money(forecast)}.")
-    facts = {
-        "month": use.month.name,
-        "thresholdPercent": percent,
-        "budgetUSD": as_json(use.amount_usd),
-        "spentUSD": as_json(use.spent_usd),
-        "forecastUSD": None if forecast is None else as_json(forecast),
-        "unpricedRuns": use.unpriced,
-    }
-    return _message(
-        AlertKind.BUDGET,
-        project,
-        use.now,
-        subject=f"{use.month.name} {plain(use.amount_usd)}",
-        level=percent,
-        title=f"{project.name} has reached {percent}% of its budget",
-        sentences=sentences,
-        facts=facts,
-    )
+    named: tuple[str, ...] = ()
+    """The values that it names, of a budget for each value."""
 
 
 def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[ModelCost], now: datetime) -> Message:
@@ -86,23 +60,23 @@ def anomaly_message(project: ProjectLink, found: UnusualHour, models: Sequence[M
     when = f"{found.hour:%d %b %Y, %H:%M} to {found.hour + HOUR:%H:%M} UTC"
     so_far = "" if is_over else " so far"
     sentences = [
-        f"{project.name} cost {_money(found.cost_usd)}{so_far} in the hour {when}.",
-        f"At this hour of the week {_money(found.usual_usd)} is usual, and up to {_money(found.limit_usd)} nothing special.",
+        f"{project.name} cost {money(found.cost_usd)}{so_far} in the hour {when}.",
+        f"At this hour of the week {money(found.usual_usd)} is usual, and up to {money(found.limit_usd)} nothing special.",
     ]
     if models:
-        sentences.append(f"Most of it: {', '.join(f'{one.model} {_money(one.cost_usd)}' for one in models)}.")
+        sentences.append(f"Most of it: {', '.join(f'{one.model} {money(one.cost_usd)}' for one in models)}.")
     facts = {
-        "hour": _time(found.hour),
+        "hour": iso(found.hour),
         "costUSD": as_json(found.cost_usd),
         "usualUSD": as_json(found.usual_usd),
         "limitUSD": as_json(found.limit_usd),
         "models": [{"provider": one.provider, "model": one.model, "costUSD": as_json(one.cost_usd)} for one in models],
     }
-    return _message(
+    return compose(
         AlertKind.ANOMALY,
         project,
         now,
-        subject=_time(found.hour),
+        subject=iso(found.hour),
         level=0,
         title=f"{project.name} costs far more than usual",
         sentences=sentences,
@@ -116,11 +90,11 @@ def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> M
     minimum = " or more, for some runs have no price," if spend.unpriced else ""
     when, runs = f"from {week.start:%d %b} to {last_day:%d %b %Y} (UTC)", "run" if spend.runs == 1 else "runs"
     sentences = [
-        f"{project.name} cost {_money(spend.cost_usd)}{minimum} {when}, in {spend.runs:,} {runs}.",
-        f"The week before cost {_money(spend.previous_usd)}{_change_in_percent(spend)}.",
+        f"{project.name} cost {money(spend.cost_usd)}{minimum} {when}, in {spend.runs:,} {runs}.",
+        f"The week before cost {money(spend.previous_usd)}{_change_in_percent(spend)}.",
     ]
     if drivers:
-        changes = ", ".join(f"{one.model} {_signed(one.change_usd)} (now {_money(one.cost_usd)})" for one in drivers)
+        changes = ", ".join(f"{one.model} {_signed(one.change_usd)} (now {money(one.cost_usd)})" for one in drivers)
         sentences.append(f"Changed most: {changes}.")
     facts = {
         "week": week.name,
@@ -138,20 +112,20 @@ def report_message(project: ProjectLink, spend: WeeklySpend, now: datetime) -> M
             for one in drivers
         ],
     }
-    return _message(
+    return compose(
         AlertKind.REPORT,
         project,
         now,
         subject=week.name,
         level=0,
-        title=f"{project.name}: {_money(spend.cost_usd)} in the week to {last_day:%d %b}",
+        title=f"{project.name}: {money(spend.cost_usd)} in the week to {last_day:%d %b}",
         sentences=sentences,
         facts=facts,
     )
 
 
 def trial_message(project: ProjectLink, subject: str, now: datetime) -> Message:
-    return _message(
+    return compose(
         AlertKind.TEST,
         project,
         now,
@@ -163,7 +137,7 @@ def trial_message(project: ProjectLink, subject: str, now: datetime) -> Message:
     )
 
 
-def _message(  # noqa: PLR0913  # Each is named at the call.
+def compose(  # noqa: PLR0913  # Each is named at the call.
     kind: AlertKind,
     project: ProjectLink,
     now: datetime,
@@ -173,27 +147,31 @@ def _message(  # noqa: PLR0913  # Each is named at the call.
     title: str,
     sentences: Sequence[str],
     facts: Mapping[str, object],
+    named: tuple[str, ...] = (),
 ) -> Message:
+    """Return the message with its JSON document."""
     link = {} if project.url is None else {"url": project.url}
     data = {"projectId": project.project_id, "projectName": project.name, **facts, **link}
     # A name may hold any character; a title is one line.
     title = " ".join(title.split())
     # Many receivers show `text` and nothing else.
     text = "\n".join([title, *sentences, *([project.url] if project.url else [])])
-    document = {"type": TYPES[kind], "timestamp": _time(now), "text": text, "data": data}
-    return Message(kind, subject, level, title, "\n".join(sentences), msgspec.json.encode(document).decode())
+    document = {"type": TYPES[kind], "timestamp": iso(now), "text": text, "data": data}
+    return Message(kind, subject, level, title, "\n".join(sentences), msgspec.json.encode(document).decode(), named)
 
 
-def _time(at: datetime) -> str:
+def iso(at: datetime) -> str:
+    """Return the time as JSON documents have it: 2026-11-23T08:00:00Z."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _money(amount_usd: Decimal) -> str:
+def money(amount_usd: Decimal) -> str:
+    """Return dollars with cents; never a rounded zero."""
     return f"${amount_usd:,.2f}" if amount_usd >= Decimal("0.01") or not amount_usd else "less than a cent"
 
 
 def _signed(amount_usd: Decimal) -> str:
-    return f"{'-' if amount_usd < 0 else '+'}{_money(abs(amount_usd))}"
+    return f"{'-' if amount_usd < 0 else '+'}{money(abs(amount_usd))}"
 
 
 def _change_in_percent(spend: WeeklySpend) -> str:
@@ -201,8 +179,3 @@ def _change_in_percent(spend: WeeklySpend) -> str:
         return ""
     percent = round(100 * (spend.cost_usd - spend.previous_usd) / spend.previous_usd)
     return f", so this is {abs(percent):,}% {'less' if percent < 0 else 'more'}" if percent else ", about the same"
-
-
-def _percent(part: Decimal, whole: Decimal) -> str:
-    """Round down: 99.99 % is not all of it."""
-    return f"{int(part * 100 // whole):,}%"

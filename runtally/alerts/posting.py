@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class PostError(Exception):
-    """There was no answer; the message says why in a few words and quotes nothing."""
+    """A post that got no response; the message gives the reason in a few words and quotes nothing."""
 
 
 class Answer(NamedTuple):

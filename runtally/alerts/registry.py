@@ -1,4 +1,4 @@
-"""All channels: which of them an address belongs to, and sending through the one of a kind."""
+"""The registry of channels: find the channel of an address, and send through a channel."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,7 +59,7 @@ class Channels:
             raise UnknownChannelError(kind) from None
 
     def recognise(self, text: str) -> tuple[Channel, str]:
-        """Return the channel of an address as it was entered, and the address as it is stored.
+        """Return the channel of an address that a user entered, and the address in the form in which it is stored.
 
         Raises `InvalidAlertTarget`.
         """
@@ -72,7 +72,7 @@ class Channels:
         )
 
     async def send(self, kind: str, address: str, secret: str | None, notice: Notice, now: datetime) -> Outcome:
-        """Send the notice once; whatever goes wrong is the outcome, so that it holds up no other delivery."""
+        """Send the notice once; any error becomes the outcome, so that it delays no other delivery."""
         try:
             return await self[kind].send(address, secret, notice, now)
         except PostError as error:

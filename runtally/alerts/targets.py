@@ -1,4 +1,4 @@
-"""Add, test and remove the targets of a project's alerts, and list what was sent to them."""
+"""Add, test and remove the targets of a project's alerts, and list their deliveries."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from runtally.alerts.channel import Notice, Outcome
 from runtally.alerts.message import Message, ProjectLink, trial_message
 from runtally.alerts.registry import Channels
 from runtally.audit import Actor, Change, record
+from runtally.budgets.edit import lock_owner
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import NotFound
 from runtally.ids import uuid7
 from runtally.models.alert import Alert, AlertDelivery, AlertKind, AlertTarget
-from runtally.models.project import Project
 
 MAX_TARGETS = 10
 LISTED = 20
@@ -112,7 +112,7 @@ class TargetEditor:
         record(session, by, self._change("alert_target.removed", target, before=_facts(target)))
 
     async def retry(self, session: AsyncSession, by: Actor, target: AlertTarget, alert_id: UUID) -> None:
-        """Send a delivery again that was given up. Raises `NotFound`."""
+        """Queue a failed delivery again. Raises `NotFound`."""
         delivery = await session.get(AlertDelivery, (target.project_id, alert_id, target.id), with_for_update=True)
         if delivery is None or delivery.parked_at is None:
             raise NotFound("This delivery was not given up; reload the page.")
@@ -145,7 +145,7 @@ class TargetEditor:
         self, session: AsyncSession, by: Actor, target: AlertTarget, project: ProjectLink, now: datetime
     ) -> Alert:
         """Store a test alert, without a delivery of it. Raises `InvalidAlertTarget` where the project had too many."""
-        await _lock_project(session, target.project_id)
+        await lock_owner(session, target.project_id)
         of_project = (Alert.project_id == target.project_id, Alert.kind == AlertKind.TEST)
         lately = select(func.count()).select_from(Alert).where(*of_project, col(Alert.created_at) > now - TEST_PAUSE)
         if (await session.exec(lately)).one() >= MAX_TESTS:
@@ -166,7 +166,7 @@ class TargetEditor:
             return Outcome.failed(f"no answer within {TEST_SECONDS:g} s")
 
     def _change(self, action: str, target: AlertTarget, **facts: dict[str, object]) -> Change:
-        return Change(action, self._channels[target.kind].mask(target.address), target.project_id, **facts)
+        return Change(action, self._channels[target.kind].mask(target.address), target.project_id or None, **facts)
 
 
 async def list_deliveries(session: AsyncSession, project_id: str) -> Sequence[tuple[AlertDelivery, Alert, AlertTarget]]:
@@ -189,17 +189,12 @@ async def list_deliveries(session: AsyncSession, project_id: str) -> Sequence[tu
 async def _check_room(session: AsyncSession, target: AlertTarget) -> None:
     """Refuse a target too many. Raises `InvalidAlertTarget` and `NotFound`."""
     # Two at once are counted one after the other.
-    await _lock_project(session, target.project_id)
+    await lock_owner(session, target.project_id)
     others = await list_targets(session, target.project_id)
     if any((one.kind, one.address) == (target.kind, target.address) for one in others):
         raise refused("Alerts are sent there already.")
     if len(others) >= MAX_TARGETS:
         raise refused(f"Alerts go to at most {MAX_TARGETS} targets; remove one first.")
-
-
-async def _lock_project(session: AsyncSession, project_id: str) -> None:
-    if await session.get(Project, project_id, with_for_update=True) is None:
-        raise NotFound("There is no such project; `runtally projects list` shows all.")
 
 
 async def _was_tested(session: AsyncSession, target: AlertTarget, since: datetime) -> bool:

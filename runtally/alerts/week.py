@@ -1,4 +1,4 @@
-"""The week that a report is about, and what changed in it. Pure."""
+"""The week of a weekly report, and the changes in it. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

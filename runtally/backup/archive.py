@@ -1,4 +1,4 @@
-"""The file of a backup: a ZIP with one member for each table, as COPY writes text, and a manifest that says what must be there.
+"""The file format of a backup: a ZIP with one member for each table, in the text format of COPY, and a manifest that lists them.
 
 Text of COPY means the same to every version of Postgres. Nobody sees a half-written file: it gets its name when it is whole.
 """
@@ -22,7 +22,7 @@ CHUNK = 1024 * 1024
 
 
 class Sequence(msgspec.Struct, frozen=True, rename="camel"):
-    """Where the numbers of a column go on."""
+    """The position at which the sequence of a column continues."""
 
     column: str
     last_value: int
@@ -30,7 +30,7 @@ class Sequence(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Table(msgspec.Struct, frozen=True, rename="camel"):
-    """What the member of a table holds."""
+    """The columns and the size of a table in an archive."""
 
     name: str
     columns: tuple[str, ...]
@@ -44,7 +44,7 @@ class Table(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What an archive is of. `revisions` are those of the schema, by the table that remembers them."""
+    """The contents of an archive. `revisions` are the schema versions, by the table that stores them."""
 
     format: int = FORMAT
     runtally: str
@@ -66,7 +66,7 @@ class Member:
         self._hash = hashlib.sha256()
 
     async def write(self, data: bytes) -> None:
-        """As the driver wants it; nothing else is done meanwhile."""
+        """Write bytes. It is a coroutine because the driver wants one; it waits for nothing."""
         self._hash.update(data)
         self._file.write(data)
 
@@ -84,7 +84,7 @@ class ArchiveWriter:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Self]:
-        """A new file at this path, which is there when the block has ended well. Nobody else may read it: it holds hashes.
+        """Open a new file at this path that appears once the block has ended well. Only its owner may read it: it holds hashes.
 
         Raises `InvalidArchive` when it is there already or cannot be written.
         """
@@ -140,7 +140,7 @@ class Archive:
             raise InvalidArchive(f"{path} cannot be read: {error.strerror}.") from error
 
     async def read(self, table: Table) -> AsyncIterator[bytes]:
-        """What the member of a table holds, in parts."""
+        """Read the member of a table in chunks."""
         for chunk in self._chunks(table):
             yield chunk
 

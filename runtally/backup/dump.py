@@ -1,4 +1,4 @@
-"""Write a backup: every table as one moment saw it."""
+"""Write a backup of every table in one snapshot."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a backup asks of Postgres. Names of tables are those of our models, and are quoted all the same."""
+"""SQL of backup and restore. Table names come from our models, and are quoted nevertheless."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from collections.abc import Sequence as Several
@@ -52,12 +52,12 @@ async def set_formats(connection: Connection) -> None:
 
 
 async def select_tables(connection: Connection) -> set[str]:
-    """All tables but those that a crash empties."""
+    """List all tables except unlogged ones, which a crash empties."""
     return {row[0] for row in await connection.fetch(SELECT_TABLES)}
 
 
 async def select_columns(connection: Connection, table: str) -> tuple[str, ...]:
-    """Those that can be written."""
+    """List the columns of a table that can be written."""
     return tuple(row[0] for row in await connection.fetch(SELECT_COLUMNS, table))
 
 
@@ -70,7 +70,7 @@ async def set_sequence(connection: Connection, table: str, column: str, last_val
 
 
 async def select_position(connection: Connection, sequence: OwnedSequence) -> Sequence:
-    """Where a sequence goes on; its name is quoted by Postgres."""
+    """Read the position of a sequence, whose name Postgres has quoted."""
     (row,) = await connection.fetch(f"SELECT last_value, is_called FROM {sequence.name}")
     return Sequence(sequence.column, row[0], row[1])
 
@@ -80,7 +80,7 @@ async def has_rows(connection: Connection, table: str) -> bool:
 
 
 async def lock_tables(connection: Connection, tables: Several[str]) -> None:
-    """Let nobody else read or write them until the transaction ends."""
+    """Lock tables against other readers and writers until the transaction ends."""
     names = ", ".join(f'"{table}"' for table in tables)
     await connection.execute(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
 
@@ -105,7 +105,7 @@ async def copy_out(
 
 
 async def copy_in(connection: Connection, table: Table, source: AsyncIterator[bytes]) -> int:
-    """Read rows into a table, and return how many came. Raises `InvalidArchive` for rows that it does not take."""
+    """Copy rows into a table, and return their number. Raises `InvalidArchive` for rows that Postgres refuses."""
     try:
         status = await connection.copy_to_table(
             table.name, source=source, columns=table.columns, format="text", timeout=LONG_STATEMENT_SECONDS

@@ -1,4 +1,4 @@
-"""Bring a backup into an empty database: all of it, or nothing."""
+"""Restore a backup into an empty database, completely or not at all."""
 
 from runtally.backup.archive import Archive, Table
 from runtally.backup.queries import analyze, clear_table, copy_in, has_rows, lock_tables, select_tables, set_sequence

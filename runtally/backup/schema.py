@@ -1,4 +1,4 @@
-"""Which tables a backup is of, and which version of the schema they must have."""
+"""The tables that a backup contains, and the schema version that they must have."""
 
 from sqlmodel import SQLModel
 

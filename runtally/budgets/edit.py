@@ -1,70 +1,138 @@
-"""Setting, changing and removing a budget, as people enter it."""
+"""Set, change and remove budgets from the values of a form."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
+from sqlmodel import func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
 from runtally.errors import Detail, InvalidBudget, NotFound
-from runtally.models.budget import Budget
+from runtally.fields import trimmed
+from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
+from runtally.models.dimension import MAX_VALUE_LENGTH, KeyState
 from runtally.models.project import Project
+from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.money import MAX_USD
+from runtally.tracking import keys
+from runtally.usage.dimensions import BY_MODEL, dimension_of_key
 
 ALERT_PERCENTS = (50, 80, 100)
 CENTS = 2
 MAX_PERCENT = 1000
 MAX_ALERTS = 10
+MAX_BUDGETS = 20
+"""Budgets of a project; each is read again whenever runs came."""
+NOTHING_SENT: Mapping[str, str] = {}
+_OF_MODELS = tuple(one.name for one in BY_MODEL)
+# Of all projects together: "Budgets".
+_LOCK = 0x42_75_64_67_65_74_73
 
 
 async def get(session: AsyncSession, project_id: str) -> Budget | None:
-    """Return the project's budget; None if it has none."""
-    return await session.get(Budget, project_id)
+    """Return the budget of the project's month; None if it has none."""
+    return await session.get(Budget, (project_id, ALL_RUNS, EACH_VALUE, BudgetPeriod.MONTH))
+
+
+async def list_budgets(session: AsyncSession, project_id: str) -> Sequence[Budget]:
+    """List the daily and per-value budgets of a project."""
+    query = select(Budget).where(
+        Budget.project_id == project_id, or_(Budget.dimension != ALL_RUNS, Budget.period != BudgetPeriod.MONTH)
+    )
+    return (await session.exec(query.order_by(Budget.dimension, Budget.value, Budget.period))).all()
+
+
+async def list_choices(session: AsyncSession, project_id: str, now: datetime) -> tuple[str, ...]:
+    """List the dimensions that a budget can limit: those with stored sums, which are fewer over all projects."""
+    if project_id == ALL_PROJECTS_KEY:
+        return _OF_MODELS
+    tracked = await keys.list_keys(session, project_id, now)
+    return (*_OF_MODELS, *(dimension_of_key(one.key).name for one in tracked if one.state is KeyState.TRACKED))
 
 
 async def set_budget(
     session: AsyncSession, by: Actor, project_id: str, sent: Mapping[str, str], now: datetime
 ) -> Budget:
-    """Set the budget that a form describes, from this month on, and return it.
+    """Set the budget that a form describes, from this period on, and return it; a blank id stands for all projects.
 
     Raises `InvalidBudget` with every field that is wrong, and `NotFound`.
     """
-    amount_usd, percents = _read(sent)
+    dimension, value, period = sent.get("dimension", ALL_RUNS), trimmed(sent.get("value", "")), sent.get("period", "")
     # Another request that sets a first budget at this moment waits here, and then changes this one.
-    if await session.get(Project, project_id, with_for_update=True) is None:
-        raise NotFound("There is no such project; `runtally projects list` shows all.")
-    budget = await get(session, project_id)
+    await lock_owner(session, project_id)
+    wrong = _wrong(dimension, value, period, await list_choices(session, project_id, now))
+    amount_usd, percents = _read(sent, wrong)
+    key = (project_id, dimension, value, period or BudgetPeriod.MONTH)
+    budget = await session.get(Budget, key)
     before = _shown(budget) if budget else {}
     if budget is None:
+        if await _count(session, project_id) >= MAX_BUDGETS:
+            raise InvalidBudget(f"There are {MAX_BUDGETS} budgets already; remove one first.")
         budget = Budget(
-            project_id=project_id, amount_usd=amount_usd, alert_percents=percents, created_at=now, updated_at=now
+            project_id=project_id,
+            dimension=dimension,
+            value=value,
+            period=key[-1],
+            amount_usd=amount_usd,
+            alert_percents=percents,
+            created_at=now,
+            updated_at=now,
         )
     budget.amount_usd, budget.alert_percents, budget.updated_at = amount_usd, percents, now
     session.add(budget)
     if before != _shown(budget):
-        record(session, by, Change("budget.set", project_id, project_id, before, _shown(budget)))
+        record(session, by, _change("budget.set", budget, before, _shown(budget)))
     return budget
 
 
-async def remove(session: AsyncSession, by: Actor, project_id: str) -> None:
-    """Remove the project's budget, if it has one."""
-    budget = await session.get(Budget, project_id, with_for_update=True)
+async def remove(session: AsyncSession, by: Actor, project_id: str, sent: Mapping[str, str] = NOTHING_SENT) -> None:
+    """Remove a budget, if there is one: that of the project's month, or the one that a form names."""
+    key = (project_id, sent.get("dimension", ALL_RUNS), sent.get("value", EACH_VALUE), sent.get("period") or "month")
+    budget = await session.get(Budget, key, with_for_update=True)
     if budget is not None:
         await session.delete(budget)
-        record(session, by, Change("budget.removed", project_id, project_id, _shown(budget)))
+        record(session, by, _change("budget.removed", budget, _shown(budget)))
 
 
-def _read(sent: Mapping[str, str]) -> tuple[Decimal, list[int]]:
+async def lock_owner(session: AsyncSession, project_id: str) -> None:
+    """Let no other request change the budgets and alerts of a project, or of all, until the transaction ends.
+
+    Raises `NotFound`.
+    """
+    if project_id == ALL_PROJECTS_KEY:
+        await session.exec(select(func.pg_advisory_xact_lock(_LOCK)))
+    elif await session.get(Project, project_id, with_for_update=True) is None:
+        raise NotFound("There is no such project; `runtally projects list` shows all.")
+
+
+async def _count(session: AsyncSession, project_id: str) -> int:
+    return (await session.exec(select(func.count()).where(Budget.project_id == project_id))).one()
+
+
+def _wrong(dimension: str, value: str, period: str, choices: Collection[str]) -> list[Detail]:
+    wrong = []
+    if dimension not in {ALL_RUNS, *choices}:
+        wrong.append(Detail("dimension", f"Choose all runs, or one of {', '.join(choices)}: sums are kept of these."))
+    if len(value) > MAX_VALUE_LENGTH:
+        wrong.append(Detail("value", f"Give a value of at most {MAX_VALUE_LENGTH} characters."))
+    if value and dimension == ALL_RUNS:
+        wrong.append(Detail("value", "Choose what this is a value of, or leave it empty."))
+    if period not in {"", *BudgetPeriod}:
+        wrong.append(Detail("period", "Choose a day or a month."))
+    return wrong
+
+
+def _read(sent: Mapping[str, str], wrong: list[Detail]) -> tuple[Decimal, list[int]]:
+    """Return amount and percents. Raises `InvalidBudget` where these, or anything before, are wrong."""
     amount_usd = _amount(sent.get("amount", ""))
     percents = _percents(sent.get("alerts", ""))
-    wrong = []
     if amount_usd is None:
         wrong.append(Detail("amount", "Give US dollars above 0, with at most two decimals, such as 400."))
     if percents is None:
         why = f"Give at most {MAX_ALERTS} whole percents from 1 to {MAX_PERCENT}, such as 50, 80, 100; or none."
         wrong.append(Detail("alerts", why))
-    if amount_usd is None or percents is None:
+    if wrong or amount_usd is None or percents is None:
         raise InvalidBudget(details=tuple(wrong))
     return amount_usd, percents
 
@@ -89,3 +157,13 @@ def _percents(text: str) -> list[int] | None:
 
 def _shown(budget: Budget) -> dict[str, object]:
     return {"amount_usd": budget.amount_usd, "alert_percents": list(budget.alert_percents)}
+
+
+def _change(
+    action: str, budget: Budget, before: Mapping[str, object], after: Mapping[str, object] = NOTHING_SENT
+) -> Change:
+    of = [part for part in (budget.dimension, budget.value, budget.period) if part]
+    is_plain = budget.dimension == ALL_RUNS and budget.period == BudgetPeriod.MONTH
+    whole = budget.project_id or "all projects"
+    target = whole if is_plain else f"{whole}: {' '.join(of)}"
+    return Change(action, target, budget.project_id or None, before, after)

@@ -1,4 +1,4 @@
-"""SQL of budgets. Spending is read from the rollups, never from the runs."""
+"""SQL of a project's monthly budget. Spending is read from the rollups, never from the runs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,6 +8,7 @@ from runtally.budgets.month import DAY, Month
 from runtally.budgets.use import Recent, Use, pace_since
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
+from runtally.usage.tables import TOTALS
 
 # The pace begins with a bucket of this length, which is kept for ever; months begin with one of a day.
 _GRAIN = GRAINS[-1].minutes
@@ -32,26 +33,30 @@ SELECT_USES = f"""
          CROSS JOIN LATERAL (
               SELECT coalesce(sum(cost_usd), 0) AS spent_usd,
                      coalesce(sum(unpriced), 0)::bigint AS unpriced
-                FROM rollup_totals
+                FROM {TOTALS.rows} AS held
                WHERE project_id = budgets.project_id
                  AND grain = {_DAYS}
                  AND bucket >= $2
                  AND bucket < $3) AS spent
          CROSS JOIN LATERAL (
               SELECT coalesce(sum(cost_usd), 0) AS recent_usd
-                FROM rollup_totals
+                FROM {TOTALS.rows} AS held
                WHERE project_id = budgets.project_id
                  AND grain = {_GRAIN}
                  AND bucket >= $4
                  AND bucket < $5) AS recent
-   WHERE ($1::text[] IS NULL OR budgets.project_id = ANY ($1))
+   WHERE budgets.dimension = ''
+     AND budgets.period = 'month'
+     AND ($1::text[] IS NULL OR budgets.project_id = ANY ($1))
 ORDER BY budgets.project_id
 """
 
 SELECT_BUDGETED = """
 SELECT project_id
   FROM budgets
- WHERE $1::text IS NULL OR project_id = $1
+ WHERE dimension = ''
+   AND period = 'month'
+   AND ($1::text IS NULL OR project_id = $1)
 """
 
 # A run from a clock that is ahead of ours belongs to today, so that the days add up to the spending of the month.

@@ -1,4 +1,4 @@
-"""How much of a budget is used, and how much will be by the end of the month. Pure.
+"""The used share of a monthly budget, and a forecast of its use at the end of the month. Pure.
 
 The forecast is the spending so far, and for the rest of the month the pace of the last seven days: a whole week, so
 that each weekday counts once. A younger project has its pace since its first run.
@@ -92,7 +92,7 @@ class BurnDown:
 
     @property
     def left_by_day_usd(self) -> tuple[Decimal, ...]:
-        """What is left of the budget at the end of each day; for today, now."""
+        """The amount left of the budget at the end of each day so far; for today, now."""
         left, levels = self.use.amount_usd, []
         for spent in self.spent_by_day_usd:
             left -= spent
@@ -101,7 +101,7 @@ class BurnDown:
 
     @property
     def forecast_by_day_usd(self) -> tuple[Decimal, ...]:
-        """What will be left at the end of today and of each day that follows; empty without a forecast."""
+        """The forecast of what is left at the end of today and of each following day; empty without a forecast."""
         use, month = self.use, self.use.month
         if use.forecast_usd is None:
             return ()

@@ -99,7 +99,7 @@ _SYNONYMS: Final = {
 
 
 def automatic(column: str) -> tuple[Field, str | None] | None:
-    """The field that a column of this name fills without being told, and its unit; None when it is not obvious."""
+    """Return the field that a column of this name fills, and its unit; None if that is not obvious."""
     name, _, unit = _KNOWN.get(squashed(column), "").partition(":")
     return (FIELDS[squashed(name)], unit or None) if name else None
 

@@ -1,4 +1,4 @@
-"""Reads CSV and JSONL files row by row, plain or gzipped, without holding more than a row."""
+"""Read CSV and JSONL files row by row, plain or gzipped, with one row in memory at a time."""
 
 import csv
 import gzip

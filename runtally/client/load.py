@@ -1,4 +1,4 @@
-"""Imports a file: its rows become runs, which are posted in batches, or only looked at."""
+"""Import a file: convert its rows to runs, and post these in batches, or only preview them."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -24,7 +24,7 @@ class Link:
 
     @property
     def target(self) -> str:
-        """The link as it is written in --map."""
+        """The mapping in the syntax of `--map`."""
         name = f"{_METADATA}{self.metadata_key}" if self.metadata_key else self.field.wire
         return f"{name}:{self.unit}" if self.unit else name
 

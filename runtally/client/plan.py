@@ -1,4 +1,4 @@
-"""Decides for the columns of a file which of them fill which field, and remembers what became of each column."""
+"""Choose the field that each column of a file fills, and record what each column was used for."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final

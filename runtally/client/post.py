@@ -1,4 +1,4 @@
-"""Posts batches to the ingest API, and tries again for as long as that can help.
+"""Post batches to the ingest API, and retry while a retry can help.
 
 Every run carries a `runId`, so a batch that arrived although its answer was lost is harmless to send again.
 """

@@ -1,4 +1,4 @@
-"""Whose model it is, when a file names only the model.
+"""Find the provider of a model, for files that name only the model.
 
 A machine that imports has the API and no price book, so this is a short table of names that belong to one provider
 wherever they are seen. A model that many hosts serve (`llama-3`, `qwen-2.5`) is in none of them, and its provider has to

@@ -1,4 +1,4 @@
-"""Turns rows into runs, and runs into batches. A row that cannot be a run is counted and left out."""
+"""Convert rows to runs, and runs to batches. A row that cannot be a run is counted and left out."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -130,7 +130,7 @@ class RunMaker:
 
 
 class _RowIds:
-    """An id for each row that does not bring its own: the same for the same row in the same project, for ever.
+    """Ids for rows that have none: the same row in the same project always gets the same id.
 
     Neither the name of the file, nor its compression, nor the order of its columns changes it, so a second import adds
     nothing. Rows that are equal in all columns are numbered.

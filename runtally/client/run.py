@@ -24,7 +24,7 @@ def wire_name(name: str) -> str:
 
 
 class OutgoingRun(msgspec.Struct, rename=wire_name, omit_defaults=True, kw_only=True):
-    """One run. It always has a `run_id`, so that sending it again changes nothing; it never has content."""
+    """One run. It always has a `run_id`, so that sending it again stores nothing twice; it never has content."""
 
     run_id: str
     provider: str

@@ -1,4 +1,4 @@
-"""Sends many batches with a few requests in flight, and adds up what became of their runs."""
+"""Send many batches with a few requests in flight, and count the results of their runs."""
 
 import asyncio
 from bisect import insort
@@ -16,7 +16,7 @@ SHOWN_REJECTIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Runs of one project, and where each came from if that can be said (the line of a file)."""
+    """Runs of one project, each with its place in the source if it has one (the line of a file)."""
 
     project_id: str
     runs: Sequence[OutgoingRun]

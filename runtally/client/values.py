@@ -1,4 +1,4 @@
-"""Turns what a file holds into what a run's fields take; units are said, never guessed. Pure.
+"""Convert the values of a file to the types of a run's fields; units are stated, never guessed. Pure.
 
 A reason says what a value should have been and never holds the value: it could be content.
 """
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
     @property
     def is_number(self) -> bool:
-        """Whether only numbers result, so that no content can slip through."""
+        """Whether the unit yields only numbers, through which no content can pass."""
         return self not in {Kind.TEXT, Kind.TEXTS, Kind.OBJECT}
 
 
@@ -102,7 +102,7 @@ def money(value: object, unit: str | None) -> Decimal:
 
 
 def moment(value: object, unit: str | None, epoch: datetime) -> str:
-    """A time as it goes on the wire.
+    """Parse a time, and return it in the format of the ingest API.
 
     With a unit: so many of them after `epoch`. Without: ISO 8601 (UTC unless it has an offset), or a number, which the
     server reads as Unix seconds or milliseconds.

@@ -1,4 +1,4 @@
-"""Read more rows than fit into memory."""
+"""Read result sets that do not fit into memory."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING

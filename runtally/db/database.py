@@ -14,11 +14,14 @@ import asyncpg
 import msgspec
 import structlog
 from asyncpg.pool import PoolConnectionProxy
+from sqlalchemy import event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from runtally.db.connecting import OpenConnection, connect, engine_options
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.db.hang_detector import HangDetector
 from runtally.db.reasons import reason_of
@@ -59,6 +62,9 @@ _OUT_OF_REACH = (
     # Our statements lock in one order, but a migration or a person at a console may not. The same request will work in
     # a moment.
     asyncpg.DeadlockDetectedError,
+    # A standby, where a connection was opened before its name was given to another server; or a server whose disk is full.
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TargetServerAttributeNotMatched,
 )
 # The driver raises these for a connection that was closed under it, and for mistakes of ours with other messages.
 _MAY_BE_CLOSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -135,6 +141,8 @@ class Database:
         self.dsn = Dsn.parse(database_url)
         self._options = self.dsn.options(statement_seconds)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        # The number of the server that takes writes, as of the last connection.
+        self._server: int | None = None
         self._left_halfway: set[int] = set()
         self._hang_detector = HangDetector(self._probe)
         # To SQLAlchemy a pool of size 0 has no limit.
@@ -146,8 +154,9 @@ class Database:
                 max_overflow=0,
                 pool_timeout=CONNECT_SECONDS,
                 pool_pre_ping=True,
-                **self.dsn.engine_options(self._options),
+                **engine_options(self.dsn, self._options, self._connect),
             )
+            event.listen(self._engine.sync_engine, "handle_error", _leave_read_only)
 
     async def __aenter__(self) -> Self:
         CONNECTIONS_LIMIT.inc(self.connections + self._sessions)
@@ -174,13 +183,18 @@ class Database:
         with as_unavailable():
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
-                with CONNECTIONS_IN_USE.track_inprogress(), self._hang_detector.watching(connection.terminate):
+                with (
+                    CONNECTIONS_IN_USE.track_inprogress(),
+                    self._hang_detector.watching(connection.terminate, self._server or 0),
+                ):
                     try:
                         yield connection
                     except BaseException as error:
-                        if isinstance(error, TimeoutError) or _is_gone(connection):
-                            # A server that vanished leaves all connections like this. Expire them together, so that not
-                            # each of them costs a request the same wait.
+                        if isinstance(error, (TimeoutError, asyncpg.ReadOnlySQLTransactionError)) or _is_gone(
+                            connection
+                        ):
+                            # A server that vanished, or was replaced, leaves all connections like this. Expire them together,
+                            # so that not each of them costs a request the same wait.
                             await pool.expire_connections()
                         else:
                             self._left_halfway.add(connection.get_server_pid())
@@ -233,7 +247,7 @@ class Database:
                     # A session checks its connection before it is used, so there is no connection to terminate here.
                     with (
                         CONNECTIONS_IN_USE.track_inprogress(),
-                        self._hang_detector.watching(lambda: waiting.reschedule(0)),
+                        self._hang_detector.watching(lambda: waiting.reschedule(0), self._server or 0),
                     ):
                         async with session.begin():
                             yield session
@@ -248,25 +262,37 @@ class Database:
         async with Database(self._database_url, statement_seconds=LONG_STATEMENT_SECONDS) as database:
             yield database
 
-    async def _probe(self) -> None:
-        connection = await asyncpg.connect(self.dsn.text, **self._options)
+    async def _probe(self) -> int:
+        connection = await self._connect()
         connection.terminate()
+        return self._server or 0
 
     async def _opened(self) -> "asyncpg.Pool[asyncpg.Record]":
         if self._pool is None:
             self._pool = asyncpg.create_pool(
-                self.dsn.text,
+                connect=self._connect,
                 # No connection is opened before it is needed, so that a database that is away fails a request, not the
                 # start.
                 min_size=0,
                 max_size=self.connections,
                 init=_set_up,
                 reset=self._reset,
-                **self._options,
             )
         # Awaiting an initialised pool is free; concurrent first requests share one initialisation.
         await self._pool
         return self._pool
+
+    async def _connect(self, *_: object, **_given: object) -> OpenConnection:
+        """Connect, for the pools; after another server took over, no connection to the one before is used again."""
+        connection, server = await connect(self.dsn, self._options, likely=self._server or 0)
+        before, self._server = self._server, server
+        if before not in {None, server}:
+            log.warning("database_moved", server=server + 1, servers=len(self.dsn.urls))
+            if self._pool is not None:
+                await self._pool.expire_connections()
+            if self._engine is not None:
+                self._engine.sync_engine.dispose(close=False)
+        return connection
 
     async def _reset(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         """End what a failed request may have left open when a connection returns to the pool.
@@ -298,3 +324,9 @@ async def _set_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         encoder=lambda value: _json.encode(value).decode(),
         decoder=msgspec.json.decode,
     )
+
+
+def _leave_read_only(context: ExceptionContext) -> None:
+    """Connect again where a session could not write: the server may have been replaced by another one."""
+    error = context.original_exception.__cause__
+    context.is_disconnect |= isinstance(error, asyncpg.ReadOnlySQLTransactionError)

@@ -1,10 +1,10 @@
-"""The URL of a database: its server, and whether a connection pooler stands in front of it.
+"""The URL of a database: one or several servers, and whether a pooler is in front of them.
 
 `?pgbouncer=true` says that PgBouncer hands out connections for one transaction each. Nothing may then outlive a
 transaction: no prepared statement, no setting, no session lock.
 """
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,6 +28,13 @@ _OF_A_SESSION = _PASSED_ON | {
     "jit": "off",
 }
 _POOLER = "pgbouncer"
+_TARGET = "target_session_attrs"
+# What one server can be asked alone: `prefer-standby` compares them.
+_TARGETS = ("any", "primary", "standby", "read-only", "read-write")
+# User and password as SQLAlchemy reads them; a comma in a password makes no servers.
+_SERVERS = re.compile(
+    r"(?P<before>[^:/]+://(?>(?:[^:/]*(?::[^@]*)?@)?))(?P<servers>[^/?@]*,[^/?@]*)(?P<after>(?:[/?].*)?)", re.DOTALL
+)
 _WRITE = (
     "write DATABASE_URL, READ_DATABASE_URL and REPORTING_DATABASE_URL as postgresql://user:password@host:5432/name, with %40 "
     "for an @ in the password."
@@ -36,35 +43,37 @@ _WRITE = (
 
 @dataclass(frozen=True, slots=True)
 class Dsn:
-    """A database URL. `url` is written for SQLAlchemy, without our own parameters."""
+    """A database URL, as one for each of its servers. They are written for SQLAlchemy, without our own parameters."""
 
-    url: URL
+    urls: tuple[URL, ...]
     is_pooled: bool
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a URL that begins with `postgres://` or `postgresql://`.
+        """Parse a URL that begins with `postgres://` or `postgresql://`, with one server or several with commas between them.
 
-        Raises `SettingsError` for anything that is not a Postgres URL, without repeating it: it may hold a password.
+        Of several, connections are to one that takes writes, unless `target_session_attrs` says otherwise. Raises
+        `SettingsError` for anything that is not a Postgres URL, without repeating it: it may hold a password.
         """
-        try:
-            url = make_url(text)
-        # A port that is not a number raises a ValueError whose message quotes it: a password with a colon may stand
-        # there.
-        except (ArgumentError, ValueError):
-            raise SettingsError("A database URL is not a URL; " + _WRITE) from None
-        if url.get_backend_name() not in {"postgres", "postgresql"}:
-            raise SettingsError("A database URL must be one of Postgres; " + _WRITE)
-        flag = url.query.get(_POOLER, "false")
-        if flag not in {"true", "false"}:
-            raise SettingsError("Write ?pgbouncer=true at the end of a database URL, or leave it out.")
-        url = url.difference_update_query([_POOLER]).set(drivername="postgresql+asyncpg")
-        return cls(url, is_pooled=flag == "true")
+        several = _SERVERS.fullmatch(text)
+        if several is None:
+            url, is_pooled = _parsed(text, None)
+            return cls((url,), is_pooled)
+        texts = [f"{several['before']}{server}{several['after']}" for server in several["servers"].split(",")]
+        parsed = [_parsed(each, "read-write") for each in texts]
+        if not all(url.host for url, _ in parsed):
+            raise SettingsError("A database URL lacks a server beside a comma; write host1:5432,host2:5432.")
+        return cls(tuple(url for url, _ in parsed), is_pooled=parsed[0][1])
 
     @property
-    def text(self) -> str:
-        """The URL for the driver itself, with the password."""
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    def url(self) -> URL:
+        """The URL for SQLAlchemy, of the first server."""
+        return self.urls[0]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The URL of each server for the driver itself, with the password."""
+        return tuple(url.set(drivername="postgresql").render_as_string(hide_password=False) for url in self.urls)
 
     def options(self, statement_seconds: float) -> dict[str, Any]:
         """Return the options with which the driver connects."""
@@ -76,7 +85,23 @@ class Dsn:
         # Without a cache, statements have no name, and are sent together with their values.
         return options | {"statement_cache_size": 0} if self.is_pooled else options
 
-    def engine_options(self, connect: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with which SQLAlchemy connects, which prepares statements of its own."""
-        unnamed = {"prepared_statement_cache_size": 0, "prepared_statement_name_func": str}
-        return {"connect_args": {**connect, **(unnamed if self.is_pooled else {})}}
+
+def _parsed(text: str, default_target: str | None) -> tuple[URL, bool]:
+    """Return the URL of one server without our own parameter, and whether that is a pooler."""
+    try:
+        url = make_url(text)
+    # A port that is not a number raises a ValueError whose message quotes it: a password with a colon may stand
+    # there.
+    except (ArgumentError, ValueError):
+        raise SettingsError("A database URL is not a URL; " + _WRITE) from None
+    if url.get_backend_name() not in {"postgres", "postgresql"}:
+        raise SettingsError("A database URL must be one of Postgres; " + _WRITE)
+    flag = url.query.get(_POOLER, "false")
+    if flag not in {"true", "false"}:
+        raise SettingsError("Write ?pgbouncer=true at the end of a database URL, or leave it out.")
+    target = url.query.get(_TARGET, default_target)
+    if target is not None:
+        if target not in _TARGETS:
+            raise SettingsError(f"{_TARGET} of a database URL must be one of: {', '.join(_TARGETS)}.")
+        url = url.update_query_dict({_TARGET: target})
+    return url.difference_update_query([_POOLER]).set(drivername="postgresql+asyncpg"), flag == "true"

@@ -1,4 +1,4 @@
-"""Tell a server that hangs from a slow one: probe it over a new connection, once somebody has waited long."""
+"""Tell a server that hangs from a slow one: probe it over a new connection once a request has waited long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,19 +13,22 @@ log = structlog.get_logger()
 
 
 class HangDetector:
-    """Ends all waits for one server when it hangs; `probe` raises `TimeoutError` if the server does not answer."""
+    """Ends all waits for one server when it hangs; `probe` raises `TimeoutError` if the server does not answer.
 
-    def __init__(self, probe: Callable[[], Awaitable[None]]) -> None:
+    Of several servers it returns the number of the one that answers: whoever waits for another one waits in vain.
+    """
+
+    def __init__(self, probe: Callable[[], Awaitable[int]]) -> None:
         self._probe = probe
-        self._under_way: dict[object, Callable[[], None]] = {}
+        self._under_way: dict[object, tuple[int, Callable[[], None]]] = {}
         self._checking: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watching(self, hang_up: Callable[[], None]) -> Iterator[None]:
-        """Wrap a wait; `hang_up` ends it when the server is found to hang."""
+    def watching(self, hang_up: Callable[[], None], server: int = 0) -> Iterator[None]:
+        """Wrap a wait for the server of that number; `hang_up` ends it when the server is found to hang."""
         key = object()
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._start_check)
-        self._under_way[key] = hang_up
+        self._under_way[key] = server, hang_up
         try:
             yield
         finally:
@@ -41,13 +44,15 @@ class HangDetector:
             self._checking = asyncio.create_task(self._check())
 
     async def _check(self) -> None:
+        answering = None
         try:
-            await self._probe()
+            answering = await self._probe()
         except TimeoutError:
             log.warning("database_hangs")
-            for hang_up in list(self._under_way.values()):
+        except Exception:  # noqa: BLE001  # A refusal is an answer, so the server does not hang.
+            return
+        for server, hang_up in list(self._under_way.values()):
+            if server != answering:
                 # The driver raises for a connection that is already dead; the next ones must be ended all the same.
                 with suppress(Exception):
                     hang_up()
-        except Exception:  # noqa: BLE001  # A refusal is an answer, so the server does not hang.
-            return

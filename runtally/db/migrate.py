@@ -25,7 +25,7 @@ def config(database_url: str, history: History = MAIN) -> Config:
 
 
 def upgrade(database_url: str, *histories: History) -> None:
-    """Bring the schema to the newest version, by default of both histories.
+    """Upgrade the schema to the newest version, by default of both migration histories.
 
     Blocking, with an event loop of its own: do not call it in a running loop. Raises a plain `RuntallyError` when the
     tables are those of a newer version, and `StoreUnavailable`, also where the role may not make tables.

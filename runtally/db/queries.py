@@ -1,4 +1,4 @@
-"""SQL about the database server itself."""
+"""SQL about the database server."""
 
 from dataclasses import dataclass
 from datetime import datetime

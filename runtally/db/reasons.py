@@ -1,4 +1,4 @@
-"""Why a database is out of reach, for who runs the service.
+"""Explain to the operator why a database cannot be reached.
 
 What drivers say themselves is not repeated: it may quote a value, or an address that nobody else should read.
 """
@@ -19,6 +19,9 @@ SILENT = "its server does not answer; check that it runs, and that no firewall i
 NO_RIGHTS = "its user may not use the tables; make it their owner, or grant it the rights"
 FULL = "its server has no connection left; raise max_connections there, or start fewer workers"
 NOT_YET = "its server is starting or stopping; try again in a moment"
+NO_WRITES = (
+    "its server takes no writes: name the one that does, or all of them with commas between; or its disk is full"
+)
 NO_SETTINGS = "it refuses our settings; if it is PgBouncer, write ?pgbouncer=true at the end of the URL"
 
 # The first that fits.
@@ -29,6 +32,8 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InsufficientPrivilegeError, NO_RIGHTS),
     (asyncpg.TooManyConnectionsError, FULL),
     (asyncpg.CannotConnectNowError, NOT_YET),
+    (asyncpg.TargetServerAttributeNotMatched, NO_WRITES),
+    (asyncpg.ReadOnlySQLTransactionError, NO_WRITES),
     (asyncpg.ProtocolViolationError, NO_SETTINGS),
     (socket.gaierror, NO_HOST),
     (ConnectionRefusedError, REFUSED),

@@ -1,4 +1,4 @@
-"""Choose where metrics, pages and files are read: a replica while it is healthy, else the main database.
+"""Choose the database that metrics, pages and files are read from: a healthy replica, else the main database.
 
 A check every second decides this, not the readers, so that nobody waits for a replica that is away. Read only data here
 that may be a little late: read what was just changed, or will be changed, from the main database.
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Reader:
-    """Hands out connections for reading; one per process. Without a replica it reads the main database."""
+    """The source of connections for reading, one per process. Without a replica it reads the main database."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Start the embedded Postgres with its first user and stop it with its last. `server` knows how.
+"""Start the embedded Postgres with its first user and stop it with its last, by means of `server`.
 
 Every process that uses the server holds a shared lock on DATA_DIR/postgres.users; the one that leaves last stops the
 server. The operating system frees the lock of a killed process, and the next one adopts the server that it left running.

@@ -56,7 +56,7 @@ class Account:
         return options
 
     def run(self, command: Sequence[str | Path], *, given: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end, with `given` on its input; its exit code is for the caller to judge."""
+        """Run a program to its end with `given` as its input; the caller judges its exit code."""
         options = self.options()
         if given is not None:
             del options["stdin"]
@@ -76,7 +76,7 @@ def myself() -> Account:
 
 
 def account_for(data: Path) -> Account:
-    """Return the owner of the data; for root without data yet, `postgres` if there is such a user, else `nobody`.
+    """Return the account that Postgres runs as: the owner of the data; for root without data, `postgres` or else `nobody`.
 
     Raises `SettingsError` when the data belongs to somebody else and we may not act for them.
     """
@@ -102,7 +102,7 @@ def account_for(data: Path) -> Account:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """One installation of Postgres."""
+    """An installation of Postgres."""
 
     folder: Path
     version: str

@@ -100,7 +100,7 @@ class Server:
         return found not in {errno.ECONNREFUSED, errno.ENOENT}
 
     def start_or_adopt(self) -> None:
-        """Return when a server answers, be it one that somebody left behind.
+        """Wait until a server answers, and start one unless another process left one running.
 
         Raises `SettingsError`, and `OSError` when a file of the data folder cannot be used.
         """
@@ -182,7 +182,7 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     def _ended(self, how: Shutdown, seconds: float) -> bool:
-        """Return whether the server ended in time after it was told to."""
+        """Return whether the server ended in time after the signal."""
         if self._process is not None and self._is_ours():
             self._process.send_signal(how.number)
             with suppress(subprocess.TimeoutExpired):

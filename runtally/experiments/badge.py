@@ -66,7 +66,7 @@ _LOOKS = {Style.FLAT: _SMALL, Style.FLAT_SQUARE: _SMALL, Style.FOR_THE_BADGE: _L
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One half of a badge, in pixels: its start, its width and the position of its text."""
+    """One half of a badge: its start, its width and the position of its text, in pixels."""
 
     text: str
     x: int

@@ -11,7 +11,7 @@ from runtally.experiments.rule import MAX_SAMPLE_RUNS
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One of the two experiments: its sample, and the estimates from it; None where the sample gives none."""
+    """One of two experiments: its sample, and the estimates from it; None where the sample gives none."""
 
     sample: Sample
     cost_per_run: Estimate | None
@@ -20,7 +20,7 @@ class Arm:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the experiment has more runs than were read."""
+        """Whether only some of the experiment's runs were read."""
         return self.sample.runs >= MAX_SAMPLE_RUNS
 
 

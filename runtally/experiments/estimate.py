@@ -3,12 +3,13 @@
 The numbers are floats: they are estimates and not money that is owed.
 """
 
-from dataclasses import dataclass
-from math import ceil, exp, floor, inf, log, sqrt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, exp, floor, fsum, inf, log, sqrt
 
 _Z = 1.959963984540054
 """The number of standard deviations to either side that hold 95 % of a normal distribution."""
-P95 = 0.95
+P50, P95 = 0.5, 0.95
 MIN_RUNS = 30
 """The least runs for a difference: the intervals rest on the normal distribution."""
 
@@ -79,19 +80,43 @@ def mean(value: float, variance: float, runs: int) -> Estimate | None:
     return Estimate(value, value / factor, value * factor, runs)
 
 
-def ranks(runs: int) -> tuple[float, float, float]:
-    """Return the ranks of the lower end, the p95 and the upper end, as shares for `percentile_disc`.
+def ratio(value: float, pairs: Sequence[tuple[float, float]], runs: int) -> Estimate | None:
+    """Estimate a ratio of two sums over runs, such as cost per token; its spread is that of some of these runs, one pair each.
+
+    None where `mean` has none, or where nothing was below the line. With few pairs the estimate is one of few runs.
+    """
+    below = fsum(under for _, under in pairs)
+    if len(pairs) < 2 or below <= 0:  # noqa: PLR2004  # One run has no variance.
+        return None
+    share = fsum(over for over, _ in pairs) / below
+    variance = fsum((over - share * under) ** 2 for over, under in pairs) / (len(pairs) - 1) * (len(pairs) / below) ** 2
+    return mean(value, variance, runs if len(pairs) >= MIN_RUNS else len(pairs))
+
+
+def share(value: float, pairs: Sequence[tuple[float, float]], runs: int) -> Estimate | None:
+    """Estimate a ratio that is a part of a whole, from 0 to 1, in the same way."""
+    if not pairs:
+        return None
+    if value <= 0 or value >= 1:
+        # Without any spread the runs say what few of them can: as many successes or failures.
+        return rate(runs if value >= 1 else 0, runs)
+    found = ratio(value, pairs, runs)
+    return None if found is None else replace(found, high=min(found.high, 1.0))
+
+
+def ranks(runs: int, percentile: float = P95) -> tuple[float, float, float]:
+    """Return the ranks of the lower end, the percentile and the upper end, as shares for `percentile_disc`.
 
     The binomial distribution says how many runs lie below the true percentile. A share above 1 for the upper end means
     that it is unknown.
     """
-    middle, reach = runs * P95, _Z * sqrt(runs * P95 * (1 - P95))
+    middle, reach = runs * percentile, _Z * sqrt(runs * percentile * (1 - percentile))
     low, high = max(1, floor(middle - reach)), ceil(middle + reach) + 1
     # Half a rank below each: a share that is exactly a rank might be rounded to the next.
     return (low - 0.5) / runs, (ceil(middle) - 0.5) / runs, (high - 0.5) / runs
 
 
-def percentile(latencies: tuple[int, ...], runs: int) -> Estimate:
+def percentile(latencies: Sequence[float], runs: int) -> Estimate:
     """Estimate the percentile from the latencies at `ranks`; the last is left out where it is unknown."""
     low, value, *high = latencies
     return Estimate(float(value), float(low), float(high[0]) if high else inf, runs)

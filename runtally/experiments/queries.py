@@ -176,7 +176,7 @@ class ExactTotals(NamedTuple):
 
 
 class Day(NamedTuple):
-    """All runs of an experiment on one day."""
+    """The runs of an experiment on one day."""
 
     begins: datetime
     exact: ExactTotals
@@ -230,7 +230,7 @@ async def select_spans(connection: Connection, asked: Sequence[RunSpan]) -> list
 
 
 async def select_days(connection: Connection, span: RunSpan) -> tuple[Day, ...]:
-    """Read the days of which the span has all runs, the newest first."""
+    """Read the days that lie completely within the span, newest first."""
     days = [
         Day(day, ExactTotals(_totals_of(values), array("q", sorted(latencies))))
         for day, latencies, *values in await connection.fetch(SELECT_DAYS, *span)

@@ -47,7 +47,7 @@ class Measured:
 
     @property
     def is_private(self) -> bool:
-        """Whether the URL of its badge must carry the token."""
+        """Whether the URL of the experiment's badge needs a token."""
         return self.badge_token is not None
 
 

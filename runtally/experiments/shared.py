@@ -1,4 +1,4 @@
-"""Verdicts for anonymous callers, however many: a README may be read by a thousand people at once."""
+"""Serve verdicts to many anonymous callers: a thousand people may read a README at once."""
 
 import asyncio
 from collections.abc import Sequence

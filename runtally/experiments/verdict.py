@@ -13,7 +13,7 @@ from runtally.money import USD_DECIMALS
 
 # Wide enough for the largest amount of the database times the largest number of runs: a product is never rounded.
 _CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN)
-_STEP = Decimal(1).scaleb(-USD_DECIMALS)
+_STEP = Decimal(f"1e-{USD_DECIMALS}")
 
 
 class Outcome(StrEnum):

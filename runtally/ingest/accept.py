@@ -14,6 +14,7 @@ from runtally.ingest.decode import BadRun, DecodedRun, SentRequest, decode
 from runtally.ingest.normalize import NormalRun, normalize
 from runtally.ingest.writer import Writer
 from runtally.models.run import StoredRun
+from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import resolve_cost
 from runtally.privacy import ContentRule
@@ -78,12 +79,19 @@ class Ingest:
     A format is a decoder: pass the runs it decodes to `prepare`, then to `store`.
     """
 
-    def __init__(
-        self, writer: Writer, prices: LivePrices, retention: LiveRetention, settings: Settings, clock: Clock
+    def __init__(  # noqa: PLR0913, PLR0917  # The parts that it puts together.
+        self,
+        writer: Writer,
+        prices: LivePrices,
+        retention: LiveRetention,
+        names: LiveNames,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self._writer = writer
         self._prices = prices
         self._retention = retention
+        self._names = names
         self._clock = clock
         self._rule = ContentRule.of(settings.privacy_mode, settings.content_keys)
         self._direct_providers = frozenset(name.casefold() for name in settings.direct_cost_providers)
@@ -120,6 +128,9 @@ class Ingest:
             wrong, whole = (sent.details, sent.rest) if isinstance(sent, BadRun) else ((), sent)
             try:
                 normal = normalize(whole, project_id, now, self._rule) if whole else None
+                if normal:
+                    # Before anything reads the run further: no name that is hashed or dropped goes any way from here.
+                    self._names.apply(normal.run)
                 if normal and since and normal.run.occurred_at < since:
                     wrong += (
                         Detail("timestamp", f"must not be before {since:%Y-%m-%d}: the project keeps no older runs"),

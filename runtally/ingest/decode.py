@@ -59,7 +59,7 @@ class SentRequest(NamedTuple):
 
 
 class IngestRequest(NamedTuple):
-    """One request: its project, its runs in the order sent, and whether it was a batch."""
+    """A decoded request: its project, its runs in the order sent, and whether it was a batch."""
 
     project_id: str
     runs: list[DecodedRun]

@@ -97,7 +97,7 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
             fill_from_labels(run, run.metadata)
     _read_legacy(sent, run, wrong)
     if sent.timestamp:
-        run.occurred_at = _moment(sent.timestamp, now, wrong)
+        _read_timestamp(sent.timestamp, run, now, wrong)
     if wrong:
         raise InvalidPayload(details=tuple(wrong))
     return NormalRun(run, upstream_usd, tuple(warnings))
@@ -183,17 +183,18 @@ def _count(path: str, raw: msgspec.Raw | UnsetType, wrong: list[Detail]) -> int 
     """Read a legacy number, rounded half up."""
     value = read_number(raw)
     if isinstance(value, Decimal) and 0 <= value <= MAX_COUNT:
-        return int(value.quantize(Decimal(1), ROUND_HALF_UP))
+        return int(value.to_integral_value(ROUND_HALF_UP))
     if value is not None:
         wrong.append(Detail(path, "must be a number from 0 to 2^53 - 1"))
     return None
 
 
-def _moment(timestamp: str, now: datetime, wrong: list[Detail]) -> datetime:
+def _read_timestamp(timestamp: str, run: StoredRun, now: datetime, wrong: list[Detail]) -> None:
     moment = parse_timestamp(timestamp, now)
     if moment is None:
         wrong.append(Detail("timestamp", TIMESTAMP_MUST_BE))
-    return moment or now
+    else:
+        run.occurred_at = moment
 
 
 def _first(value: _T | None, other: _T | None) -> _T | None:

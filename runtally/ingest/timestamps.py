@@ -20,10 +20,9 @@ _DAY_END = re.compile(r"(?<=[T ])24(?=(:?00){0,2}([.,]0+)?([Z+-]|$))", re.ASCII)
 _LEAP_SECOND = re.compile(r"(?<=[T ]\d\d:\d\d:)60|(?<=[T ]\d{4})60", re.ASCII)
 _BEFORE_OFFSET = re.compile(r" (?=[Z+-])", re.ASCII)
 _DAY_OF_YEAR = re.compile(r"^(\d{4})-?(\d{3})(?![\d-])", re.ASCII)
-# Without seconds, a fraction is one of a minute or an hour. Python would take it for a fraction of a second.
-_PART = re.compile(r"(?<=[T ])((?:[01]\d|2[0-3])(:?\d\d)?)[.,](\d+)", re.ASCII)
-# Enough digits of a fraction of an hour for microseconds.
-_PART_DIGITS = 10
+# Without seconds, a fraction is one of a minute or an hour. Python would take it for a fraction of a second. Its first twenty
+# digits are read.
+_PART = re.compile(r"(?<=[T ])((?:[01]\d|2[0-3])(:?\d\d)?)[.,](\d{1,20})\d*", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Read as seconds this is the year 5138, read as milliseconds the year 1973. No run was made in either.
 _FIRST_MILLISECONDS = Decimal(10) ** 11
@@ -55,7 +54,7 @@ def _from_iso(text: str) -> datetime:
         raise ValueError
     part = None if is_usual else _PART.search(text)
     if part:
-        seconds = Decimal(f"0.{part[3][:_PART_DIGITS]}") * (60 if part[2] else 3600)
+        seconds = Decimal(f"0.{part[3]}") * (60 if part[2] else 3600)
         return _from_iso(_PART.sub(r"\1", text)) + timedelta(microseconds=int(seconds * 1_000_000))
     try:
         return _in_utc(text)
@@ -64,7 +63,7 @@ def _from_iso(text: str) -> datetime:
 
 
 def _from_rare_iso(text: str) -> datetime:
-    text = _DAY_OF_YEAR.sub(_dated, _BEFORE_OFFSET.sub("", text), count=1)
+    text = _DAY_OF_YEAR.sub(_dated, _BEFORE_OFFSET.sub("", text))
     if _DAY_END.search(text):
         return _in_utc(_DAY_END.sub("00", text)) + timedelta(days=1)
     if not _LEAP_SECOND.search(text):

@@ -36,7 +36,7 @@ class WireTokens(msgspec.Struct, frozen=True):
 
 
 class WireRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
-    """One run as a client sends it. Unknown fields are ignored, because an SDK may be newer than the server."""
+    """A run in an ingest request. Unknown fields are ignored, because an SDK may be newer than the server."""
 
     provider: Name
     model: Name

@@ -10,6 +10,7 @@ from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.jobs.loop import Job
 from runtally.limits.queries import delete_idle_keys
+from runtally.names.live import LiveNames
 from runtally.otlp.clients import ClientCounts
 from runtally.pricing.book import LivePrices
 from runtally.pricing.repricing.repricer import Repricer
@@ -21,7 +22,7 @@ from runtally.usage.upkeep import dimensions, expiry, merge
 
 # A run is in the reporting table about this long after it was stored.
 RELAY_SECONDS = 1.0
-# With a longer pause more sketches are merged at once, and more unmerged ones are read.
+# With a longer pause more is merged at once, and more that waits is read.
 MERGE_SECONDS = 1.0
 # Short buckets are kept for days, alerts for months; an hour does not matter.
 EXPIRE_SECONDS = 3600.0
@@ -49,7 +50,7 @@ def relay_job(relay: Relay) -> Job:
 
 def merge_job(database: Database, clock: Clock) -> Job:
     async def work() -> bool:
-        return await merge.merge_sketches(database, clock()) >= merge.MERGED_AT_ONCE
+        return await merge.merge_waiting(database, clock()) >= merge.MERGED_AT_ONCE
 
     return _short("merge", work, MERGE_SECONDS)
 
@@ -104,6 +105,14 @@ def evaluate_alerts_job(evaluator: AlertEvaluator) -> Job:
 
 def send_alerts_job(sender: AlertSender) -> Job:
     return _short("send alerts", sender.work, SEND_SECONDS)
+
+
+def names_job(names: LiveNames) -> Job:
+    async def work() -> bool:
+        await names.refresh()
+        return False
+
+    return _short("names", work, RULES_SECONDS)
 
 
 def rules_job(retention: LiveRetention) -> Job:

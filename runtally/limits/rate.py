@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Rate:
-    """A number of requests per period, all of which may come at once."""
+    """A number of requests per period, all of which may be sent at once."""
 
     count: int
     period: timedelta = MINUTE
@@ -29,7 +29,7 @@ class Rate:
 
     @cached_property
     def burst_ns(self) -> int:
-        """How far ahead the TAT may be, in nanoseconds.
+        """The largest lead of the theoretical arrival time (TAT) over the clock, in nanoseconds.
 
         A multiple of the interval and not the period itself, so that exactly `count` requests pass at once.
         """

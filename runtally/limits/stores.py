@@ -1,4 +1,4 @@
-"""Where limits are counted: the protocol of a store, and the store in Postgres that all workers share."""
+"""The protocol of a store of rate limits, and the store in Postgres that all workers share."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ class LimitStore(Protocol):
 
 
 class PostgresStore:
-    """Counts in an unlogged table, which needs nothing besides the database."""
+    """A store in an unlogged Postgres table, for installations without Redis."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

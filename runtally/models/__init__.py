@@ -3,12 +3,14 @@
 from sqlmodel import SQLModel
 
 import runtally.models.alert
+import runtally.models.archive
 import runtally.models.audit
 import runtally.models.budget
 import runtally.models.colour
 import runtally.models.dimension
 import runtally.models.experiment
 import runtally.models.limit
+import runtally.models.name_rule
 import runtally.models.otlp
 import runtally.models.price
 import runtally.models.project

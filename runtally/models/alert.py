@@ -2,12 +2,13 @@
 
 import uuid
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 
-from sqlalchemy import Boolean, Index, SmallInteger, UniqueConstraint, Uuid, text
+from sqlalchemy import Boolean, CheckConstraint, Index, Integer, Numeric, SmallInteger, UniqueConstraint, Uuid, text
 from sqlmodel import SQLModel
 
-from runtally.models.base import Timestamp, column
+from runtally.models.base import TextArray, Timestamp, column
 
 
 class TargetKind(StrEnum):
@@ -24,9 +25,31 @@ class AlertKind(StrEnum):
     """A share of the budget is used."""
     ANOMALY = "anomaly"
     """An hour costs far more than usual."""
+    ERROR_RATE = "error_rate"
+    """More runs of an hour fail than a rule allows, or than usual."""
+    LATENCY = "latency"
+    """The 95th percentile of an hour's latencies is above what a rule allows, or far above the usual one."""
+    CACHE_HIT_RATE = "cache_hit_rate"
+    """Fewer input tokens of an hour come from a cache than a rule allows, or than usual."""
     REPORT = "report"
     """A week's cost, and the changes in it."""
     TEST = "test"
+
+
+class AlertRule(SQLModel, table=True):
+    """A rule by which an hour of a project alerts: one for each kind of alert that has rules."""
+
+    __tablename__ = "alert_rules"
+    __table_args__ = (CheckConstraint("min_runs > 0", name="min_runs"),)
+
+    project_id: str = column("Project whose runs are watched.", key=True)
+    kind: str = column("What is watched: error_rate, latency or cache_hit_rate.", key=True)
+    threshold: Decimal | None = column(
+        "Share from 0 to 1, or milliseconds; empty: no threshold.", Numeric, default=None
+    )
+    of_unusual: bool = column("Whether an hour that is far from usual alerts.", Boolean)
+    min_runs: int = column("Runs that an hour needs to be judged.", Integer)
+    updated_at: datetime = column("When it was last changed (UTC).", Timestamp)
 
 
 class AlertTarget(SQLModel, table=True):
@@ -35,7 +58,7 @@ class AlertTarget(SQLModel, table=True):
     __tablename__ = "alert_targets"
     __table_args__ = (UniqueConstraint("project_id", "kind", "address"),)
 
-    project_id: str = column("Project whose alerts they are.", key=True)
+    project_id: str = column("Project whose alerts they are; empty: of all projects together.", key=True)
     id: uuid.UUID = column("Identity; safe to show.", Uuid, key=True)
     kind: str = column("Channel, such as slack or email.")
     address: str = column("URL or address.")
@@ -52,11 +75,14 @@ class Alert(SQLModel, table=True):
     # There is one such alert, however many processes evaluate at the same moment.
     __table_args__ = (UniqueConstraint("project_id", "kind", "subject", "level"),)
 
-    project_id: str = column("Project it is about.", key=True)
+    project_id: str = column("Project it is about; empty: all projects together.", key=True)
     id: uuid.UUID = column("Identity, the same for all targets and all tries.", Uuid, key=True)
     kind: str = column("What it is about, such as budget or anomaly.")
-    subject: str = column("Month and amount of a budget, or an hour.")
+    subject: str = column("Period, amount and value of a budget, or an hour.")
     level: int = column("Percent of the budget that is reached; 0 where it is about none.", SmallInteger)
+    named: list[str] = column(
+        "Values that it names, where it is about a budget for each value.", TextArray, default=[], server_default="'{}'"
+    )
     title: str = column("It in a line.")
     message: str = column("It in sentences, as mail has it.")
     document: str = column("It as JSON, as webhooks have it.")
@@ -64,7 +90,7 @@ class Alert(SQLModel, table=True):
 
 
 class AlertDelivery(SQLModel, table=True):
-    """One alert for one target: waiting, sent, or given up."""
+    """The delivery of one alert to one target: waiting, sent, or failed for good."""
 
     __tablename__ = "alert_deliveries"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""The audit log: who did what."""
+"""The audit log."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from runtally.models.base import Json, Timestamp, column, identity
 
 
 class AuditEntry(SQLModel, table=True):
-    """One change of anything but a run, and who made it. It never holds a secret, and is never changed."""
+    """A change of anything but a run, and who made it. Entries never hold a secret and are never changed."""
 
     __tablename__ = "audit_entries"
     # The history of one project, newest first.

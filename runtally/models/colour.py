@@ -1,4 +1,4 @@
-"""Which colour a value has in charts."""
+"""The colours of values in charts."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from runtally.models.base import Timestamp, column
 
 
 class Colour(SQLModel, table=True):
-    """A value of a dimension, such as a model, and its colour: given when a chart first shows it, and kept."""
+    """The colour of a value of a dimension, such as a model: chosen when a chart first shows the value, and kept."""
 
     __tablename__ = "colours"
 

@@ -1,4 +1,4 @@
-"""Sums of runs by tracked dimensions: what a project tracks, the sums of each day, and those that are not merged yet."""
+"""Sums of runs by tracked dimension: the keys that a project tracks, the sums of each day, and those not merged yet."""
 
 from collections.abc import Iterator
 from datetime import date, datetime

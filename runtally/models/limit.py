@@ -1,4 +1,4 @@
-"""How much of each rate limit is used."""
+"""The state of rate limits in Postgres."""
 
 from sqlalchemy import BigInteger
 from sqlmodel import SQLModel

@@ -1,4 +1,4 @@
-"""The measures: what is summed over runs. One row each drives the tables of sums and all statements on them."""
+"""The measures, which are summed over runs. Each row drives the tables of sums and all statements on them."""
 
 from dataclasses import dataclass
 from decimal import Decimal

@@ -52,7 +52,7 @@ class Client(msgspec.Struct):
 
     @property
     def outcomes(self) -> tuple[tuple[int, str], ...]:
-        """How many of its records became what, in words."""
+        """The numbers of records by outcome, in words."""
         known = (
             (self.runs, "runs"),
             (self.twins, "told by another record too"),
@@ -64,5 +64,5 @@ class Client(msgspec.Struct):
 
     @property
     def has_runs(self) -> bool:
-        """Whether any of its records was seen as a run."""
+        """Whether any of the records was a run."""
         return bool(self.runs or self.twins)

@@ -1,4 +1,4 @@
-"""Repricings: which runs are priced again, the progress, and the changes."""
+"""Repricings: their scope, their progress, and the changed costs."""
 
 from datetime import datetime
 from enum import StrEnum

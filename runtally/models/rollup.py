@@ -1,11 +1,14 @@
-"""Rollups: sums of runs by project and time, written in the runs' transaction, so that they are exact at every moment."""
+"""Rollups: sums of runs by project and time, written in the runs' transaction, so that they are exact at every moment.
+
+Those of all projects together are written there as deltas, which are added up outside of it.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Column, Index, Integer, SmallInteger, Table, Text, text
+from sqlalchemy import BigInteger, Column, Identity, Index, Integer, SmallInteger, Table, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import SQLModel
 
@@ -107,6 +110,21 @@ ROLLUP_TOTALS = Table(
 """The runs of one bucket, of all models: one row instead of one per model."""
 # Days of all projects at once: without this index each project is looked up by itself (240 KB for 30,000 days).
 Index("ix_rollup_totals_days", ROLLUP_TOTALS.c.bucket, postgresql_where=text("grain = 1440"))
+
+ROLLUP_DELTAS = Table(
+    "rollup_deltas",
+    SQLModel.metadata,
+    Column("bucket", Timestamp, primary_key=True, comment="Start of a bucket of the shortest length (UTC)."),
+    Column("id", BigInteger, Identity(), primary_key=True, comment="Number of the row."),
+    Column("provider", Text, nullable=False, comment="Provider of the runs."),
+    Column("model", Text, nullable=False, comment="Model of the runs."),
+    *_sum_columns(MEASURES),
+)
+"""What the sums of all projects together do not have yet: the runs of one statement, of one provider's model in one bucket.
+
+Each flush would otherwise lock the rows of all projects until its commit, and all others wait for it. Below zero where runs
+went. They are added up each second, and who reads the sums of all projects reads these too.
+"""
 
 
 class LatencySketch(SQLModel, table=True):

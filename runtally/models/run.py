@@ -88,7 +88,7 @@ class RunColumns(SQLModel):
 
 
 class Run(RunColumns, table=True):
-    """A live run. The key leads with the project, so that the table can be distributed by it."""
+    """A live run. The primary key begins with the project, within which the run's id is unique."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -109,6 +109,8 @@ class Run(RunColumns, table=True):
         Index("ix_runs_failed", "project_id", "occurred_at", postgresql_where=text("status <> 'success'")),
         # The runs of one trace, at any time (28 bytes for a run with a trace).
         Index("ix_runs_trace", "project_id", "trace_id", postgresql_where=text("trace_id IS NOT NULL")),
+        # The runs of one session, of which most have several: Postgres stores its id once for them.
+        Index("ix_runs_session", "project_id", "session_id", postgresql_where=text("session_id IS NOT NULL")),
         # A model that is rarely used. Its runs are sorted by time when they are read, which keeps this index small:
         # Postgres stores each name once for many runs (7 bytes a run).
         Index("ix_runs_project_id_model", "project_id", "model"),

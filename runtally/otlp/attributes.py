@@ -1,4 +1,4 @@
-"""The table of attributes: which of them fill which field of a run. Pure.
+"""The table of span attributes that fill fields of a run. Pure.
 
 The names of a field are in order: the first with a value wins, newer conventions before older ones. Attributes that are
 not in the table are never decoded. `docs/opentelemetry.md` shows it to users.
@@ -159,7 +159,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "release": (parse.text, ("service.version", "langfuse.release")),
 }  # fmt: skip
-"""For each field: how a value is parsed, and the attributes in their order."""
+"""The parser of each field's values, and its attributes in their order."""
 
 MEANING = {
     "provider": "`provider`, under the catalogue's name; `metadata.providerName` if it was another",

@@ -1,4 +1,4 @@
-"""A call of a model, assembled from the records of it: its tokens, its outcome and its metadata. Pure."""
+"""A model call, assembled from its records: tokens, outcome and metadata. Pure."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Count OTLP requests by client: first, last, how many, and what became of their records.
+"""Count OTLP requests by client: first, last, number, and the outcomes of their records.
 
 The counts explain to a sender why no runs appear. They are written every few seconds at most, not with each request.
 """
@@ -19,7 +19,7 @@ _UNNAMED = "(unnamed)"
 
 
 class Tally(msgspec.Struct):
-    """What became of the records of one origin in a request."""
+    """The outcomes of the records of one origin in a request."""
 
     requests: int = 1
     records: int = 0

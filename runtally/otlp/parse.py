@@ -193,7 +193,7 @@ class _Details(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    """Token counts that are given to Langfuse: by OpenAI's names, Anthropic's, its own, and LangChain's flattened ones."""
+    """Token counts sent to Langfuse, under the names of OpenAI, Anthropic, Langfuse or LangChain."""
 
     prompt_tokens: _Number = None
     input_tokens: _Number = None

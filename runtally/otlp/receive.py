@@ -68,7 +68,7 @@ class Sender(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a request's spans or log records."""
+    """The outcomes of a request's spans or log records."""
 
     read: int = 0
     runs: int = 0
@@ -123,7 +123,7 @@ class _Origins:
         return known
 
     def count(self, calls: Sequence[Call], kept: Sequence[Call], stored: Sequence[Call]) -> None:
-        """Count the results of calls; those that are not kept were told of by another record."""
+        """Count the results of calls; a call that is not kept was reported by another record."""
         kept_ids, stored_ids = set(map(id, kept)), set(map(id, stored))
         for call in calls:
             tally = self.of(call.resource).tally
@@ -135,7 +135,7 @@ class _Origins:
                 tally.twins += 1
 
     def tell(self, clients: ClientCounts, exporter: str, signal: str) -> None:
-        """Count the request for each service and project that it has records of."""
+        """Count the request for each service and project with records in it."""
         found: dict[tuple[str, object], Tally] = {}
         for resource, origin in self._known.items():
             key = origin.project_id, resource.attributes.get("service.name")

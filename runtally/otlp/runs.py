@@ -139,7 +139,7 @@ def _metadata(call: Call, provider_name: str | None, dropped: frozenset[str]) ->
 
 
 def _fitted(metadata: dict[str, Any], free: Mapping[str, Value]) -> dict[str, Any]:
-    """Drop entries for which metadata has no room: what people added goes first, the last entry first."""
+    """Drop metadata entries that do not fit: entries that people added first, and of these the last ones."""
     for name in [*metadata, *free][::-1]:
         if len(msgspec.json.encode(metadata)) <= _ROOM:
             break

@@ -87,12 +87,12 @@ async def _seed_if_empty(database_url: str) -> int:
 
 
 async def sync(connection: Connection, now: datetime) -> SyncReport:
-    """Bring the registry up to date with the installed catalogue. Raises `CatalogueUnreadable`."""
+    """Update the registry to the installed catalogue. Raises `CatalogueUnreadable`."""
     return await store(connection, await read_catalogue(), now)
 
 
 async def store(connection: Connection, catalogue: Iterable[CatalogueEntry], now: datetime) -> SyncReport:
-    """Bring the registry up to date with the entries, in one transaction."""
+    """Update the registry to the given entries in one transaction."""
     async with connection.transaction():
         await queries.lock_catalogue(connection)
         # Overlaps are checked at the end, not at each step.

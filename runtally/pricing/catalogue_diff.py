@@ -1,4 +1,4 @@
-"""Compare the catalogue with the registry, for an admin to look at before taking changes. Pure."""
+"""Compare the catalogue with the registry, so that an admin can review changes before applying them. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An entry as the registry has it and as the catalogue has it, of which one may be missing."""
+    """An entry that differs between registry and catalogue; it may be missing in one of them."""
 
     kind: Kind
     before: CatalogueEntry | None

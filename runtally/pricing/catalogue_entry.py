@@ -54,7 +54,7 @@ class ExportedEntry(CatalogueEntry, kw_only=True, frozen=True):
 
 
 class CheckedDay(msgspec.Struct, frozen=True):
-    """The day on which somebody checked the price, where the catalogue tells it."""
+    """The day on which the price was last checked, if the catalogue states it."""
 
     catalogue_key: str
     checked_on: date | None = None

@@ -55,7 +55,7 @@ def entries() -> Iterator[CatalogueEntry]:
 
 
 def checked_day(comment: str | None) -> date | None:
-    """Return the latest day on which somebody checked the price, if the comment tells one."""
+    """Return the latest day on which the price was checked, if the comment states one."""
     days = []
     for text in _CHECKED.findall(comment or ""):
         with suppress(ValueError):

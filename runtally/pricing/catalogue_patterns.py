@@ -47,7 +47,7 @@ def _alternatives(match: MatchLogic) -> Iterator[MatchLogic]:
 
 
 def _sources(clause: MatchLogic) -> Iterator[str]:
-    """Expressions over the whole name, one of which it must match."""
+    """Return expressions over the whole name, of which it must match one."""
     match clause:
         case ClauseEquals():
             yield re.escape(clause.equals.lower())

@@ -93,7 +93,7 @@ _UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "e
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """A row for all projects, whoever owns it now; without a key if it does not belong to the catalogue (any more)."""
+    """A row that applies to all projects, whoever changed it last; its key is None if it is not from the catalogue."""
 
     id: int
     entry: CatalogueEntry
@@ -133,7 +133,7 @@ async def update_entries(connection: Connection, entries: Iterable[tuple[int, Ca
 
 
 async def retire_entries(connection: Connection, ends: Iterable[tuple[int, datetime | None]], now: datetime) -> None:
-    """End the rows at the given times, and take their key."""
+    """End rows at the given times, and clear their catalogue key."""
     await connection.executemany(RETIRE_ENTRY, [(number, end, now) for number, end in ends])
 
 

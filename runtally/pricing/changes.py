@@ -1,4 +1,4 @@
-"""Find the moments when a used model got another price. Pure."""
+"""Find the times at which the price of a used model changed. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

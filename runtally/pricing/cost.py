@@ -53,7 +53,7 @@ class Rates:
     charged: tuple[tuple[Callable[[TokenCounts], int | None], bool, int], ...] = field(
         init=False, repr=False, compare=False
     )
-    """For each part that has an amount: how to read its count, whether it is part of the input, and the amount."""
+    """The parts that have an amount: how to read the count, whether it is part of the input, and the amount."""
     input: int = field(init=False, repr=False, compare=False)
     output: int = field(init=False, repr=False, compare=False)
 
@@ -99,7 +99,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a cost: `quantity` tokens at `rate_usd` per `per` tokens make exactly `amount_usd`."""
+    """A line of a cost: `quantity` tokens at `rate_usd` per `per` tokens cost exactly `amount_usd`."""
 
     kind: TokenKind | None
     """None for the request's fee."""

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import cast
 
 from runtally.models.price import Match, PriceSource
 from runtally.pricing.cost import Price
@@ -40,7 +41,7 @@ class PriceCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """One spelling of a name, and the prices that match it."""
+    """A spelling of a name, and the prices that match it."""
 
     provider: str
     name: str
@@ -65,13 +66,16 @@ def in_force(levels: Iterable[Level], at: datetime, input_tokens: int) -> Price 
 
 
 class PriceIndex:
-    """All candidates by project, provider and name; immutable."""
+    """An immutable index of all candidate prices by project, provider and name."""
 
     def __init__(self, candidates: Iterable[PriceCandidate]) -> None:
         # In the order of preference, which the levels keep.
         in_order = sorted(candidates, key=_preference)
         self._expressions = Expressions(
-            candidate.pattern or "" for candidate in in_order if candidate.match is Match.REGEX
+            # A constraint of the table gives it a pattern.
+            cast("str", candidate.pattern)
+            for candidate in in_order
+            if candidate.match is Match.REGEX
         )
         invalid = []
         by_provider: dict[tuple[str | None, str], _ProviderIndex] = defaultdict(_ProviderIndex)

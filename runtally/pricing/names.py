@@ -1,4 +1,4 @@
-"""Spellings of one model's name. Pure.
+"""The spellings of a model's name. Pure.
 
 Only differences of writing are removed (case, paths, dates, regions), never the name of a product:
 `gpt-4o-audio-preview` is no spelling of `gpt-4o`.

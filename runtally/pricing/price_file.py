@@ -24,6 +24,7 @@ from runtally.spreadsheets import guarded, unguarded
 
 HEADER = ("id", *FIELDS)
 MAX_LINES = 10_000
+_MOST_NAMED = 5
 
 
 class Effect(StrEnum):
@@ -67,11 +68,10 @@ def read(text: str) -> tuple[Mapping[str, str], ...]:
     """Read the lines by column. Raises `InvalidPrice` for a file of another form."""
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), restval="")
     try:
-        columns = set(reader.fieldnames or ())
+        columns = tuple(reader.fieldnames or ())
     except csv.Error:
-        columns = set()
-    if not {"provider", "model"} <= columns <= set(HEADER):
-        why = f"The first line must name columns out of {', '.join(HEADER)}; provider and model are needed."
+        columns = ()
+    if why := _wrong_columns(columns):
         raise InvalidPrice(why, details=(Detail("file", why),))
     try:
         rows = tuple(
@@ -83,6 +83,18 @@ def read(text: str) -> tuple[Mapping[str, str], ...]:
         why = f"Send a CSV file of 1 to {MAX_LINES:,} lines."
         raise InvalidPrice(why, details=(Detail("file", why),))
     return rows
+
+
+def _wrong_columns(columns: Sequence[str]) -> str:
+    """Return what is wrong with the first line; nothing where it is right. What it says is not repeated: it may be anything."""
+    if missing := [name for name in ("provider", "model") if name not in columns]:
+        return f"The first line must name columns. Missing: {' and '.join(missing)}."
+    if unknown := [str(number) for number, name in enumerate(columns, 1) if name not in HEADER]:
+        more = f" and {len(unknown) - _MOST_NAMED:,} more" if len(unknown) > _MOST_NAMED else ""
+        return (
+            f"Unknown column: number {', '.join(unknown[:_MOST_NAMED])}{more}. An export has the names of all columns."
+        )
+    return ""
 
 
 async def apply(

@@ -1,4 +1,4 @@
-"""The names under which clients know providers, and whose prices to use for a model. Pure.
+"""The names that clients use for providers, and the provider whose prices apply to a model. Pure.
 
 A provider is looked up under its name as sent before any alias, so that an entry of one's own for `vertex_ai` wins over
 Google's.

@@ -74,7 +74,7 @@ EntryId = Annotated[int, Meta(ge=0, le=_MAX_ENTRY_ID, description="a whole numbe
 
 
 class LiveRun(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
-    """A stored run as it is pushed. Unknown fields are ignored, because the sender may be newer."""
+    """A stored run in the form in which it is pushed. Unknown fields are ignored, because the sender may be newer."""
 
     project_id: ProjectId
     id: RunId
@@ -122,7 +122,7 @@ class RunBatch(msgspec.Struct, frozen=True):
 
 
 class _Envelope(msgspec.Struct):
-    """The part of a request that is decoded first, to tell a batch from a single document."""
+    """The part of a request that tells a batch from a single document; it is decoded first."""
 
     documents: msgspec.Raw | UnsetType = UNSET
 

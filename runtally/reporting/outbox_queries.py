@@ -244,7 +244,7 @@ async def _claimed(connection: Connection, now: datetime, lease_until: datetime,
 async def select_claimed(
     connection: Connection, claims: Sequence[Claim]
 ) -> dict[tuple[str, str], tuple[StoredRun, str | None]]:
-    """Read the runs as they are now, each with its metadata as JSON text. Deleted runs are left out."""
+    """Read the current state of claimed runs, with metadata as JSON text. Deleted runs are left out."""
     rows = await connection.fetch(SELECT_CLAIMED, *_keys(claims)[:2])
     found = {}
     for row in rows:

@@ -101,7 +101,7 @@ class Pusher:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether to send batches: True until the receiver refuses one, and again some minutes later."""
+        """Whether to send batches: False for some minutes after the receiver refused one."""
         return asyncio.get_running_loop().time() >= self._singly_until
 
     async def push(self, document: bytes) -> Refusal | None:

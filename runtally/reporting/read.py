@@ -22,7 +22,7 @@ class RelayStatus:
 
     @property
     def is_more(self) -> bool:
-        """Whether more runs wait than are counted."""
+        """Whether more runs are waiting than were counted."""
         return self.waiting > COUNTED
 
     @property

@@ -88,7 +88,7 @@ class Relay(ABC):
     async def _record_results(
         self, *, delivered: Sequence[Claim], failed: Sequence[Failure], released: Sequence[Claim]
     ) -> None:
-        """Record in the queue what became of claimed runs."""
+        """Record the results of claimed runs in the queue."""
         async with self._database.connection() as connection:
             if delivered:
                 await queries.delete_delivered(connection, delivered)

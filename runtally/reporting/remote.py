@@ -132,7 +132,7 @@ class _Pushing:
 
     @property
     def _is_over(self) -> bool:
-        """Whether to try no more runs: out of time, or the receiver is down and a failure would count against the run."""
+        """Return whether to stop: time is up, or the receiver is down, in which case a failure would count against the run."""
         receiver_down = self.receiver_failures >= self._concurrency and not self.delivered
         return receiver_down or self._stop.is_set() or asyncio.get_running_loop().time() > self._latest_start
 

@@ -1,7 +1,8 @@
-"""Drop live runs that are older than their project keeps them. Their sums and reports stay.
+"""Drop live runs that are older than their project's retention. Their sums and reported copies stay.
 
-First the project records its new horizon, and every process refuses older runs. Only then are runs deleted, the oldest
-first, in transactions so short that nobody waits for them. A pass that breaks off is continued by the next one.
+First the project records its new horizon, and every process refuses older runs. Only then do runs go, the oldest first: into
+the archive where there is one, a file at a time; else they are deleted in transactions so short that nobody waits for them.
+A pass that breaks off is continued by the next one.
 """
 
 import asyncio
@@ -13,6 +14,9 @@ from time import monotonic
 
 import structlog
 
+from runtally.archive.archive import Archive, refuse_to_drop
+from runtally.archive.archiver import Archiver, archived_before
+from runtally.archive.queries import try_lock
 from runtally.clock import Clock, start_of_day
 from runtally.db.database import Database
 from runtally.db.outbox import expand_project
@@ -51,39 +55,61 @@ async def _wait(seconds: float, stop: asyncio.Event) -> None:
 class Dropper:
     """Drops old runs; one per process. One process at a time is at work."""
 
-    def __init__(self, database: Database, default_days: int | None, clock: Clock, *, wait: Wait = _wait) -> None:
+    def __init__(
+        self,
+        database: Database,
+        default_days: int | None,
+        clock: Clock,
+        archive: Archive | None = None,
+        *,
+        wait: Wait = _wait,
+    ) -> None:
         self._database = database
+        self._archive = archive
         self._default_days = default_days
         self._clock = clock
         self._wait = wait
 
     async def work(self, stop: asyncio.Event) -> bool:
-        """Make one pass. Raises `StoreUnavailable`."""
+        """Make one pass. Raises `StoreUnavailable` and `ArchiveError`."""
         async for dropped in self.run_pass(stop):
-            log.info("runs_dropped", runs=dropped.runs, before=dropped.before.date().isoformat())
+            event = "runs_dropped" if self._archive is None else "runs_archived"
+            log.info(event, runs=dropped.runs, before=dropped.before.date().isoformat())
         return False
 
     async def run_pass(self, stop: asyncio.Event) -> AsyncIterator[Dropped]:
-        """Make one pass, and yield each project of which runs were dropped.
+        """Make one pass, and yield each project that had runs to drop.
 
         It ends early when another process is at it, or when `stop` is set.
         """
         due = await self._announce()
+        if self._archive is not None:
+            await self._archive.remove_left_over()
+        elif due:
+            async with self._database.connection() as connection:
+                await refuse_to_drop(connection)
         if due:
             # Wait also when another process has announced the horizon: it may have done so just now.
             await self._wait(RULE_SPREAD_SECONDS, stop)
+        remove = self._drop if self._archive is None else self._moving(self._archive)
         for project in due:
-            runs, is_ours = await self._drop(project, stop)
+            async with self._database.connection() as connection:
+                await expand_project(connection, project.project_id, self._clock())
+            runs, is_ours = await remove(project, stop)
             if runs:
                 yield Dropped(project.project_id, project.horizon, runs)
             if not is_ours or stop.is_set():
                 return
 
     async def _announce(self) -> list[Due]:
-        """Record the new horizon of each project that has old runs, and return these projects."""
+        """Record the new horizon of each project that has runs to drop or archive, and return these projects."""
         today = start_of_day(self._clock())
         async with self._database.connection() as connection:
             due = await queries.select_due(connection, today, self._default_days)
+            if self._archive is not None:
+                # Runs that stay are not to be announced as gone.
+                times = [await archived_before(connection, *each) for each in due]
+                due = [Due(each.project_id, before) for each, before in zip(due, times, strict=True) if before]
             for each in due:
                 await queries.raise_dropped_before(connection, each)
             return due
@@ -91,13 +117,13 @@ class Dropper:
     async def _drop(self, due: Due, stop: asyncio.Event) -> tuple[int, bool]:
         """Return how many runs were dropped, and whether this process still has the lock."""
         dropped, last = 0, _BEFORE_ALL
-        async with self._database.connection() as connection:
-            await expand_project(connection, due.project_id, self._clock())
         while not stop.is_set():
             began = monotonic()
             async with self._database.transaction() as connection:
-                if not await queries.try_lock(connection):
+                if not await try_lock(connection):
                     return dropped, False
+                # Asked with the lock, because another process may begin an archive at any time before.
+                await refuse_to_drop(connection)
                 found = await queries.select_old(connection, due, last, RUNS_AT_ONCE)
                 dropped += await queries.delete_old(connection, due.project_id, found)
             if len(found) < RUNS_AT_ONCE:
@@ -105,3 +131,21 @@ class Dropper:
             last = found[-1]
             await self._wait(REST * (monotonic() - began), stop)
         return dropped, True
+
+    def _moving(self, archive: Archive) -> Callable[[Due, asyncio.Event], Awaitable[tuple[int, bool]]]:
+        """Return what moves the old runs of a project into the archive; it answers as `_drop` does."""
+        archiver = Archiver(archive)
+
+        async def move(due: Due, stop: asyncio.Event) -> tuple[int, bool]:
+            moved = 0
+            async with self._database.patient() as patient:
+                while not stop.is_set():
+                    began = monotonic()
+                    runs = await archiver.move_next(patient, due.project_id, due.horizon)
+                    if not runs:
+                        return moved, runs is not None
+                    moved += runs
+                    await self._wait(monotonic() - began, stop)
+            return moved, True
+
+        return move

@@ -1,13 +1,11 @@
-"""SQL of retention: how long projects keep runs, and dropping older runs some at a time."""
+"""SQL of retention: the retention of each project, and dropping older runs in steps."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from runtally.archive.queries import MAY_LEAVE
 from runtally.db.database import Connection
-
-# Any number, as long as nothing else in the database uses it.
-DROPPING_LOCK = 7_214_026_102
 
 SELECT_RULES = """
 SELECT id,
@@ -17,9 +15,6 @@ SELECT id,
  WHERE retention_days IS NOT NULL
     OR dropped_before IS NOT NULL
 """
-
-# Held until the transaction ends: one process at a time drops runs, also behind a connection pooler.
-TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
 
 # Whole days, so that a rollup bucket belongs to runs that are all kept or all dropped.
 SELECT_DUE = """
@@ -42,22 +37,13 @@ UPDATE projects
    AND (dropped_before IS NULL OR dropped_before < $2)
 """
 
-# A run that is being changed is skipped until the next pass; a run that waits for the relay, parked or not, is not
-# dropped. No run of a queued arrival was stored before its first one.
-SELECT_OLD = """
+# A run that is being changed is skipped until the next pass.
+SELECT_OLD = f"""
   SELECT id,
          occurred_at
     FROM runs
-   WHERE project_id = $1
-     AND occurred_at < $2
+   WHERE {MAY_LEAVE}
      AND (occurred_at, id) > ($3, $4)
-     AND NOT EXISTS (SELECT
-                       FROM outbox
-                      WHERE outbox.project_id = runs.project_id
-                        AND outbox.run_id = runs.id)
-     AND created_at < (SELECT coalesce(min(queued_at), 'infinity')
-                         FROM outbox_arrivals
-                        WHERE project_id = $1)
 ORDER BY occurred_at, id
    LIMIT $5
      FOR UPDATE SKIP LOCKED
@@ -98,11 +84,6 @@ class OldRun(NamedTuple):
 async def select_rules(connection: Connection) -> list[Rule]:
     """Read the rules of projects that have one of their own, or that have dropped runs."""
     return [Rule(*row) for row in await connection.fetch(SELECT_RULES)]
-
-
-async def try_lock(connection: Connection) -> bool:
-    """Lock out other processes until the transaction ends. Returns False if another one is dropping runs."""
-    return bool(await connection.fetchval(TRY_LOCK, DROPPING_LOCK))
 
 
 async def select_due(connection: Connection, today: datetime, default_days: int | None) -> list[Due]:

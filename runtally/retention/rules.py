@@ -1,4 +1,4 @@
-"""How long each project keeps its live runs, as one process knows it."""
+"""The retention of each project, as a process has loaded it."""
 
 from datetime import datetime, timedelta
 

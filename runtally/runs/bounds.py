@@ -1,4 +1,4 @@
-"""How far back runs may be read at once, so that no page reads a whole table."""
+"""Limits on how far back one request may read runs, so that no page reads a whole table."""
 
 from datetime import datetime, timedelta
 

@@ -1,10 +1,11 @@
-"""Build the conditions of a scan over runs: those of its filter, and of where it begins and ends. Pure."""
+"""Build the SQL conditions of a scan over runs from its filter, its start and its end. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
 from runtally.runs.position import Direction, Position, ScanBounds
-from runtally.usage.filter import Conditions, RunFilter
+from runtally.usage.conditions import Conditions
+from runtally.usage.filter import RunFilter
 
 
 def conditions_of(

@@ -25,7 +25,7 @@ _ALL = tuple(measure.name for measure in MEASURES)
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """The usage of a provider's model, and its cost as far as it is known."""
+    """The usage of a provider's model, and the known part of its cost."""
 
     provider: str
     model: str

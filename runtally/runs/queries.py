@@ -11,7 +11,7 @@ from runtally.db.database import Connection
 from runtally.models.run import RunColumns, Status, StoredRun
 from runtally.runs.position import Direction, Place
 from runtally.runs.values import Chunk, Extremes, Latencies, ListedRun, Scan, Totals
-from runtally.usage.filter import Conditions
+from runtally.usage.conditions import Conditions
 from runtally.usage.sketch import LATENCY, sketch_of_counts
 
 COLUMNS = ", ".join({"meta": "metadata"}.get(name, name) for name in RunColumns.model_fields)
@@ -233,7 +233,7 @@ async def select_page(
     sql = page_sql(conditions, direction, steps=steps, limit=limit)
     rows = await connection.fetch(sql, *conditions.values)
     last = rows[-1] if rows and rows[-1]["step"] == steps else None
-    return Scan(tuple(_listed(row) for row in rows if row["is_match"]), _listed(last).place if last else None)
+    return Scan(tuple(listed_run(row) for row in rows if row["is_match"]), listed_run(last).place if last else None)
 
 
 async def select_totals(connection: Connection, conditions: Conditions) -> Totals:
@@ -246,7 +246,7 @@ async def select_sorted(  # noqa: PLR0913  # The parameters of the statement.
 ) -> tuple[ListedRun, ...]:
     """Return the runs with the highest values of a column, or the lowest; those without a value come last."""
     sql = sorted_sql(conditions, column, is_ascending=is_ascending, limit=limit, offset=offset)
-    return tuple(_listed(row) for row in await connection.fetch(sql, *conditions.values))
+    return tuple(listed_run(row) for row in await connection.fetch(sql, *conditions.values))
 
 
 async def select_nth_newest(connection: Connection, conditions: Conditions, runs: int) -> datetime | None:
@@ -261,7 +261,7 @@ async def select_extremes(connection: Connection, conditions: Conditions, *, ste
     reached = None
     for row in await connection.fetch(extremes_sql(conditions, steps=steps, limit=limit), *conditions.values):
         reached = row["reached"]
-        lists[row["list"]].append(_listed(row))
+        lists[row["list"]].append(listed_run(row))
     return Extremes(tuple(lists["slowest"]), tuple(lists["costliest"]), reached)
 
 
@@ -314,7 +314,7 @@ async def select_chunk(connection: Connection, conditions: Conditions, *, steps:
     return Chunk(runs, _place(rows[-1]) if has_more else None)
 
 
-def _listed(row: asyncpg.Record) -> ListedRun:
+def listed_run(row: asyncpg.Record) -> ListedRun:
     return ListedRun(**{name: row[name] for name in _LISTED} | {"status": Status(row["status"])})
 
 

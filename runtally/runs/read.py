@@ -73,7 +73,7 @@ class ExplainedRun:
 
 
 async def read_page(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> RunPage:
-    """Read the runs from a position on; the newest page is a full one, also when one comes to it from an older."""
+    """Read a page of runs from a position on. The newest page is always full, even when the reader comes to it from an older one."""
     walk = await _walk(connection, run_filter, now, position)
     if position.direction is Direction.OLDER:
         return _towards_older(walk, position.place)

@@ -7,11 +7,12 @@ from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
 from runtally.runs.position import Direction
 from runtally.runs.values import Presence, Totals
 from runtally.usage.filter import RunFilter
+from runtally.usage.tables import CELLS, TOTALS
 
 MAX_BUCKETS = 1_000
 
 # What runs of a status cost is kept; how many of them have no price is not, so with any there is no cost to tell.
-SELECT_ROLLED_UP_TOTALS = """
+SELECT_ROLLED_UP_TOTALS = f"""
 SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
                                    WHEN 'failed' THEN errors + timeouts
                                    WHEN 'error' THEN errors
@@ -24,7 +25,7 @@ SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
                                       WHEN 'timeout' THEN timeout_cost_usd
                                       ELSE cost_usd END), 0) END AS cost_usd,
        CASE WHEN $7 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
-  FROM rollups
+  FROM {CELLS.rows} AS held
  WHERE project_id = $1
    AND grain = $2
    AND bucket >= coalesce($3::timestamptz, '-infinity')
@@ -40,12 +41,13 @@ SELECT max(dropped_before)
 """
 
 SELECT_NAMES = f"""
-  SELECT DISTINCT provider,
+  SELECT provider,
          model
-    FROM rollups
+    FROM {CELLS.rows} AS held
    WHERE project_id = $1
      AND grain = {GRAINS[-1].minutes}
-     AND runs > 0
+GROUP BY provider, model
+  HAVING sum(runs) > 0
 ORDER BY provider, model
 """
 
@@ -55,43 +57,49 @@ SELECT coalesce(sum(runs), 0)::bigint AS runs,
        coalesce(array_agg(DISTINCT model), '{{}}') AS models,
        max(bucket) FILTER (WHERE bucket <= $4) AS last,
        min(bucket) FILTER (WHERE bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes') AS next
-  FROM rollups
- WHERE project_id = $1
-   AND grain = {GRAINS[-1].minutes}
-   AND ($2::text IS NULL OR provider = $2)
-   AND ($3::text IS NULL OR model = $3)
-   AND runs > 0
+  FROM (SELECT bucket, model, sum(runs) AS runs
+          FROM {CELLS.rows} AS held
+         WHERE project_id = $1
+           AND grain = {GRAINS[-1].minutes}
+           AND ($2::text IS NULL OR provider = $2)
+           AND ($3::text IS NULL OR model = $3)
+      GROUP BY bucket, model
+        HAVING sum(runs) > 0) AS used
 """
 
-SELECT_ENDS = """
+SELECT_ENDS = f"""
 SELECT min(bucket),
        max(bucket)
-  FROM rollups
- WHERE project_id = $1
-   AND grain = $2
-   AND bucket >= $3
-   AND bucket < $4
-   AND ($5::text IS NULL OR provider = $5)
-   AND ($6::text IS NULL OR model = $6)
-   AND runs > 0
+  FROM (SELECT bucket
+          FROM {CELLS.rows} AS held
+         WHERE project_id = $1
+           AND grain = $2
+           AND bucket >= $3
+           AND bucket < $4
+           AND ($5::text IS NULL OR provider = $5)
+           AND ($6::text IS NULL OR model = $6)
+      GROUP BY bucket
+        HAVING sum(runs) > 0) AS used
 """
 
-_SELECT_BUCKETS = """
+_SELECT_BUCKETS = f"""
   SELECT bucket,
-         {counted} AS runs
-    FROM rollup_totals
+         sum({{counted}})::bigint AS runs
+    FROM {TOTALS.rows} AS held
    WHERE project_id = $1
      AND grain = $2
-     AND {side}
-ORDER BY bucket {way}
+     AND {{side}}
+GROUP BY bucket
+ORDER BY bucket {{way}}
    LIMIT $4
 """
 SELECT_BUCKETS_BEFORE = _SELECT_BUCKETS.format(counted="runs", side="bucket <= $3", way="DESC")
 SELECT_BUCKETS_AFTER = _SELECT_BUCKETS.format(
     counted="runs", side="bucket > $3::timestamptz - make_interval(mins => $2::int)", way="ASC"
 )
-SELECT_FAILED_BEFORE = SELECT_BUCKETS_BEFORE.replace("runs AS", "errors + timeouts AS")
-SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("runs AS", "errors + timeouts AS")
+_FAILED = "sum(errors + timeouts)"
+SELECT_FAILED_BEFORE = SELECT_BUCKETS_BEFORE.replace("sum(runs)", _FAILED)
+SELECT_FAILED_AFTER = SELECT_BUCKETS_AFTER.replace("sum(runs)", _FAILED)
 
 
 async def select_rolled_up_totals(

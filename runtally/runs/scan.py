@@ -46,14 +46,14 @@ async def find_scan_bounds(
 
 
 def _is_looked_up(run_filter: RunFilter) -> bool:
-    """Return whether an index leads straight to the few runs in question."""
+    """Return whether an index finds the few matching runs directly."""
     return run_filter.trace_id is not None or run_filter.search is not None
 
 
 async def _begin(
     connection: Connection, run_filter: RunFilter, presence: Presence, now: datetime, direction: Direction
 ) -> datetime | None:
-    """Return where the next run of the provider or model can be, as exactly as buckets tell."""
+    """Return the time from which to scan for the next run of the provider or model, as exactly as buckets can say."""
     bucket = presence.next if direction is Direction.NEWER else presence.last
     if bucket is None:
         return None

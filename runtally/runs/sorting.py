@@ -20,7 +20,7 @@ PAGE_RUNS = 50
 
 
 class SortKey(StrEnum):
-    """What runs can be sorted by besides their time: the column of each."""
+    """The figures by which runs can be sorted, each with its column."""
 
     COST = "cost_usd"
     LATENCY = "latency_ms"
@@ -41,7 +41,7 @@ class SortedPage:
 async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of them.
     connection: Connection, run_filter: RunFilter, now: datetime, key: SortKey, *, is_ascending: bool, page: int
 ) -> SortedPage:
-    """Read a page, the first of which is 1. Runs without a value come last either way."""
+    """Read a page of sorted runs; the first page is 1. Runs without a value come last in both directions."""
     since = await find_bound(connection, run_filter, now, SORTED_RUNS)
     # A bounds ends where the walk back through time does.
     conditions = conditions_of(run_filter, now, Position(), ScanBounds(end=since))

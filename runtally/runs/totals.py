@@ -4,13 +4,18 @@ from datetime import datetime
 from decimal import Decimal
 
 from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
 from runtally.models.rollup import GRAINS, Grain
 from runtally.runs import queries, rollup_queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
-from runtally.usage.window import EPOCH, MARGIN, TimeSpan, ceil, floor
+from runtally.usage.groups import read_groups
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.timeline import Timeline
+from runtally.usage.window import EPOCH, LAST, MARGIN, TimeSpan, ceil, floor
 
 # Read and added up in some 200 ms.
 COUNTED_RUNS = 100_000
@@ -27,6 +32,8 @@ async def read_totals(connection: Connection, run_filter: RunFilter, now: dateti
         since = await read_dropped_before(connection, run_filter, now) or since
     if set(run_filter.narrowed) <= _ROLLED_UP:
         return await _from_rollups(connection, run_filter, now, since)
+    if run_filter.is_of_dimensions and any(one.tracked_as for one in run_filter.dimensions):
+        return await _from_groups(connection, run_filter, now, since)
     return await _from_runs(connection, run_filter, now)
 
 
@@ -41,6 +48,21 @@ async def _from_runs(connection: Connection, run_filter: RunFilter, now: datetim
     if await find_bound(connection, run_filter, now, COUNTED_RUNS) is not None:
         return None
     return await queries.select_totals(connection, conditions_of(run_filter, now))
+
+
+async def _from_groups(
+    connection: Connection, run_filter: RunFilter, now: datetime, since: datetime | None
+) -> Totals | None:
+    """Add up the sums of a tracked key's groups, as `GET /api/usage` does."""
+    timeline = Timeline.whole(TimeSpan(since or EPOCH, run_filter.until or LAST), now)
+    question = GroupQuestion(
+        timeline, run_filter, measures=("runs", "cost_usd", "unpriced"), latencies=LatencyDetail.NONE
+    )
+    try:
+        found = (await read_groups(connection, question)).total
+    except DimensionNotTracked:
+        return None
+    return Totals(found.runs, found.cost_usd, found.unpriced)
 
 
 async def _from_rollups(

@@ -48,12 +48,17 @@ class Trace:
         return sum(step.run.status is not Status.SUCCESS for step in self.steps)
 
     @property
+    def sessions(self) -> tuple[str, ...]:
+        """The sessions of its runs, each of them once."""
+        return tuple(dict.fromkeys(step.run.session_id for step in self.steps if step.run.session_id))
+
+    @property
     def tokens(self) -> int:
         return sum((step.run.input_tokens or 0) + (step.run.output_tokens or 0) for step in self.steps)
 
 
 def trace_of(trace_id: str, runs: Sequence[StoredRun], *, is_whole: bool) -> Trace:
-    """Build the trace of these runs, of which there must be at least one."""
+    """Build the trace of these runs; there must be at least one."""
     ordered = sorted(runs, key=lambda run: (run.occurred_at, run.id))
     start = ordered[0].occurred_at
     # A trace without any latency still needs a length to be drawn.

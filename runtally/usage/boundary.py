@@ -1,4 +1,4 @@
-"""The runs of all projects at the end of a period that is over, after its last stored bucket.
+"""Runs of all projects between the last stored bucket of a past period and the period's end.
 
 A period that is compared with ends within a bucket, at the same moment as now, and to look into each of a thousand projects
 for a few runs takes as long as all the rest of a page. So the memo has these runs, up to the next quarter of an hour.
@@ -29,14 +29,14 @@ _TOO_MANY = "too many"
 
 
 def is_boundary(span: TimeSpan, midnight: datetime) -> bool:
-    """Whether a span is of a day that is over, and no stored bucket is in it."""
+    """Return whether a span lies within a past day and contains no stored bucket."""
     return span.until <= midnight and span.until - span.since < _QUARTER
 
 
 async def read(
     connection: Connection, memo: DayMemo, days: Days, span: TimeSpan, now: datetime
 ) -> tuple[BoundaryRun, ...] | None:
-    """Return the runs of a span, oldest first; None where they are too many to remember."""
+    """Return the runs of a span, oldest first; None if they are too many to remember."""
     whole = TimeSpan(span.since, ceil(span.until, _QUARTER))
 
     async def select() -> tuple[BoundaryRun, ...] | str:
@@ -50,7 +50,7 @@ async def read(
 
 
 def summary_of(question: Question, runs: Sequence[BoundaryRun]) -> Summary:
-    """Add the runs up that are of the question's model and provider."""
+    """Sum up the runs that match the question's model and provider."""
     wanted = [_asked_for(run, question) for run in runs if _is_wanted(run, question)]
     window = question.window
     number_of = [(run.occurred_at - window.start) // window.interval for run in wanted]
@@ -79,7 +79,7 @@ def _is_wanted(run: BoundaryRun, question: Question) -> bool:
 
 
 def _asked_for(run: BoundaryRun, question: Question) -> BoundaryRun:
-    """Return the run without the measures that are not asked for."""
+    """Return the run without the measures that the question does not need."""
     if question.measures == STANDARD:
         return run
     return run._replace(totals=NO_RUNS._replace(**{name: getattr(run.totals, name) for name in question.measures}))

@@ -1,4 +1,4 @@
-"""SQL of the runs of all projects within a few minutes of a day that is over."""
+"""SQL of the runs of all projects within a few minutes of a past day."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -24,7 +24,7 @@ ORDER BY 1
 
 
 class BoundaryRun(NamedTuple):
-    """A run, or several of the same moment that differ in nothing here."""
+    """A run, or several of the same moment that are equal in all these fields."""
 
     occurred_at: datetime
     project_id: str

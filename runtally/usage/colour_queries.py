@@ -27,5 +27,5 @@ async def select_colours(connection: Connection, dimension: str) -> dict[str, in
 
 
 async def insert_colours(connection: Connection, dimension: str, numbers: Mapping[str, int], now: datetime) -> None:
-    """Give colours to values; one that another process gave meanwhile stays."""
+    """Store the colours of new values; a colour that another process stored meanwhile stays."""
     await connection.execute(INSERT_COLOURS, dimension, list(numbers), list(numbers.values()), now)

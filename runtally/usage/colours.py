@@ -1,4 +1,4 @@
-"""Which colour a value of a dimension has: given when a chart first shows it, kept, and the same everywhere."""
+"""The colours of values: chosen when a chart first shows a value, stored, and the same on every page."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ MAX_COLOURED = 1_000
 
 
 class Colours:
-    """One per process; it remembers the colours that were given, because they stay.
+    """The colours that a process has read or chosen; they never change, so they are remembered.
 
     Its connections are others than those of reports: a page that asks has one of these in hand.
     """
@@ -24,7 +24,7 @@ class Colours:
         self._given: dict[str, Mapping[str, int]] = {}
 
     async def of(self, dimension: str, values: Sequence[str]) -> Mapping[str, int]:
-        """Return the number of the colour of each of the values that one chart shows, from 0 to `HUES` - 1."""
+        """Return the colour numbers of the values in one chart, from 0 to `HUES` - 1."""
         numbers = self._given.get(dimension, {})
         if not all(value in numbers for value in values):
             numbers = await self._give(dimension, values)
@@ -44,7 +44,7 @@ class Colours:
 
 
 def new_colours(known: Mapping[str, int], values: Sequence[str]) -> dict[str, int]:
-    """Return colours for the values without one: of those that their chart does not have yet, those that fewest have."""
+    """Choose colours for new values: those that their chart does not use yet, and of these the least used."""
     uses = Counter(known.values())
     here = {known[value] for value in values if value in known}
     new: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""SQL of the versions of days: whatever is done to a run changes the row of its day, and every change of a row has a number."""
+"""SQL of the versions of days: any change of a run changes the row of its day, and each change of a row has a number."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,10 +6,13 @@ from typing import Any
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS
+from runtally.usage.tables import bucket_of, last_bucket
 
 _DAY = TOTAL_GRAINS[-1].minutes
 _COARSEST = GRAINS[-1].minutes
 
+# What waits to be added to a day of all projects together is a second row of it. Until it is added, which changes the first
+# one, it only becomes more: number and highest id tell all that it has been apart.
 # Dropping runs leaves their sums as they are. It is announced before it begins, and goes on for a while; of all projects
 # together there are but sums, so that it does not matter.
 SELECT_DAYS = f"""
@@ -23,9 +26,19 @@ SELECT_DAYS = f"""
      AND grain = {_DAY}
      AND bucket > $2::timestamptz - interval '{_DAY} minutes'
    UNION ALL
+  SELECT 'day',
+         '{ALL_PROJECTS.key}',
+         {bucket_of("bucket", _DAY)},
+         concat_ws(' ', count(*), max(id)),
+         sum(runs)::bigint
+    FROM rollup_deltas
+   WHERE $1 = '{ALL_PROJECTS.key}'
+     AND bucket > $2::timestamptz - interval '{_DAY} minutes'
+GROUP BY 3
+   UNION ALL
   SELECT 'sketches',
          project_id,
-         to_timestamp(floor(date_part('epoch', bucket) / ({_DAY} * 60)) * ({_DAY} * 60)),
+         {bucket_of("bucket", _DAY)},
          string_agg(xmin::text, ' ' ORDER BY bucket),
          NULL
     FROM latency_sketches
@@ -36,13 +49,9 @@ GROUP BY 2, 3
    UNION ALL
   SELECT 'last bucket',
          '{ALL_PROJECTS.key}',
-         max(bucket),
+         ({last_bucket("''", GRAINS[0])}),
          NULL,
          NULL
-    FROM rollup_totals
-   WHERE project_id = '{ALL_PROJECTS.key}'
-     AND grain = {GRAINS[0].minutes}
-     AND runs > 0
    UNION ALL
   SELECT CASE WHEN EXISTS (SELECT FROM runs WHERE project_id = projects.id AND occurred_at < dropped_before)
               THEN 'dropping'
@@ -73,7 +82,7 @@ SELECT id,
 
 
 async def select_days(connection: Connection, scope: str, since: datetime) -> list[tuple[Any, ...]]:
-    """Read the days of a scope since then."""
+    """Read the days of a scope from a day on."""
     return [tuple(row) for row in await connection.fetch(SELECT_DAYS, scope, since)]
 
 

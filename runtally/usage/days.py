@@ -1,5 +1,6 @@
-"""The days of a scope: whether runs of theirs came, changed or went, and how many they have. Read once for a page."""
+"""The days of a scope with their versions and run counts, read once for a page. A version differs once a run of its day changes."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """The state of the days of a project, or of all projects together, since some day."""
+    """The versions and run counts of days, of one project or of all together, from some day on."""
 
     since: datetime
     versions: Mapping[datetime, str]
@@ -32,18 +33,22 @@ class Days:
 
     @classmethod
     async def read(cls, connection: Connection, project_id: str | None, since: datetime) -> "Days":
-        """Read them in one statement."""
+        """Read the days in one statement."""
         scope = RollupScope(project_id).key
         rows = await select_days(connection, scope, since)
         by_kind: dict[str, list[tuple[str, datetime, str, int]]] = {}
         for kind, *row in rows:
             by_kind.setdefault(kind, []).append((row[0], row[1], row[2], row[3]))
         days, sketches = (sorted(by_kind.get(kind, ()), key=lambda row: row[1]) for kind in ("day", "sketches"))
+        versions, runs = dict[datetime, str](), Counter[datetime]()
+        for _, day, version, of_day in days:
+            versions[day] = f"{versions.get(day, '')} {version}"
+            runs[day] += of_day
         dropped = [at for kind in ("dropped", "dropping") for _, at, *_ in by_kind.get(kind, ())]
         return cls(
             since=since,
-            versions={day: version for _, day, version, _ in days},
-            runs={day: runs for _, day, _, runs in days},
+            versions=versions,
+            runs=runs,
             sketches={day: version for _, day, version, _ in sketches},
             last_bucket=by_kind["last bucket"][0][1],
             dropped_before=max(dropped, default=None),
@@ -51,7 +56,7 @@ class Days:
         )
 
     def version(self, span: TimeSpan, *, has_runs: bool = True, has_sketches: bool = True) -> Version:
-        """Return what differs whenever something in the span changes; None where nothing of it may be remembered.
+        """Return a value that changes whenever a run in the span changes; None if nothing of the span may be remembered.
 
         Sums alone are not changed by dropping runs, and sums and runs not by adding latencies up.
         """
@@ -61,7 +66,7 @@ class Days:
         return _within(self.versions, span), sketches, self.dropped_before if has_runs else None
 
     def tag(self, since: datetime) -> Version:
-        """Return what differs whenever a run of the time since then came, changed or went, today and later too."""
+        """Return a value that changes whenever a run since that time is added, changed or deleted, including today and later."""
         return tuple(version for day, version in self.versions.items() if day > since - DAY)
 
     def runs_in(self, span: TimeSpan) -> int:

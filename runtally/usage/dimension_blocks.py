@@ -1,4 +1,4 @@
-"""SQL of the blocks that hold the sums of one key and day: how sums become blocks, and which values have sums of their own.
+"""SQL of the blocks that hold the sums of one key and day: their layout, and the values that get sums of their own.
 
 A value has sums of its own for a day once it was added to that day's block, for as long as it has runs. When there are
 `MAX_VALUES` of them, all runs of others are summed under NULL; from then on no other value is added to that day, until none

@@ -1,4 +1,4 @@
-"""SQL of what waits to be added to the sums by dimension."""
+"""SQL of the runs that are not merged into the sums by dimension yet."""
 
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.usage.dimension_blocks import MEASURE_NAMES

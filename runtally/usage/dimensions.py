@@ -1,4 +1,4 @@
-"""What runs can be grouped by and filtered by, one row each; keys of metadata are dimensions too."""
+"""The dimensions that runs can be grouped and filtered by, one row each; keys of metadata are dimensions too."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ MAX_KEY_LENGTH = 128
 OTHER = "\0other"
 """In place of a value: all values that have no group of their own. No value that is stored holds a NUL."""
 OTHER_NAME = "(other)"
-"""How that is written in an answer."""
+"""The text of `OTHER` in an answer."""
+NO_VALUE = "\0none"
+"""In place of a value: the runs that have none."""
 # Other spellings of keys that each project tracks by default; ingest reads users and sessions from all of these.
 SAME_KEYS = {
     "env": "environment",
@@ -26,7 +28,7 @@ _SPELLINGS = {"environment": ("environment", "env")}
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A property of runs by which sums over them are told apart."""
+    """A property of runs by which they can be grouped and filtered."""
 
     name: str
     """The name in queries."""
@@ -51,7 +53,7 @@ class Dimension:
     """Whether a run has several values, and is in the group of each."""
 
     def value_sql(self, placeholder: Callable[[object], str]) -> str:
-        """SQL of its value over the columns of runs, NULL where a run has none."""
+        """SQL of the dimension's value over the columns of runs, NULL for runs without one."""
         if not self.metadata_keys:
             return self.sql
         texts = ", ".join(f"metadata ->> {placeholder(key)}" for key in self.metadata_keys)
@@ -81,7 +83,7 @@ _OF_KEYS = {one.tracked_as: one for one in DIMENSIONS.values() if one.tracked_as
 
 
 def canonical_key(key: str) -> str:
-    """Return the name of the dimension that people mean by a key."""
+    """Return the name of the dimension that a metadata key stands for."""
     key = key.strip()
     return SAME_KEYS.get(key, key)
 
@@ -95,7 +97,7 @@ def dimension_of_key(key: str) -> Dimension:
 
 
 def dimension_named(name: str) -> Dimension | None:
-    """Return the dimension that a query names; None where there is none of this name."""
+    """Return the dimension with this name; None if there is none."""
     key = name.removeprefix(METADATA)
     if key == name:
         return DIMENSIONS.get(name)
@@ -103,5 +105,5 @@ def dimension_named(name: str) -> Dimension | None:
 
 
 def is_key(key: str) -> bool:
-    """Whether a key of metadata can be asked for."""
+    """Return whether a metadata key may be used in a query."""
     return 0 < len(key.strip()) <= MAX_KEY_LENGTH and "\0" not in key

@@ -1,4 +1,4 @@
-"""SQL of the values that runs have of the keys that their project tracks.
+"""SQL of the values that runs have for the tracked keys of their project.
 
 A value is what `metadata ->> key` is: text, numbers and truth values as they were sent, and of a list or an object its JSON.
 It counts by its first characters, and a blank one is none. Of `tags` a run has several values, and is in each of them;

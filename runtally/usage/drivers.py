@@ -1,10 +1,10 @@
-"""What drove a change of cost: the models that make up most of the difference to the period before. Pure."""
+"""The drivers of a change in cost: the groups that explain most of the difference to the previous period. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from runtally.usage.dimensions import MODEL
+from runtally.usage.dimensions import OTHER
 from runtally.usage.summary import Summary
 from runtally.usage.totals import NO_RUNS, ZERO, Totals
 
@@ -15,9 +15,9 @@ MAX_DRIVERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A model, by how much its cost changed, and how: by more or fewer runs, and by more or less for each of them."""
+    """A value of a dimension, the change of its cost, and the parts of it due to the number of runs and to the cost of each."""
 
-    model: str
+    value: str
     change_usd: Decimal
     by_runs_usd: Decimal
     """At what a run cost before."""
@@ -29,22 +29,24 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The whole difference, and those that make it up; they can be more than the whole, where others go the other way."""
+    """The total difference, and its drivers, which can exceed it if other groups changed in the opposite direction."""
 
     total_usd: Decimal
     drivers: tuple[Driver, ...]
 
     @property
     def rest_usd(self) -> Decimal:
-        """What all other models changed together."""
+        """The change of all other groups together."""
         return self.total_usd - sum((driver.change_usd for driver in self.drivers), ZERO)
 
 
 def change_of(now: Summary, before: Summary) -> Change | None:
-    """The models by the size of their difference, until the biggest make up most of all there is; None without any."""
-    drivers = sorted(
-        _drivers(now.list_by(MODEL), before.list_by(MODEL)), key=lambda one: (-abs(one.change_usd), one.model)
-    )
+    """Return the values by the size of their difference, until they explain most of the total.
+
+    None without any difference. What only one of the two tells apart may be among the others of the other one, so that
+    nothing is said of it alone.
+    """
+    drivers = sorted(_drivers(_values(now), _values(before)), key=lambda one: (-abs(one.change_usd), one.value))
     whole = sum((abs(one.change_usd) for one in drivers), ZERO)
     if not whole:
         return None
@@ -57,16 +59,25 @@ def change_of(now: Summary, before: Summary) -> Change | None:
     return Change(now.total.cost_usd - before.total.cost_usd, tuple(found))
 
 
+def _values(summary: Summary) -> Mapping[str, Totals]:
+    [dimension] = summary.by
+    return summary.list_by(dimension)
+
+
 def _drivers(now: Mapping[str, Totals], before: Mapping[str, Totals]) -> list[Driver]:
-    return [_driver(model, now.get(model, NO_RUNS), before.get(model, NO_RUNS)) for model in {**now, **before}]
+    return [
+        _driver(value, now.get(value, NO_RUNS), before.get(value, NO_RUNS))
+        for value in {**now, **before}
+        if value != OTHER and (value in now or OTHER not in now) and (value in before or OTHER not in before)
+    ]
 
 
-def _driver(model: str, now: Totals, before: Totals) -> Driver:
+def _driver(value: str, now: Totals, before: Totals) -> Driver:
     change = now.cost_usd - before.cost_usd
     # Without runs before there is no cost of a run to compare with: all of it is more runs.
     by_runs = before.cost_per_run * (now.runs - now.unpriced - before.runs + before.unpriced) if before.runs else change
     return Driver(
-        model,
+        value,
         change,
         by_runs,
         change - by_runs,

@@ -1,13 +1,8 @@
-"""Which runs are meant: the one filter, read from a query string, written back into one, and written as SQL. Pure.
-
-Its SQL has two parts: conditions that an index answers, and conditions that are tried run by run. They are apart because
-some readers walk an index and stop after so many runs: a filter that hardly any run passes must not read a whole table for
-one page.
-"""
+"""The one filter of runs, read from a query string and written back into one. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -16,17 +11,13 @@ from uuid import UUID
 
 from runtally.errors import Detail, InvalidFilter
 from runtally.fields import MAX_NAME, parse_whole, trimmed
-from runtally.models.dimension import MAX_VALUE_LENGTH
 from runtally.models.run import Status
 from runtally.money import MAX_USD, plain
 from runtally.usage.dimensions import (
     DIMENSIONS,
-    ERROR_CODE,
     MAX_KEY_LENGTH,
     METADATA,
-    SESSION,
     STATUS,
-    USER,
     Dimension,
     dimension_of_key,
     is_key,
@@ -66,7 +57,7 @@ _SHOWN_NAMES = 5
 
 
 class Outcome(StrEnum):
-    """How the runs ended; `failed` is either way of not succeeding."""
+    """The outcomes that a filter can select; `failed` is an error or a timeout."""
 
     SUCCESS = Status.SUCCESS.value
     FAILED = "failed"
@@ -75,7 +66,7 @@ class Outcome(StrEnum):
 
 
 class Period(StrEnum):
-    """How far back: the ranges of the reports, which begin where theirs do, or all there is."""
+    """A range that ends now, the same as a report's, or all time."""
 
     DAY = Range.DAY.value
     WEEK = Range.WEEK.value
@@ -83,12 +74,15 @@ class Period(StrEnum):
     ALL = "all"
 
     def start(self, now: datetime) -> datetime | None:
-        return None if self is Period.ALL else Window.of(Range(self.value), now).start
+        if self is Period.ALL:
+            return None
+        range_ = Range(self.value)
+        return Window.of(range_, now, range_.chart_interval).start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """What runs must have in common; None lets any pass. `since` and `until` (exclusive) are narrower than `range`."""
+    """A filter of runs, a field for each property; None keeps any value. `since` and `until` (exclusive) are narrower than `range`."""
 
     project_id: str | None = None
     provider: str | None = None
@@ -119,7 +113,7 @@ class RunFilter:
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """The filter that a query string asks for; blank parameters are none.
+        """Parse the filter of a query string; blank parameters are ignored.
 
         Raises `InvalidFilter` with every parameter that cannot be read.
         """
@@ -143,7 +137,7 @@ class RunFilter:
 
     @classmethod
     def parse_strictly(cls, query: Mapping[str, str]) -> Self:
-        """The same of a query that holds nothing but a filter: a misspelt name must not let more runs pass.
+        """Parse a query that may hold nothing but a filter: a misspelt name must not select more runs.
 
         Raises `InvalidFilter`, also for names that are no filter.
         """
@@ -161,34 +155,42 @@ class RunFilter:
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters of a query string that says this; what is as on a plain visit is left out."""
+        """The query parameters of the filter; defaults are left out."""
         found = {name: _written(getattr(self, each)) for each, name in NAMES.items() if self._is_set(each)}
         return found | {f"{METADATA}{key}": value for key, value in self.metadata}
 
     @property
     def narrowed(self) -> tuple[str, ...]:
-        """The fields that leave runs out, the time aside."""
+        """The fields that select some runs, except those of time."""
         named = [each for each in NAMES if self._is_set(each) and each not in {"project_id", "range", "since", "until"}]
         return (*named, "metadata") if self.metadata else tuple(named)
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it leaves out any run of its projects, the time aside."""
+        """Whether the filter excludes any run of its projects, apart from its time range."""
         return bool(self.narrowed)
 
     @property
     def is_of_models(self) -> bool:
-        """Whether sums by provider and model answer it."""
+        """Whether sums by provider and model can answer it."""
         return set(self.narrowed) <= {"provider", "model"}
 
     @property
+    def is_of_reports(self) -> bool:
+        """Whether the memo's reader can answer it; for one project that includes status and experiment, which have indexes."""
+        known = (
+            {"provider", "model", "status", "experiment_id"} if self.project_id is not None else {"provider", "model"}
+        )
+        return set(self.narrowed) <= known
+
+    @property
     def is_of_any_model(self) -> bool:
-        """Whether it keeps the runs of a provider or a model."""
+        """Whether it selects a provider or a model."""
         return self.provider is not None or self.model is not None
 
     @property
     def as_indexed(self) -> Self:
-        """The filter by what an index answers alone: the runs that are looked at to find those that it keeps."""
+        """The part of the filter that an index answers: the candidates among which the others are found."""
         is_of_failed = self.status not in {None, Outcome.SUCCESS}
         return type(self)(
             project_id=self.project_id,
@@ -200,7 +202,7 @@ class RunFilter:
 
     @property
     def is_all_but_failed(self) -> bool:
-        """Whether of a sum by provider and model it leaves out the few runs that failed, and no others."""
+        """Whether it only adds to a filter by provider and model that the few failed runs are left out."""
         return self.status is Outcome.SUCCESS and set(self.narrowed) <= {"provider", "model", "status"}
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401  # Any field of the filter.
@@ -208,7 +210,7 @@ class RunFilter:
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The dimensions that it keeps one value of."""
+        """The dimensions for which it selects one value."""
         of_fields = [
             one for one in DIMENSIONS.values() if one.filter_field != "status" and self._is_set(one.filter_field)
         ]
@@ -217,18 +219,18 @@ class RunFilter:
 
     @property
     def is_of_dimensions(self) -> bool:
-        """Whether it keeps one value of some dimensions, and says nothing else but the time."""
+        """Whether it selects single values of dimensions, and nothing else but time."""
         return set(self.narrowed) <= {one.filter_field for one in self.dimensions}
 
     def value_of(self, dimension: Dimension) -> str | None:
-        """Return the value of a dimension that it keeps; None where it keeps any."""
+        """Return the selected value of a dimension; None if all are."""
         if dimension.metadata_keys:
             return dict(self.metadata).get(dimension.name.removeprefix(METADATA))
         value = getattr(self, dimension.filter_field)
         return None if value is None else str(value)
 
     def with_values(self, values: Iterable[tuple[str, str]]) -> Self:
-        """Return the filter that also keeps these values of keys of metadata; a user's or a session's is a field's."""
+        """Return the filter with these values of metadata keys added; values of user and session go to their fields."""
         found, of_keys = self, dict(self.metadata)
         for key, value in values:
             dimension = dimension_of_key(key)
@@ -239,7 +241,7 @@ class RunFilter:
         return found.replace(metadata=tuple(sorted(of_keys.items())))
 
     def with_value(self, dimension: Dimension, value: str) -> Self:
-        """Return the filter that also keeps one value of a dimension. Raises `InvalidFilter` for what is no value of it."""
+        """Return the filter with a value of a dimension added. Raises `InvalidFilter` for an invalid value."""
         name = dimension.name if dimension.metadata_keys else NAMES[dimension.filter_field]
         read = type(self).parse({name: value})
         if dimension.metadata_keys:
@@ -247,7 +249,7 @@ class RunFilter:
         return self.replace(**{dimension.filter_field: getattr(read, dimension.filter_field)})
 
     def without_dimension(self, dimension: Dimension) -> Self:
-        """Return the filter that keeps any value of a dimension."""
+        """Return the filter without its value of a dimension."""
         if not dimension.metadata_keys:
             return self.without(dimension.filter_field)
         name = dimension.name.removeprefix(METADATA)
@@ -279,118 +281,6 @@ class RunFilter:
 ALL_RUNS = RunFilter()
 
 
-@dataclass(slots=True)
-class Conditions:
-    """Conditions and the values of their parameters; `walked` are answered by an index, `kept` run by run."""
-
-    walked: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    values: list[object] = field(default_factory=list)
-    is_of_project: bool = True
-    """Whether they name one project, so that one index is walked."""
-    is_by_time: bool = False
-    """Whether no index of names may lead to the runs, but that of their time alone."""
-
-    @classmethod
-    def of(cls, run_filter: RunFilter) -> Self:
-        """Return the conditions of a filter, the time aside."""
-        return cls().add(run_filter)
-
-    def add(self, run_filter: RunFilter) -> Self:
-        """Add the conditions of a filter, the time aside."""
-        self.is_of_project = run_filter.project_id is not None
-        if run_filter.project_id is not None:
-            self.walked.append(f"project_id = {self.value(run_filter.project_id)}")
-        self.walked += _indexed(self, run_filter)
-        self.kept += _names(self, run_filter)
-        self.kept += _dimensions(self, run_filter)
-        self.kept += _numbers(self, run_filter)
-        self.kept += _metadata(self, run_filter)
-        return self
-
-    def value(self, value: object, kind: str = "text") -> str:
-        """Add a value and return its placeholder."""
-        self.values.append(value)
-        return f"${len(self.values)}::{kind}"
-
-    def during(self, since: datetime | None, until: datetime | None) -> Self:
-        """Add the time; None has no end on that side, and `until` is exclusive."""
-        if since is not None:
-            self.walked.append(f"occurred_at >= {self.value(since, 'timestamptz')}")
-        if until is not None:
-            self.walked.append(f"occurred_at < {self.value(until, 'timestamptz')}")
-        return self
-
-    @property
-    def walk(self) -> str:
-        return " AND ".join(self.walked) or "TRUE"
-
-    @property
-    def keep(self) -> str:
-        return " AND ".join(self.kept) or "TRUE"
-
-
-def _indexed(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.trace_id is not None:
-        yield f"trace_id = {found.value(run_filter.trace_id)}"
-    if run_filter.experiment_id is not None:
-        yield f"experiment_id = {found.value(run_filter.experiment_id)}"
-    if run_filter.search is not None:
-        text = found.value(run_filter.search)
-        yield f"(id = {text} OR trace_id = {text})"
-    if run_filter.status not in {None, Outcome.SUCCESS}:
-        # Written as in the index of failed runs.
-        yield "status <> 'success'"
-
-
-def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.provider is not None:
-        yield f"provider = {found.value(run_filter.provider)}"
-    if run_filter.model is not None:
-        name = "model || ''" if found.is_by_time else "model"
-        yield f"{name} = {found.value(run_filter.model)}"
-    # That it failed is known from the index.
-    if run_filter.status not in {None, Outcome.FAILED}:
-        yield f"status = {found.value(str(run_filter.status))}"
-
-
-def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.tag is not None:
-        yield f"tags @> ARRAY[{found.value(run_filter.tag)}]"
-    for dimension in (ERROR_CODE, SESSION, USER):
-        value = getattr(run_filter, dimension.filter_field)
-        if value is not None:
-            yield f"{dimension.value_sql(found.value)} = {found.value(value)}"
-    if run_filter.key_id is not None:
-        yield f"key_id = {found.value(run_filter.key_id, 'uuid')}"
-    for key, value in run_filter.metadata:
-        yield f"{dimension_of_key(key).value_sql(found.value)} = {found.value(value[:MAX_VALUE_LENGTH])}"
-
-
-def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.min_cost_usd is not None:
-        yield f"cost_usd >= {found.value(run_filter.min_cost_usd, 'numeric')}"
-    if run_filter.max_cost_usd is not None:
-        yield f"cost_usd <= {found.value(run_filter.max_cost_usd, 'numeric')}"
-    if run_filter.min_latency_ms is not None:
-        yield f"latency_ms >= {found.value(run_filter.min_latency_ms, 'bigint')}"
-    if run_filter.max_latency_ms is not None:
-        yield f"latency_ms <= {found.value(run_filter.max_latency_ms, 'bigint')}"
-
-
-def _metadata(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
-    if run_filter.metadata_key is None:
-        return
-    key = found.value(run_filter.metadata_key)
-    if run_filter.metadata_value is None:
-        yield f"metadata ? {key}"
-        return
-    value = found.value(run_filter.metadata_value)
-    # A key with dots is one key, or the way down to one.
-    below = f" OR metadata #>> string_to_array({key}, '.') = {value}" if "." in run_filter.metadata_key else ""
-    yield f"(metadata ->> {key} = {value}{below})"
-
-
 class _UnreadableError(Exception):
     def __init__(self, must: str) -> None:
         self.must = must
@@ -405,7 +295,7 @@ def _text(text: str) -> str:
 
 
 def _values_of_keys(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Read the parameters that name a key of metadata; blank ones are none. Raises `_UnreadableError`."""
+    """Read the parameters that name a metadata key; blank ones are ignored. Raises `_UnreadableError`."""
     names = [name for name in query if name.startswith(METADATA)]
     if len(names) > MAX_KEYS:
         raise _UnreadableError(f"must be at most {MAX_KEYS} keys")

@@ -1,4 +1,4 @@
-"""The memo of closed days: what was read of days that are over, as one process remembers it, in a bounded number of bytes.
+"""The memo of closed days: answers about days that are over, which a process remembers within a limit of bytes.
 
 Runs come late, change and are erased, so each value is kept beside the version of the days that it was read from, and is
 used only while their version is the same.
@@ -31,7 +31,7 @@ class _Entry:
 
 
 class DayMemo:
-    """Values by their question, those that were asked for last; the only cache of what runs add up to."""
+    """Answers by question, least recently used ones dropped first; the only cache of usage."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -41,7 +41,7 @@ class DayMemo:
     async def of(
         self, question: Hashable, version: Version, now: datetime, read: Callable[[], Awaitable[Value]]
     ) -> Value:
-        """Return the answer to a question about closed days, read where it is not known as of this version.
+        """Return the answer to a question about closed days, and read it if it is not remembered for this version.
 
         The version must be read before the answer is.
         """
@@ -63,7 +63,7 @@ class DayMemo:
         return entry.value
 
     def put(self, question: Hashable, version: Version, now: datetime, value: object) -> None:
-        """Keep a value in place of those that were asked for the longest time ago, unless it is very large."""
+        """Remember a value, and drop the least recently used ones, unless it is very large."""
         if version is None:
             return
         self._forget(question)
@@ -77,7 +77,7 @@ class DayMemo:
 
     @property
     def bytes(self) -> int:
-        """Memory that the values take, about."""
+        """The estimated memory of the values."""
         return self._bytes
 
     def _forget(self, question: Hashable) -> None:
@@ -87,7 +87,7 @@ class DayMemo:
 
 
 def size_of(value: object) -> int:
-    """Return about how many bytes a value takes, with all that it is made of; what is shared inside it counts once."""
+    """Estimate the memory of a value with everything in it; what it shares counts once."""
     seen: set[int] = set()
     size, rest = 0, [value]
     while rest:

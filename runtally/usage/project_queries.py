@@ -1,4 +1,4 @@
-"""SQL of which projects there are, and since when they have runs. With ids, of these alone; with None in their place, of all."""
+"""SQL that lists projects and the times of their runs: with ids those projects, with None all."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,9 @@ from typing import TypeAlias
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, RollupScope
+from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.report import KnownProject, ListedProject
+from runtally.usage.tables import TOTALS, last_bucket
 
 Ids: TypeAlias = Sequence[str] | None
 
@@ -36,18 +38,13 @@ SELECT id
 # Where no bucket of all together is so old, no project is asked.
 SELECT_DO_ANY_REACH_BACK = f"""
 SELECT EXISTS (SELECT
-                 FROM rollup_totals
+                 FROM {TOTALS.rows} AS held
                 WHERE project_id = '{ALL_PROJECTS_KEY}'
                   AND grain = {GRAINS[-1].minutes}
                   AND bucket < $2)
        AND EXISTS ({SELECT_REACHING_BACK.strip()})
 """
 # There is no index over the time alone: each project is looked into, from the last bucket on. Not so for what is recent.
-_LAST_BUCKET = """(SELECT max(bucket)
-            FROM rollup_totals
-           WHERE project_id = $1
-             AND grain = {grain}
-             AND runs > 0)"""
 SELECT_LAST_RUN_AT = f"""
   SELECT CASE WHEN ends.recent >= $2 THEN ends.recent
               ELSE coalesce((SELECT max(found.at)
@@ -57,8 +54,8 @@ SELECT_LAST_RUN_AT = f"""
                                                          WHERE project_id = projects.id
                                                            AND occurred_at >= ends.last) AS found
                               WHERE ($1 = '{ALL_PROJECTS_KEY}' OR projects.id = $1)), ends.last) END
-    FROM (SELECT {_LAST_BUCKET.format(grain=GRAINS[0].minutes)} AS recent,
-                 {_LAST_BUCKET.format(grain=GRAINS[-1].minutes)} AS last) AS ends
+    FROM (SELECT ({last_bucket("$1", GRAINS[0])}) AS recent,
+                 ({last_bucket("$1", GRAINS[-1])}) AS last) AS ends
 """
 
 # First and last run are one short index look-up each for every project; there is no index over the time alone. Runs that were
@@ -69,6 +66,7 @@ _BUCKET = f"""(SELECT bucket
              AND grain = {GRAINS[-1].minutes}
         ORDER BY bucket {{way}}
            LIMIT 1)"""
+_AGENT_KEY = f"""SELECT id FROM ({keys_of("SELECT $1::text AS project_id")}) AS keys WHERE key = 'agent'"""
 SELECT_PROJECTS = f"""
   SELECT projects.id,
          projects.name,
@@ -76,7 +74,11 @@ SELECT_PROJECTS = f"""
          CASE WHEN dropped_before IS NULL THEN first.occurred_at
               ELSE {_BUCKET.format(way="ASC")} END AS first_run_at,
          coalesce(last.occurred_at, {_BUCKET.format(way="DESC")}) AS last_run_at,
-         projects.dropped_before
+         projects.dropped_before,
+         CASE WHEN $1::text IS NOT NULL THEN EXISTS (SELECT
+                                                 FROM dimension_sums
+                                                WHERE project_id = $1 AND key_id = ({_AGENT_KEY}) AND detail = 'day')
+              ELSE FALSE END AS has_agents
     FROM projects
          LEFT JOIN LATERAL (SELECT occurred_at
                               FROM runs
@@ -101,13 +103,13 @@ SELECT max(dropped_before)
 
 
 async def select_dropped_before(connection: Connection, project_id: str | None) -> datetime | None:
-    """Read the time before which the project, or any project, dropped runs: only later runs can be read one by one."""
+    """Read the time before which the project, or any project, dropped its runs, so that only later ones can be read."""
     dropped_before: datetime | None = await connection.fetchval(SELECT_DROPPED_BEFORE, project_id)
     return dropped_before
 
 
 async def select_listed(connection: Connection, ids: Ids) -> tuple[ListedProject, ...]:
-    """Read the projects, in no order."""
+    """Read the projects, in any order."""
     return tuple(ListedProject(*row) for row in await connection.fetch(SELECT_LISTED, ids))
 
 
@@ -121,7 +123,7 @@ async def do_any_reach_back(connection: Connection, before: datetime) -> bool:
 
 
 async def select_last_run_at(connection: Connection, project_id: str | None, recent: datetime) -> datetime | None:
-    """Read when the last run was, of the project or of all; dropped runs count, by the start of their bucket."""
+    """Read the time of the last run of the project or of all; for dropped runs, the start of their bucket."""
     at: datetime | None = await connection.fetchval(SELECT_LAST_RUN_AT, RollupScope(project_id).key, recent)
     return at
 

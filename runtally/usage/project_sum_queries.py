@@ -1,11 +1,12 @@
-"""SQL of what each project came to: of one project, or with None of all."""
+"""SQL of the sums of each project: of one, or, for None, of all."""
 
 from collections.abc import Sequence
 
 from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, columns_over_sums, measures_named
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS
-from runtally.usage.filter import Conditions, RunFilter
+from runtally.usage.conditions import Conditions
+from runtally.usage.filter import RunFilter
 from runtally.usage.question import Question
 from runtally.usage.summary import Summary
 from runtally.usage.summary_queries import totals_reader
@@ -77,7 +78,7 @@ GROUP BY 1"""
 
 
 def _sums_sql(found: Conditions, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
-    """SQL that goes project by project, because that is how the rows lie: else the whole table would be read."""
+    """SQL that reads project by project, in the order of the rows, so that it does not scan the whole table."""
     return f"""
   SELECT projects.id,
          held.*
@@ -91,7 +92,7 @@ def _sums_sql(found: Conditions, stored: Sequence[BucketRange], run_filter: RunF
 
 
 def _stored(found: Conditions, columns: str, stored: Sequence[BucketRange], run_filter: RunFilter) -> str:
-    """SQL of each range by itself: joined with a list of them, Postgres does not see how few rows of a model are in one."""
+    """SQL of each range separately: joined with a list of ranges, Postgres overestimates the rows of a model in each."""
     table = "rollups" if run_filter.is_narrowed else "rollup_totals"
     of_models = _of_models(found, run_filter)
     return "\n                      UNION ALL ".join(
@@ -113,7 +114,7 @@ def _of_models(found: Conditions, run_filter: RunFilter) -> str:
 async def select_costs(
     connection: Connection, window: Window, run_filter: RunFilter, ids: Sequence[str]
 ) -> dict[str, dict[int, float]]:
-    """Read what each of these projects cost in each bucket, by the bucket's number and to be drawn, where there are runs."""
+    """Read the cost of these projects in each bucket with runs, by the bucket's number."""
     stored, rest_since = window.aligned_cover(GRAINS if run_filter.is_narrowed else TOTAL_GRAINS)
     found = Conditions()
     start, wanted = found.value(window.start, "timestamptz"), found.value(list(ids), "text[]")

@@ -1,4 +1,4 @@
-"""The projects of the overview: each compared with the others, and all that is sorted by or shown of it, as of one moment.
+"""The projects of the overview, with all figures by which they are sorted and compared, from one snapshot.
 
 What a thousand projects are sorted by is read of all; what is only shown, of the few that are.
 """
@@ -18,13 +18,14 @@ from runtally.usage.question import Question
 from runtally.usage.reader import WEEK, UsageReader
 from runtally.usage.report import ListedProject
 from runtally.usage.summary import Group, Summary
+from runtally.usage.timeline import DAY
 from runtally.usage.totals import NO_RUNS, Totals, total_of
 from runtally.usage.window import CustomRange, Range, Window
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What projects cost, whatever range is looked at; the last 7 and 30 days are those of the ranges."""
+    """The cost of projects over the last 7 and 30 days, independent of the range on the page."""
 
     today: Summary
     """Since midnight, UTC."""
@@ -33,7 +34,7 @@ class Spending:
 
 
 class ProjectSummary(NamedTuple):
-    """A project as one row among others; a tuple, because a thousand are made for each page."""
+    """A project as a row of a list; a tuple, because a page makes a thousand."""
 
     project: ListedProject
     totals: Summary
@@ -63,7 +64,7 @@ class ProjectSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All projects in a window."""
+    """All projects with their figures in a window."""
 
     projects: tuple[ProjectSummary, ...]
     """The most expensive first."""
@@ -72,19 +73,19 @@ class Listing:
 
 
 class Projects:
-    """Reads all projects, or the one of the reader; of all runs, or of those of a model or a provider."""
+    """A reader of all projects, or of the reader's one, over all runs or those of a model or provider."""
 
     def __init__(
         self, reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, is_comparable: bool = True
     ) -> None:
-        """Comparable is whether any of them reaches back to the period before, as their report says it."""
+        """`comparable` says whether any project reaches back to the previous period, as their report found."""
         self._reader = reader
         self._window = window
         self._filter = run_filter.replace(project_id=reader.project_id)
         self._is_comparable = is_comparable
 
     async def listing(self) -> Listing:
-        """Each with what it is sorted by, but for the time before."""
+        """Read all projects with the figures by which they are sorted, without the previous period."""
         now, of_project = self._reader.now, self._reader.project_id
         ids = None if of_project is None else [of_project]
         listed = await project_queries.select_listed(self._reader.connection, ids)
@@ -105,7 +106,7 @@ class Projects:
         )
 
     async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
-        """With the period before, where the project is as old."""
+        """Add the previous period to projects that are old enough."""
         fair = await self._reaching_back(_ids(summaries)) if self._is_comparable else frozenset[str]()
         if not fair:
             return tuple(summaries)
@@ -118,16 +119,16 @@ class Projects:
         )
 
     async def drawn(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:
-        """With the cost of each bucket."""
-        found = await project_sum_queries.select_costs(
-            self._reader.connection, self._window, self._filter, _ids(summaries)
-        )
-        numbers = range(self._window.length)
-        nothing: dict[int, float] = {}
+        """Add the cost of each bucket."""
+        window = self._window.in_buckets_of(DAY) if self._window.is_by_month else self._window
+        found = await project_sum_queries.select_costs(self._reader.connection, window, self._filter, _ids(summaries))
+        places, nothing = window.places_in(self._window), dict[int, float]()
 
         def costs(project_id: str) -> tuple[float, ...]:
-            of_bucket = found.get(project_id, nothing)
-            return tuple(of_bucket.get(number, 0.0) for number in numbers)
+            added = [0.0] * self._window.length
+            for number, cost in found.get(project_id, nothing).items():
+                added[places[number]] += cost
+            return tuple(added)
 
         return tuple(one._replace(costs=costs(one.project.id)) for one in summaries)
 
@@ -136,7 +137,7 @@ class Projects:
         return await self._reader.summary(question)
 
     async def _reaching_back(self, ids: Sequence[str]) -> AbstractSet[str]:
-        """Those with runs before the end of the first bucket; only who had none in the week before is looked up."""
+        """Return the projects with runs before the end of the first bucket; only those without runs in the week before are looked up."""
         border = self._window.previous(self._reader.now).comparable_from
         seen: AbstractSet[str] = frozenset()
         if self._filter == ALL_RUNS:

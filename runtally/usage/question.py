@@ -1,4 +1,4 @@
-"""A question about usage: which runs, over which time, told apart by what, in how much detail. Pure."""
+"""A question about usage: filter, time, dimensions and detail. Pure."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ STANDARD = tuple(measure.name for measure in TOTAL_MEASURES)
 
 
 class LatencyDetail(Enum):
-    """How closely latencies are told."""
+    """How much of the latencies an answer contains."""
 
     NONE = "none"
     WHOLE = "whole"
@@ -26,7 +26,7 @@ class LatencyDetail(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a summary answers."""
+    """A question that a summary answers."""
 
     window: Window
     filter: RunFilter = ALL_RUNS
@@ -39,8 +39,13 @@ class Question:
     bar_measures: tuple[str, ...] = ("cost_usd",)
     latencies: LatencyDetail = LatencyDetail.NONE
 
+    @property
+    def has_months(self) -> bool:
+        """Whether its buckets or its bars are calendar months."""
+        return self.window.is_by_month or (self.bar is not None and self.window.in_buckets_of(self.bar).is_by_month)
+
     def key(self, span: TimeSpan) -> Hashable:
-        """What the answer over a span of the window depends on, but for the runs."""
+        """The key of the answer over a span: everything that it depends on, except the runs."""
         return (
             self.filter,
             self.by,

@@ -1,26 +1,43 @@
-"""What pages say of a project, or of all projects together. Sums are exact; percentiles are within 1 %."""
+"""Read the report of a project or of all together. Sums are exact; percentiles are within 1 %."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
-from runtally.errors import NotFound
+from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
 from runtally.usage import project_queries
 from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
 from runtally.usage.filter import ALL_RUNS, RunFilter
+from runtally.usage.grouped import latency_window, read_latencies, read_summary, read_totals
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.reader import UsageReader
-from runtally.usage.report import STALE_AFTER, ProjectReport, Report
+from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report
+from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window
 
+CHARTED = (
+    "runs",
+    "errors",
+    "timeouts",
+    "unpriced",
+    "cost_usd",
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+)
+"""The measures that charts show of each group in each bar."""
+MAX_MODELS = 500
 FEWEST_RUNS = 20
 """Runs in a bucket, from which on its percentiles say something."""
 
 
 async def line_interval(reader: UsageReader, window: Window) -> timedelta:
     """Return the length of a line's buckets: shorter than bars, unless these would have too few runs."""
+    if window.is_by_month:
+        return window.range.interval
     until = min(window.until, reader.now)
     runs = (await reader.days()).runs_in(TimeSpan(window.start, until))
     # These are the runs of whole days.
@@ -32,7 +49,7 @@ async def line_interval(reader: UsageReader, window: Window) -> timedelta:
 def report_question(
     reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, lines: timedelta | None = None
 ) -> Question:
-    """Return the question whose answer is a report of a window, and each of its charts.
+    """Return the question that a report and all of its charts are answered from.
 
     With the length of a line's buckets its buckets are these, and the window's are its bars; without it all buckets are as
     long as bars, and latencies are those of the whole window. Of some runs of all projects there are none: no index leads
@@ -44,52 +61,61 @@ def report_question(
         run_filter.replace(project_id=reader.project_id),
         by=BY_MODEL,
         bar=window.interval,
+        bar_measures=CHARTED,
         latencies=LatencyDetail.NONE if reader.project_id is None and run_filter.is_narrowed else detail,
     )
 
 
 def previous_question(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> Question:
-    """Return the question that `UsageReader.previous` answers for a report: in its bars, with latencies of the whole."""
+    """Return the question about the previous period, in bars, with latencies of the whole."""
     return report_question(reader, window, run_filter)
 
 
 async def project_report(reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS) -> ProjectReport:
-    """Read the report of the reader's project, or of some of its runs. Raises `NotFound`."""
+    """Read the report of the reader's project, or of some of its runs. Raises `NotFound` and `DimensionNotTracked`."""
+    project = await find_project(reader)
+    run_filter = run_filter.replace(project_id=reader.project_id)
+    span = project.kept_span if run_filter.is_narrowed else project.span
+    is_fair = span.reaches_back_to(window.previous(reader.now))
+    report = await read_report(reader, window, run_filter, is_fair=is_fair)
+    experiments: Mapping[str, Totals] = {}
+    if run_filter.experiment_id is not None:
+        total = report.bars.total
+        experiments = {run_filter.experiment_id: total} if total.runs else {}
+    elif run_filter.is_of_reports:
+        question = report_question(reader, window, run_filter)
+        by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
+        experiments = (await reader.summary(by_experiment)).list_by(EXPERIMENT)
+    return ProjectReport(project, replace(report, last_run_at=project.last_run_at, experiments=experiments))
+
+
+async def find_project(reader: UsageReader) -> KnownProject:
+    """Read the reader's project. Raises `NotFound`."""
     projects = await project_queries.select_projects(reader.connection, reader.project_id)
     if not projects:
         raise NotFound(
             "There is no such project. A project appears with its first run; check the projectId it is sent."
         )
-    project = projects[0]
-    span = project.kept_span if run_filter.is_narrowed else project.span
-    is_fair = span.reaches_back_to(window.previous(reader.now))
-    report = await _report(reader, window, run_filter, project.last_run_at, is_fair=is_fair)
-    if run_filter.experiment_id is None:
-        question = report_question(reader, window, run_filter)
-        by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
-        experiments = (await reader.summary(by_experiment)).list_by(EXPERIMENT)
-    else:
-        total = report.bars.total
-        experiments = {run_filter.experiment_id: total} if total.runs else {}
-    return ProjectReport(project, replace(report, experiments=experiments))
+    return projects[0]
 
 
 async def overview(
     reader: UsageReader, window: Window, run_filter: RunFilter = ALL_RUNS, *, has_lines: bool = True
 ) -> Report:
-    """Read the report of all projects, or of the reader's; of all runs, or of those of a model or a provider.
+    """Read the report of all projects, of the reader's one, or of some of their runs. Raises `DimensionNotTracked`.
 
     Without lines it has no buckets that are shorter than those of bars: to read their latencies is half of the work.
     """
     is_fair = await is_comparable(reader.connection, window.previous(reader.now), reader.project_id)
     last_run_at = await _last_run_at(reader)
-    return await _report(reader, window, run_filter, last_run_at, is_fair=is_fair, has_lines=has_lines)
+    report = await read_report(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)
+    return replace(report, last_run_at=last_run_at)
 
 
 async def is_comparable(
     connection: Connection, before: Window, project_id: str | None, run_filter: RunFilter = ALL_RUNS
 ) -> bool:
-    """Tell whether there were runs from the first bucket of that period on: else a comparison with it is not fair.
+    """Return whether there were runs from the first bucket of the previous period on; otherwise a comparison is not fair.
 
     Some of a project's runs are compared with the time before only where that has all of them as well.
     """
@@ -100,7 +126,7 @@ async def is_comparable(
 
 
 async def readable(connection: Connection, reach: TimeRange, project_id: str | None, now: datetime) -> TimeRange:
-    """Return what can be shown of a time, and of the time before: in longer buckets where shorter ones are gone.
+    """Return the window and the previous one in the shortest buckets that are still stored for both.
 
     Of a project these are counted from its runs, unless some were dropped since. Of all projects nobody could wait for that.
     """
@@ -113,7 +139,7 @@ async def readable(connection: Connection, reach: TimeRange, project_id: str | N
 
 
 async def _last_run_at(reader: UsageReader) -> datetime | None:
-    """Read it where the days do not tell it: they do where it is recent."""
+    """Read the time of the last run, if the days do not say it; they do if it is recent."""
     recent = reader.now - STALE_AFTER
     last_bucket = (await reader.days()).last_bucket if reader.project_id is None else None
     if last_bucket is not None and last_bucket >= recent:
@@ -121,20 +147,38 @@ async def _last_run_at(reader: UsageReader) -> datetime | None:
     return await project_queries.select_last_run_at(reader.connection, reader.project_id, recent)
 
 
-async def _report(  # noqa: PLR0913  # What is looked at, and what is known of it.
-    reader: UsageReader,
-    window: Window,
-    run_filter: RunFilter,
-    last_run_at: datetime | None,
-    *,
-    is_fair: bool,
-    has_lines: bool = True,
+async def read_report(
+    reader: UsageReader, window: Window, run_filter: RunFilter, *, is_fair: bool, has_lines: bool = True
 ) -> Report:
+    """Read the sums of a report, without the time of the last run. Raises `DimensionNotTracked`."""
+    run_filter = run_filter.replace(project_id=reader.project_id)
+    if not run_filter.is_of_reports:
+        return await _report_of_any_runs(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)
     interval = await line_interval(reader, window) if has_lines else None
     lines = await reader.summary(report_question(reader, window, run_filter, lines=interval))
-    return Report(
-        bars=lines.in_bars(),
-        lines=lines,
-        previous=await reader.previous(previous_question(reader, window, run_filter)) if is_fair else None,
-        last_run_at=last_run_at,
-    )
+    bars = lines.in_bars()
+    previous = await reader.previous(previous_question(reader, window, run_filter)) if is_fair else None
+    return Report(bars, lines, previous, models=bars)
+
+
+async def _report_of_any_runs(
+    reader: UsageReader, window: Window, run_filter: RunFilter, *, is_fair: bool, has_lines: bool
+) -> Report:
+    of_lines = latency_window(window, run_filter)
+    bars = await read_summary(reader, window, run_filter, has_latencies=has_lines and of_lines == window)
+    bars = replace(bars, whole=await read_latencies(reader, window, run_filter))
+    lines = bars
+    if has_lines and of_lines != window:
+        lines = await read_summary(reader, of_lines, run_filter, has_latencies=True)
+        lines = replace(lines, whole=bars.whole)
+    previous = None
+    if is_fair:
+        before = window.previous(reader.now)
+        previous = await read_summary(reader, before, run_filter)
+        previous = replace(previous, whole=await read_latencies(reader, before, run_filter))
+    try:
+        models = await read_totals(reader, window, run_filter, BY_MODEL, limit=MAX_MODELS)
+    except DimensionNotTracked:
+        # All that the page says of models is left out, and the rest is as exact.
+        models = None
+    return Report(bars, lines, previous, models=models)

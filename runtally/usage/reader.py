@@ -1,4 +1,4 @@
-"""Reading usage: what days that are over came to is in the memo, and only what came since is added up."""
+"""Read usage: closed days come from the memo, and only the time since is added up."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Self
 from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
-from runtally.usage import boundary, project_sum_queries, summary_queries
+from runtally.usage import boundary, masking, project_sum_queries, summary_queries
 from runtally.usage.boundary_queries import BoundaryRun
 from runtally.usage.days import DAY, Days
 from runtally.usage.dimensions import PROJECT
@@ -24,12 +24,12 @@ FEW_RUNS = 20_000
 
 
 class UsageReader:
-    """Answers questions about one project, or with None about all, over a connection whose statements see one moment."""
+    """A reader of one project, or, for None, of all, over a connection whose statements see one snapshot."""
 
     def __init__(
         self, connection: Connection, memo: DayMemo, now: datetime, project_id: str | None, since: datetime
     ) -> None:
-        """Nothing is remembered of days before `since`, because their versions were not read."""
+        """Days before `since` are not remembered, because their versions were not read."""
         self.connection = connection
         self.memo = memo
         self.project_id = project_id
@@ -42,19 +42,22 @@ class UsageReader:
 
     @classmethod
     def of_page(cls, connection: Connection, memo: DayMemo, window: Window, project_id: str | None) -> Self:
-        """Return a reader for a page, which shows a window, the period before, and the last month."""
+        """Return the reader of a page that shows a window, the previous period and the last month."""
         earliest = min(compared_since(window), Window.of(Range.MONTH, window.now, Range.MONTH.chart_interval).start)
         # A week more, by which the overview tells which projects are as old.
         return cls(connection, memo, window.now, project_id, earliest - WEEK - DAY)
 
     async def days(self) -> Days:
-        """Read once what is known of the days that are looked at."""
+        """Read the versions of the days in question, once."""
         if self._days is None:
             self._days = await Days.read(self.connection, self.project_id, self._since)
         return self._days
 
     async def summary(self, question: Question) -> Summary:
-        """Return what the runs of a question came to: of closed days as the memo has it, and of the rest as it is now."""
+        """Return the summary that answers a question: closed days from the memo, the rest from the database."""
+        masking.demand_open(self.project_id, question.filter.dimensions)
+        if question.has_months:
+            return await self._by_month(question)
         days = await self.days()
         if is_difference(question, days.dropped_before):
             # What all runs came to is in the memo already, of the page that one comes from; and few fail.
@@ -66,12 +69,21 @@ class UsageReader:
             found = replace(known, window=question.window)
         return found + await self._rows(question, open_, days) if open_ else found
 
+    async def _by_month(self, question: Question) -> Summary:
+        """Put months together from days: these are of one length, and closed ones are in the memo."""
+        window, bar = question.window, question.bar
+        by_day = replace(question, window=window.in_buckets_of(DAY), bar=None if bar is None else DAY)
+        found = await self.summary(by_day)
+        if bar is not None:
+            found = found.with_longer_bars(bar)
+        return found.in_buckets_of(window) if window.is_by_month else found
+
     async def previous(self, question: Question) -> Summary:
-        """Return the same of the period before, up to the same moment as now."""
+        """Return the answer for the previous period, up to the same moment as now."""
         return await self.summary(replace(question, window=question.window.previous(self.now), bar=None))
 
     async def boundary_runs(self, span: TimeSpan) -> tuple[BoundaryRun, ...] | None:
-        """Return the runs of all projects between a stored bucket and the end of a period; None where they are too many."""
+        """Return the runs of all projects between a stored bucket and the end of a period; None if they are too many."""
         if span not in self._boundaries:
             self._boundaries[span] = await boundary.read(self.connection, self.memo, await self.days(), span, self.now)
         return self._boundaries[span]
@@ -89,7 +101,7 @@ class UsageReader:
         return await self.memo.of(question.key(closed), version, self.now, read)
 
     async def _rows(self, question: Question, span: TimeSpan, days: Days) -> Summary:
-        """Read what the runs of a span came to."""
+        """Read the sums of the runs in a span."""
         if self.project_id is None and boundary.is_boundary(span, self.midnight):
             runs = await self.boundary_runs(span)
             if runs is not None:
@@ -114,7 +126,7 @@ class UsageReader:
         return await summary_queries.select_latencies_of_runs(self.connection, question, span, are_few=are_few)
 
     async def _rows_by_project(self, question: Question, span: TimeSpan, days: Days) -> Summary:
-        """Read what the runs of each project came to; of today once for all windows, where they hold all of it."""
+        """Read the sums of each project; those of today once for all windows that contain all of it."""
         tomorrow, last = self.midnight + DAY, days.last_bucket
         if span.since == self.midnight and (last is None or last + GRAINS[0].length <= min(span.until, tomorrow)):
             span = TimeSpan(self.midnight, tomorrow)
@@ -124,7 +136,7 @@ class UsageReader:
         return self._by_project[key]
 
     async def _all_but_failed(self, question: Question, span: TimeSpan) -> Summary:
-        """Read what all came to less those that failed: stored sums are read many times as fast as all runs that succeeded."""
+        """Return all runs minus the failed ones, because stored sums are read faster than all successful runs."""
         has_latencies = question.latencies is not LatencyDetail.NONE
         # Latencies are taken away bucket by bucket, because that is how they are put into bins.
         in_buckets = replace(question, latencies=LatencyDetail.BUCKETS) if has_latencies else question
@@ -137,7 +149,7 @@ class UsageReader:
 
 
 def compared_since(window: Window) -> datetime:
-    """Return when the period before begins, also where a custom time is shown in the longest buckets."""
+    """Return the start of the previous period, also for a custom range shown in the longest buckets."""
     if isinstance(window.range, CustomRange):
         return window.range.in_stored_buckets(GRAINS[-1]).compared_since
     return window.previous(window.now).start

@@ -1,4 +1,4 @@
-"""What a page says of a project, or of all projects at once. Pure."""
+"""The report of a project, or of all together, as pages show it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,20 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from runtally.usage.drivers import Change, change_of
+from runtally.usage.dimensions import OTHER
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Window
 
 MONTH = timedelta(days=365) / 12
 STALE_AFTER = timedelta(hours=1)
+_LEAST_FOR_PACE = timedelta(days=1)
 """From here on it is worth a word how long ago the last run was."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownProject:
-    """A project: how it is named, and between when it has runs."""
+    """A project with its name and the times of its first and last run."""
 
     id: str
     name: str
@@ -27,6 +28,8 @@ class KnownProject:
     last_run_at: datetime | None
     dropped_before: datetime | None = None
     """Older runs are known by their sums alone."""
+    has_agents: bool = False
+    """Whether any runs name the coding agent that made them; told of a project that is asked for by its id."""
 
     @property
     def span(self) -> "Span":
@@ -34,26 +37,26 @@ class KnownProject:
 
     @property
     def kept_span(self) -> "Span":
-        """The span of the runs that can be read one by one."""
+        """The times of the first and last run that were not dropped."""
         firsts = [at for at in (self.first_run_at, self.dropped_before) if at]
         return Span(max(firsts, default=None), self.last_run_at)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the first to the last run of a project; None without any."""
+    """The times of a project's first and last run; None without runs."""
 
     first_run_at: datetime | None
     last_run_at: datetime | None
 
     def reaches_back_to(self, window: Window) -> bool:
-        """Whether there were runs from the window's first bucket on: else a comparison with it is not fair."""
+        """Return whether there were runs from the window's first bucket on; otherwise a comparison is not fair."""
         return self.first_run_at is not None and self.first_run_at < window.comparable_from
 
 
 @dataclass(frozen=True, slots=True)
 class UnpricedModel:
-    """A model that was used without a known price."""
+    """A model in use without a known price."""
 
     provider: str
     model: str
@@ -62,7 +65,7 @@ class UnpricedModel:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A period and the one before. All of it is over the same runs, so its numbers agree."""
+    """A period and the previous one, over the same runs, so that all figures agree."""
 
     bars: Summary
     """In buckets for bars; percentiles are those of the whole period only."""
@@ -70,28 +73,35 @@ class Report:
     """In shorter buckets, with percentiles in each."""
     previous: Summary | None
     """None where the runs do not reach back so far."""
-    last_run_at: datetime | None
+    last_run_at: datetime | None = None
     """Exact to the quarter of an hour until it is so long ago that it is told."""
+    models: Summary | None = None
+    """Totals of the same runs by provider and model, over the whole period; None where nothing tells them."""
     experiments: Mapping[str, Totals] = field(default_factory=dict)
     """The runs of each experiment of the project, the most expensive first."""
 
     @property
-    def change(self) -> Change | None:
-        """Which models' cost differs most from the period before."""
-        return change_of(self.bars, self.previous) if self.previous else None
-
-    @property
     def unpriced_models(self) -> tuple[UnpricedModel, ...]:
-        """Most runs first."""
-        runs = {group: totals.unpriced for group, totals in self.bars.groups.items() if totals.unpriced}
+        """Models without a price, most runs first."""
+        groups = self.models.groups if self.models else {}
+        runs = {group: totals.unpriced for group, totals in groups.items() if totals.unpriced and OTHER not in group}
         ranked = sorted(runs.items(), key=lambda item: (-item[1], item[0]))
         return tuple(UnpricedModel(provider, model, number) for (provider, model), number in ranked)
 
-    def month_pace_usd(self, now: datetime) -> Decimal:
-        """What a month costs if it goes on as in this period."""
+    def month_pace_usd(self, now: datetime) -> Decimal | None:
+        """The cost of 30 days at the pace of this period; None where it has less than a day.
+
+        A period that is longer than the runs reach back counts from its first run: before, there was nothing to spend.
+        """
         window = self.bars.window
-        seconds = Decimal(int((min(now, window.until) - window.start).total_seconds()))
-        return self.bars.total.cost_usd * Decimal(int(MONTH.total_seconds())) / seconds
+        used = [number for number, totals in self.lines.buckets.items() if totals.runs]
+        start = window.start
+        if self.previous is None and used:
+            start = max(start, self.lines.window.start + min(used) * self.lines.window.interval)
+        elapsed = min(now, window.until) - start
+        if elapsed < _LEAST_FOR_PACE:
+            return None
+        return self.bars.total.cost_usd * Decimal(int(MONTH.total_seconds())) / Decimal(int(elapsed.total_seconds()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,7 @@ class ProjectReport:
 
 
 class ListedProject(NamedTuple):
-    """A project as it is named."""
+    """A project as it appears in a list."""
 
     id: str
     name: str

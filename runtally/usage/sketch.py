@@ -1,4 +1,4 @@
-"""Latency sketches: how a latency is written in them, in SQL, and their percentiles, in Python.
+"""Latency sketches: their encoding in SQL, and their percentiles in Python.
 
 As long as a bucket has few different latencies its percentiles are exact. Beyond that latencies stand for the middle of
 their bin, which is never more than 1 % off; it then makes no difference that others of the same bin are still exact.
@@ -23,7 +23,7 @@ LATENCY = f"""CASE WHEN latency_ms < {LONGEST_EXACT_MS} THEN (2 * latency_ms)::i
 """SQL of a run's latency as sketches have it: doubled, because the middle of a bin may be a half."""
 _POWER = f"ceil(power({LATENCY_BASE}::float8, {_BIN.format(milliseconds='latency / 2.0')} + {{more}}))"
 # Below it no bin holds two whole milliseconds.
-_FIRST_WIDE_MS = 50
+_FIRST_WIDE_MS = 58
 BINNED = f"""CASE WHEN latency < {2 * _FIRST_WIDE_MS} OR latency >= {_BINS_FROM} THEN latency
               ELSE ({_POWER.format(more=0)} + {_POWER.format(more=1)} - 1)::int END"""
 """SQL of the same when it is put into a bin: the first and the last whole millisecond in that, added up. To bin it again
@@ -78,17 +78,15 @@ ON_REBUILT_SKETCH = _on_same_sketch(1)
 
 
 def merging(which: str, *, now: str, limit: str) -> str:
-    """A statement that adds latencies that wait to the sketches of their buckets; `which` is a condition on `waiting`."""
+    """A statement that merges waiting latencies into the sketches of their buckets; `which` is a condition on `waiting`."""
     return f"""
 WITH taken AS (
      DELETE FROM latency_deltas
-           USING (SELECT project_id, bucket, id
-                    FROM latency_deltas AS waiting
-                   WHERE {which}
-                ORDER BY project_id, bucket, id
-                   {limit}) AS oldest
-           WHERE (latency_deltas.project_id, latency_deltas.bucket, latency_deltas.id)
-                 = (oldest.project_id, oldest.bucket, oldest.id)
+           WHERE ctid = ANY (ARRAY(SELECT ctid
+                                     FROM latency_deltas AS waiting
+                                    WHERE {which}
+                                 ORDER BY project_id, bucket, id
+                                    {limit}))
        RETURNING latency_deltas.*
 ),
 latencies AS (
@@ -132,7 +130,7 @@ Sketch = tuple[Sequence[int], Sequence[int]]
 
 
 def milliseconds_of(latency: int) -> float:
-    """The latency that is stored so."""
+    """Decode a stored latency."""
     number = latency - 2 * LONGEST_EXACT_MS
     if number >= 0:
         return float(round((LATENCY_BASE**number + LATENCY_BASE ** (number + 1)) / 2))
@@ -140,7 +138,7 @@ def milliseconds_of(latency: int) -> float:
 
 
 def binned(latency: int) -> int:
-    """Return a latency as sketches have it when it is put into a bin, as `BINNED` does."""
+    """Return the encoding of a latency's bin, as `BINNED` does in SQL."""
     if latency < 2 * _FIRST_WIDE_MS or latency >= _BINS_FROM:
         return latency
     number = floor(log(latency / 2) / log(LATENCY_BASE))
@@ -148,19 +146,19 @@ def binned(latency: int) -> int:
 
 
 def percentile(sketch: Sketch, percent: int) -> float:
-    """Nearest rank, in milliseconds; the sketch must not be empty."""
+    """Return a nearest-rank percentile in milliseconds; the sketch must not be empty."""
     return percentiles(sketch, percent)[0]
 
 
-def percentiles(sketch: Sketch, *percents: int) -> tuple[float, ...]:
+def percentiles(sketch: Sketch, *percents: float) -> tuple[float, ...]:
     latencies, counts = sketch
     reached = list(accumulate(counts))
     places = (bisect_left(reached, ceil(reached[-1] * percent / 100)) for percent in percents)
     return tuple(milliseconds_of(latencies[place]) for place in places)
 
 
-def percentiles_of_all(sketches: Sequence[Sketch], *percents: int) -> tuple[float, ...]:
-    """Return percentiles over the runs of all sketches, found by halving: merging a hundred takes three times as long."""
+def percentiles_of_all(sketches: Sequence[Sketch], *percents: float) -> tuple[float, ...]:
+    """Return percentiles over several sketches by bisection: merging a hundred of them takes three times as long."""
     if len(sketches) == 1:
         return percentiles(sketches[0], *percents)
     reached = [(latencies, [0, *accumulate(counts)]) for latencies, counts in sketches]
@@ -179,7 +177,7 @@ def percentiles_of_all(sketches: Sequence[Sketch], *percents: int) -> tuple[floa
 
 
 def without(sketch: Sketch, taken: Sketch) -> Sketch:
-    """What is left when some runs go. Of one that is in a bin, its latency is no more known, but the bin is the nearest."""
+    """Return the sketch without some of its runs. A latency in a bin is no longer known exactly; the nearest bin is used."""
     latencies, counts = list(sketch[0]), list(sketch[1])
     for latency, count in zip(*taken, strict=True):
         rest = count
@@ -193,7 +191,7 @@ def without(sketch: Sketch, taken: Sketch) -> Sketch:
 
 
 def _nearest(latencies: Sequence[int], counts: Sequence[int], latency: int) -> int:
-    """Where the latency is, or the one next to it of which there are runs."""
+    """Return the position of a latency, or of the nearest one with runs."""
     above = below = bisect_left(latencies, latency)
     while above < len(latencies) and not counts[above]:
         above += 1
@@ -221,7 +219,7 @@ def sketch_of_counts(runs: Mapping[int, int]) -> Sketch:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Nearest-rank percentiles in milliseconds, within 1 %, over the runs that report a latency; 0 without any."""
+    """Nearest-rank percentiles in milliseconds, within 1 %, over runs that report a latency; 0 without any."""
 
     p50_ms: float = 0
     p95_ms: float = 0
@@ -229,7 +227,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How long some runs took: sketches to be added up, or the percentiles alone where nothing more is needed."""
+    """The latencies of some runs: sketches, which can be merged, or percentiles alone where that suffices."""
 
     sketches: tuple[Sketch, ...] = ()
     """None of them is empty."""
@@ -248,8 +246,8 @@ class Latencies:
     def __sub__(self, other: "Latencies") -> "Latencies":
         if not other:
             return self
-        left = without(merged(self.sketches), merged(other.sketches))
-        return Latencies((left,)) if left[0] else NO_LATENCIES
+        latencies, counts = without(merged(self.sketches), merged(other.sketches))
+        return Latencies(((latencies, counts),)) if latencies else NO_LATENCIES
 
     @property
     def percentiles(self) -> Latency:
@@ -258,11 +256,11 @@ class Latencies:
         return Latency(*percentiles_of_all(self.sketches, 50, 95)) if self.sketches else NO_LATENCY
 
     def as_percentiles(self) -> "Latencies":
-        """Return the percentiles alone, to which nothing can be added."""
+        """Return percentiles alone, which cannot be merged any more."""
         return Latencies(known=self.percentiles)
 
     def merged(self) -> "Latencies":
-        """Return the same as one sketch, in little memory."""
+        """Merge all sketches into one, which takes little memory."""
         if not self.sketches:
             return self
         latencies, counts = merged(self.sketches)

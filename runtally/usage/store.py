@@ -1,4 +1,4 @@
-"""The part of a statement that keeps the rollups: whoever stores, changes or deletes runs does it in that same statement.
+"""The part of a statement that updates the rollups: every statement that stores, changes or deletes runs includes it.
 
 Rollups change by what was done to runs, never by what is expected to be there, so they are exact whatever else happens
 meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that went; one that changed is both.
@@ -25,14 +25,15 @@ ROLLUP_INPUT_COLUMNS = (
 """The columns of runs that sums are made of."""
 
 FINEST = GRAINS[0].minutes
+_CELL = ", ".join(("bucket", *CELLS.names, *CELLS.sums))
 
 
 def rollup_ctes(runs: str, *, now: str, weight: str = ADDED) -> str:
     """Common table expressions that change the rollups by the rows of `runs`, which have the columns `ROLLUP_INPUT_COLUMNS`.
 
     `now` decides which buckets are recent enough for the short grains. Everybody locks rollups in one order, totals before
-    cells and in each all projects together last, so nobody deadlocks, and the rows that all share are held the shortest.
-    Sketches follow within a second or two; a statement that deletes runs is followed by `merging` in the same transaction.
+    cells, so nobody deadlocks. Sums of all projects and sketches follow within a second or two; a statement that deletes runs
+    is followed by `merging` in the same transaction.
     """
     return f"""
 {dimension_ctes(runs, now=now, weight=weight)},
@@ -51,12 +52,31 @@ rolled_runs AS (
     FROM {runs}
 GROUP BY 1, 2, 3, 4
 ),
-{_spread(TOTALS, now=now, name="rolled_totals")},
-{_spread(CELLS, now=now, name="rolled", after="rolled_totals")}"""
+rolled_of_all AS (
+     INSERT INTO rollup_deltas ({_CELL})
+          SELECT bucket, {", ".join(CELLS.names)}, {_added(CELLS)}
+            FROM rolled_runs
+        GROUP BY 1, {", ".join(CELLS.names)}
+),
+{_spread_ctes("rolled_runs", "project_id", now=now)}"""
+
+
+def merging_sums(*, now: str, limit: str) -> str:
+    """A statement that merges waiting deltas into the sums of all projects together."""
+    return f"""
+WITH taken AS (
+     DELETE FROM rollup_deltas
+           WHERE ctid = ANY (ARRAY(SELECT ctid FROM rollup_deltas {limit}))
+       RETURNING rollup_deltas.*
+),
+{_spread_ctes("taken", f"'{ALL_PROJECTS_KEY}'", now=now)}
+SELECT count(*)
+  FROM taken
+"""
 
 
 def _latencies(runs: str, weight: str) -> str:
-    """Rows (project_id, bucket, latency, runs), of which those that only came are not added up: whoever reads them does."""
+    """Rows (project_id, bucket, latency, runs). Added runs are not grouped; readers do that."""
     cell = f"project_id, {bucket_of('occurred_at', FINEST)} AS bucket, {LATENCY} AS latency"
     if weight == ADDED:
         return f"SELECT {cell}, {weight} AS runs FROM {runs} WHERE latency_ms IS NOT NULL"
@@ -67,23 +87,32 @@ def _latencies(runs: str, weight: str) -> str:
                   HAVING sum({weight}) <> 0"""
 
 
-def _spread(table: SumTable, *, now: str, name: str, after: str | None = None) -> str:
-    """The expression of this name, which adds `rolled_runs` to a table once that `after` which it comes is done."""
+def _added(table: SumTable) -> str:
+    return ", ".join(f"sum({each})" for each in table.sums)
+
+
+def _spread_ctes(cells: str, project: str, *, now: str) -> str:
+    """Common table expressions that add the shortest buckets of a project to its buckets of all lengths."""
+    return f"""{_spread(TOTALS, cells, project, now=now, name="rolled_totals")},
+{_spread(CELLS, cells, project, now=now, name="rolled", after="rolled_totals")}"""
+
+
+def _spread(table: SumTable, cells: str, project: str, *, now: str, name: str, after: str | None = None) -> str:  # noqa: PLR0913  # The parts of an expression.
+    """The expression with this name, which adds cells to a table once `after` is done."""
     # Always true: it has the other written first.
     in_turn = f"AND (SELECT count(*) FROM {after}) >= 0" if after else ""
     return f"""{name} AS (
      INSERT INTO {table.name} AS held ({table.columns})
-          SELECT scope.project_id,
+          SELECT {project},
                  grains.minutes,
                  {bucket_of("bucket", "grains.minutes")},
-                 {"".join(f"{each}, " for each in table.names)}{", ".join(f"sum({each})" for each in table.sums)}
-            FROM rolled_runs AS cells
-                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('{ALL_PROJECTS_KEY}')) AS scope (project_id)
+                 {"".join(f"{each}, " for each in table.names)}{_added(table)}
+            FROM {cells}
                  CROSS JOIN {table.grain_rows}
            WHERE (kept IS NULL OR {bucket_of("bucket", "grains.minutes")} >= {now} - kept)
              {in_turn}
         GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}
-        ORDER BY scope.project_id = '{ALL_PROJECTS_KEY}', {", ".join(str(place) for place in range(1, len(table.key) + 1))}
+        ORDER BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}
      {table.on_same}
        RETURNING 1
 )"""

@@ -1,11 +1,12 @@
-"""A summary: what some runs add up to in a window. It adds, subtracts, and becomes bars, lines and lists. Pure."""
+"""A summary: the sums of some runs in a window. It adds, subtracts, and converts to bars, lines and lists. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 
-from runtally.usage.dimensions import Dimension
+from runtally.models.run import Status
+from runtally.usage.dimensions import STATUS, Dimension
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import NO_RUNS, Totals, group_sum, ranked, total_of
 from runtally.usage.window import Window
@@ -17,7 +18,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The runs of one bucket."""
+    """The sums of one bucket."""
 
     bucket: datetime
     totals: Totals
@@ -26,7 +27,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What some runs add up to, in each bucket of a window, of each group, and of each group in each bar.
+    """Sums of some runs: of each bucket in a window, of each group, and of each group in each bar.
 
     All sums are over the same runs, so they agree to the last digit. Buckets and bars are known by their number from the
     start of the window; a bar holds whole buckets.
@@ -43,9 +44,13 @@ class Summary:
     """The latencies of each bucket."""
     whole: Latencies = NO_LATENCIES
     """Latencies of all runs."""
+    group_latencies: Mapping[Group, Latency] = field(default_factory=dict)
+    """Percentiles of each group, where they were asked for."""
+    cell_latencies: Mapping[tuple[int, Group], Latency] = field(default_factory=dict)
+    """Percentiles of each group in each bar, where they were asked for."""
 
     def __add__(self, other: "Summary") -> "Summary":
-        """Return what both come to; of none of the runs of one may be counted in the other."""
+        """Return the sums of both; no run may be in both."""
         return replace(
             self,
             buckets=_added(self.buckets, other.buckets),
@@ -59,7 +64,7 @@ class Summary:
         )
 
     def __sub__(self, other: "Summary") -> "Summary":
-        """Return what is left without the other's runs, all of which must be among these."""
+        """Return the sums without the other's runs, all of which must be included in these."""
         latencies = {number: one - other.latencies.get(number, NO_LATENCIES) for number, one in self.latencies.items()}
         return replace(
             self,
@@ -72,8 +77,13 @@ class Summary:
         )
 
     @property
+    def is_overlapping(self) -> bool:
+        """Whether a run may be in several groups."""
+        return any(one.is_list for one in self.by)
+
+    @property
     def total(self) -> Totals:
-        return total_of((self.groups if self.by else self.buckets).values())
+        return total_of((self.groups if self.by and not self.is_overlapping else self.buckets).values())
 
     @property
     def latency(self) -> Latency:
@@ -82,36 +92,82 @@ class Summary:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Each bucket of the window, oldest first, those without runs too."""
+        """The sums of each bucket in the window, oldest first, including empty ones."""
         return tuple(
             Point(start, self.buckets.get(number, NO_RUNS), self.latencies.get(number, NO_LATENCIES).percentiles)
             for number, start in enumerate(self.window.buckets)
         )
 
     def list_by(self, dimension: Dimension) -> dict[str, Totals]:
-        """Return the totals of each value of a dimension that the groups tell apart, the most expensive first."""
+        """Return the totals of each value of a grouped dimension, most expensive first."""
         place = self.by.index(dimension)
         return ranked((group[place], totals) for group, totals in self.groups.items())
 
-    def in_bars(self) -> "Summary":
-        """Return the same runs in buckets as long as the bars, with the percentiles of the whole window alone."""
-        if self.bar is None or self.bar == self.window.interval:
+    def grouped_by(self, dimension: Dimension) -> "Summary":
+        """Return the summary grouped by only one of its dimensions."""
+        if self.by == (dimension,):
             return self
-        in_bar = self.bar // self.window.interval
+        place = self.by.index(dimension)
         return replace(
             self,
-            window=self.window.in_buckets_of(self.bar),
-            buckets=group_sum((number // in_bar, totals) for number, totals in self.buckets.items()),
+            by=(dimension,),
+            groups=group_sum(((group[place],), totals) for group, totals in self.groups.items()),
+            cells=group_sum(((number, (group[place],)), totals) for (number, group), totals in self.cells.items()),
+        )
+
+    def grouped_by_status(self) -> "Summary":
+        """Return the summary grouped by status, with counts and costs, which all sums contain."""
+        return replace(
+            self,
+            by=(STATUS,),
+            groups=group_sum(_of_statuses(self.total)),
+            cells={
+                (number, group): totals
+                for number, of_bucket in self.buckets.items()
+                for group, totals in _of_statuses(of_bucket)
+            },
+        )
+
+    def in_bars(self) -> "Summary":
+        """Return the summary in buckets as long as the bars, with percentiles of the whole window only."""
+        if self.bar is None or self.bar == self.window.interval:
+            return self
+        return self.in_buckets_of(self.window.in_buckets_of(self.bar))
+
+    def in_buckets_of(self, window: Window) -> "Summary":
+        """Return the same runs in the longer buckets of a window, with the percentiles of the whole window alone."""
+        places = self.window.places_in(window)
+        return replace(
+            self,
+            window=window,
+            buckets=group_sum((places[number], totals) for number, totals in self.buckets.items()),
             latencies={},
         )
 
+    def with_longer_bars(self, bar: timedelta) -> "Summary":
+        """Return the same runs with bars of this length in place of buckets."""
+        places = self.window.places_in(self.window.in_buckets_of(bar))
+        cells = group_sum(((places[number], group), totals) for (number, group), totals in self.cells.items())
+        return replace(self, bar=bar, cells=cells)
+
     def settled(self) -> "Summary":
-        """Return the same in little memory: of buckets that nothing is added to, the percentiles are enough."""
+        """Return the summary in less memory: for buckets that cannot change, percentiles are enough."""
         return replace(
             self,
             latencies={number: one.as_percentiles() for number, one in self.latencies.items()},
             whole=self.whole.merged(),
         )
+
+
+def _of_statuses(totals: Totals) -> Iterator[tuple[Group, Totals]]:
+    costs = totals.costs_usd
+    for status, runs in (
+        (Status.SUCCESS, Totals(runs=totals.runs - totals.failed)),
+        (Status.ERROR, Totals(runs=totals.errors, errors=totals.errors)),
+        (Status.TIMEOUT, Totals(runs=totals.timeouts, timeouts=totals.timeouts)),
+    ):
+        if runs.runs or costs[status]:
+            yield (status.value,), runs._replace(cost_usd=costs[status])
 
 
 def _added(one: Mapping[_Key, Totals], other: Mapping[_Key, Totals]) -> Mapping[_Key, Totals]:
@@ -125,6 +181,6 @@ def _added(one: Mapping[_Key, Totals], other: Mapping[_Key, Totals]) -> Mapping[
 
 
 def _without(one: Mapping[_Key, Totals], other: Mapping[_Key, Totals]) -> Mapping[_Key, Totals]:
-    """Leave out what has no runs any more."""
+    """Remove entries without runs."""
     left = {key: totals - other[key] if key in other else totals for key, totals in one.items()}
     return {key: totals for key, totals in left.items() if totals.runs or totals.cost_usd}

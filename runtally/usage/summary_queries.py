@@ -1,4 +1,4 @@
-"""SQL that answers questions about usage. It is put together for each question; nothing in it depends on a time zone.
+"""SQL that answers questions about usage. It is built for each question, and independent of the time zone.
 
 Whatever the rows are, they become cells first: a bucket's number, the value of each dimension, and the measures. Buckets,
 groups and bars are three sums over the same cells in one statement, so they agree.
@@ -13,11 +13,13 @@ from typing import Any
 from runtally.db.database import Connection
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.models.rollup import RollupScope
-from runtally.usage.filter import Conditions, RunFilter
+from runtally.usage.conditions import Conditions
+from runtally.usage.filter import RunFilter
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
 from runtally.usage.sources import Source, coverage_of
 from runtally.usage.summary import Group, Summary
+from runtally.usage.tables import CELLS, TOTALS
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import BucketRange, TimeSpan, Window
 
@@ -28,18 +30,18 @@ _OF_BUCKET, _OF_WHOLE, _OF_BOTH = range(3)
 
 
 async def select_stored(connection: Connection, question: Question, span: TimeSpan, source: Source) -> Summary:
-    """Read sums from stored totals or cells, and from the runs where no stored bucket covers the span."""
+    """Read sums from stored totals or cells, and from the runs for spans without stored buckets."""
     stored, rest_since = coverage_of(question, span, source)
     found = Conditions()
     number = _numbering(found, question.window)
     dimensions = [dimension.name for dimension in question.by]
     parts = []
     if stored:
-        table = "rollup_totals" if source is Source.TOTALS else "rollups"
+        rows = (TOTALS if source is Source.TOTALS else CELLS).rows_of(question.filter.project_id)
         scope = found.value(RollupScope(question.filter.project_id).key)
         parts.append(
             f"""SELECT {", ".join((f"{number('bucket')} AS number", *dimensions, *question.measures))}
-    FROM {stored_in(found, stored, table, scope)}
+    FROM {stored_in(found, stored, rows, scope)}
    WHERE {of_models(found, question.filter)}"""
         )
     if rest_since < span.until:
@@ -50,7 +52,7 @@ async def select_stored(connection: Connection, question: Question, span: TimeSp
 
 
 async def select_runs(connection: Connection, question: Question, span: TimeSpan) -> Summary:
-    """Read sums from the runs, and their latencies if these are asked for: to find runs takes longer than to add them up."""
+    """Read sums from the runs, with their latencies if asked for: finding runs takes longer than adding them up."""
     found = Conditions()
     has_latencies = question.latencies is not LatencyDetail.NONE
     cells = _runs(found, question, span, _numbering(found, question.window), has_latencies=has_latencies)
@@ -132,7 +134,7 @@ def _summary_sql(question: Question, cells: str, *, has_latencies: bool) -> str:
 
 
 def totals_reader(names: Sequence[str], wanted: Sequence[str] | None = None) -> Callable[[Sequence[Any]], Totals]:
-    """Return a reader of the columns of measures; those that are not wanted are zero."""
+    """Return a reader of the columns of measures; unwanted ones are zero."""
     fields = Totals._fields
     known = [
         (column, fields.index(measure.name), measure.python_type is int)
@@ -152,7 +154,7 @@ def totals_reader(names: Sequence[str], wanted: Sequence[str] | None = None) -> 
 async def select_latencies_of_runs(
     connection: Connection, question: Question, span: TimeSpan, *, are_few: bool
 ) -> Summary:
-    """Read the latencies of the runs alone; with `are_few` the project has few runs at all in this time.
+    """Read only the latencies of runs; `are_few` says that the project has few runs in this time.
 
     As soon as another project is busy today, Postgres takes all projects to be, and a model's runs of all time to be fewer
     than all that there are today: then the index of models must not lead to them.
@@ -174,7 +176,7 @@ GROUP BY 1""",
 async def select_sketches(
     connection: Connection, question: Question, span: TimeSpan, *, may_be_percentiles: bool = True
 ) -> Summary:
-    """Read the stored latencies, what waits to be added to them, and those of runs that no stored bucket covers.
+    """Read stored latencies, those not merged yet, and those of runs without stored buckets.
 
     With `may_be_percentiles`, of buckets whose percentiles are stored these come in place of the latencies.
     """
@@ -274,7 +276,7 @@ GROUP BY 1, 2
          CASE WHEN is_known THEN p95 END AS p95
     FROM (SELECT ranges.used_for, {number("bucket")} AS number, latencies, counts, p50, p95, {is_known} AS is_known
             FROM unnest({", ".join(ranges)}) AS ranges (grain, since, until, used_for)
-                 {_JOINED.format(table="latency_sketches", scope=scope)}) AS stored
+                 {_JOINED.format(rows="latency_sketches", scope=scope)}) AS stored
    UNION ALL
   SELECT {_OF_BOTH}, number, {binned}
     FROM waiting
@@ -282,16 +284,16 @@ GROUP BY number{of_runs}
 """
 
 
-_JOINED = """JOIN {table}
-           ON {table}.project_id = {scope}
-          AND {table}.grain = ranges.grain
-          AND {table}.bucket >= ranges.since
-          AND {table}.bucket < ranges.until"""
+_JOINED = """JOIN {rows} AS held
+           ON held.project_id = {scope}
+          AND held.grain = ranges.grain
+          AND held.bucket >= ranges.since
+          AND held.bucket < ranges.until"""
 
 
-def stored_in(found: Conditions, stored: Sequence[BucketRange], table: str, scope: str) -> str:
+def stored_in(found: Conditions, stored: Sequence[BucketRange], rows: str, scope: str) -> str:
     """SQL of the rows of a table in these ranges of buckets."""
-    joined = _JOINED.format(table=table, scope=scope)
+    joined = _JOINED.format(rows=rows, scope=scope)
     return f"unnest({bucket_ranges(found, stored)}) AS ranges (grain, since, until)\n         {joined}"
 
 
@@ -308,27 +310,29 @@ def bucket_ranges(found: Conditions, stored: Sequence[BucketRange]) -> str:
 
 def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str:
     """SQL of the runs of a filter in a span; more conditions may follow."""
-    found.add(run_filter).during(span.since, span.until)
+    # One statement may read several spans: they share their values, but each has conditions of its own.
+    own = Conditions(values=found.values, is_by_time=found.is_by_time)
+    own.add(run_filter).during(span.since, span.until)
     # By way of the projects where they are all looked at, because there is no index over the time alone.
-    runs = "runs" if found.is_of_project else "projects JOIN runs ON runs.project_id = projects.id"
-    return f"{runs}\n   WHERE {found.walk} AND {found.keep}"
+    runs = "runs" if own.is_of_project else "projects JOIN runs ON runs.project_id = projects.id"
+    return f"{runs}\n   WHERE {own.walk} AND {own.keep}"
 
 
 def of_models(found: Conditions, run_filter: RunFilter) -> str:
-    """SQL of a filter that names no more than provider and model, over cells."""
+    """SQL of a filter with at most provider and model, over cells."""
     named = {"provider": run_filter.provider, "model": run_filter.model}
     conditions = (f"{name} = {found.value(value)}" for name, value in named.items() if value is not None)
     return " AND ".join(conditions) or "TRUE"
 
 
 def _numbering(found: Conditions, window: Window) -> Callable[[str], str]:
-    """Return what makes SQL of the number of the bucket that holds a moment, counted from the window's start."""
+    """Return a function that builds the SQL of a moment's bucket number, counted from the window's start."""
     start = found.value(window.start, "timestamptz")
     return lambda moment: f"floor(date_part('epoch', {moment} - {start}) / {seconds(window)})::int"
 
 
 def _with_latencies(summary: Summary, question: Question, by_bucket: Mapping[int, Latencies]) -> Summary:
-    """Add what was read bucket by bucket, in as much detail as is asked for."""
+    """Add latencies bucket by bucket, in the requested detail."""
     return replace(
         summary,
         latencies=by_bucket if question.latencies is LatencyDetail.BUCKETS else {},

@@ -1,24 +1,24 @@
-"""A time in buckets of any width: quarters of an hour up to calendar months, all by UTC. Pure.
+"""A time range in buckets of any width, from quarters of an hour to calendar months, in UTC. Pure.
 
 The first bucket begins where the time does and the last one ends where it does; all between them are whole.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Self
 
 from runtally.clock import start_of_day
 from runtally.models.rollup import Grain
-from runtally.usage.window import MARGIN, BucketRange, TimeSpan, ceil, floor
+from runtally.usage.window import MARGIN, BucketRange, TimeSpan, Window, ceil, floor, next_month
 
 DAY = timedelta(days=1)
 MAX_BUCKETS = 3_000
 
 
 class BucketWidth(StrEnum):
-    """How long a bucket is."""
+    """The width of a bucket."""
 
     QUARTER_HOUR = "15m"
     HOUR = "1h"
@@ -31,11 +31,11 @@ class BucketWidth(StrEnum):
 
     @property
     def length(self) -> timedelta:
-        """How long it is; of a month, the shortest there is."""
+        """The length of the bucket; for a month, of the shortest one."""
         return _LENGTHS[self]
 
     def start(self, at: datetime) -> datetime:
-        """Return when the bucket that holds a moment begins."""
+        """Return the start of the bucket that contains a moment."""
         if self is BucketWidth.WEEK:
             day = start_of_day(at)
             return day - day.weekday() * DAY
@@ -44,9 +44,9 @@ class BucketWidth(StrEnum):
         return floor(at, self.length)
 
     def next_start(self, start: datetime) -> datetime:
-        """Return when the bucket ends that begins then."""
+        """Return the end of the bucket that begins at this moment."""
         if self is BucketWidth.MONTH:
-            return (start + 31 * DAY).replace(day=1)
+            return next_month(start)
         return start + self.length
 
 
@@ -61,7 +61,7 @@ _LENGTHS = {
 
 
 class NamedRange(StrEnum):
-    """A time by its name; those of so many hours or days end with the bucket that holds now."""
+    """The named time ranges; those of hours or days end with the current bucket."""
 
     LAST_24_HOURS = "24h"
     LAST_7_DAYS = "7d"
@@ -73,7 +73,7 @@ class NamedRange(StrEnum):
     LAST_MONTH = "last-month"
 
     def span(self, now: datetime, width: BucketWidth) -> TimeSpan:
-        """Return from when until when it is; of buckets that are not over, all is in it."""
+        """Return the start and end of the range; unfinished buckets are included whole."""
         today = start_of_day(now)
         month = today.replace(day=1)
         match self:
@@ -99,7 +99,7 @@ _RANGE_LENGTHS = {
 
 
 class Cover(NamedTuple):
-    """The stored buckets that cover a time, and what they leave to the runs."""
+    """The stored buckets that cover a time range, and the spans left to the runs."""
 
     stored: tuple[BucketRange, ...]
     runs: tuple[TimeSpan, ...]
@@ -107,7 +107,7 @@ class Cover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A time in buckets, seen from `now`."""
+    """A time range in buckets, as of `now`."""
 
     span: TimeSpan
     starts: tuple[datetime, ...]
@@ -118,7 +118,7 @@ class Timeline:
 
     @classmethod
     def of(cls, span: TimeSpan, width: BucketWidth, now: datetime) -> Self:
-        """Return the time in buckets. Raises `ValueError` where they are more than `MAX_BUCKETS`."""
+        """Divide a time range into buckets. Raises `ValueError` for more than `MAX_BUCKETS`."""
         starts = [span.since]
         start = width.next_start(width.start(span.since))
         while start < span.until:
@@ -130,16 +130,27 @@ class Timeline:
 
     @classmethod
     def whole(cls, span: TimeSpan, now: datetime) -> Self:
-        """Return the time as one bucket."""
+        """Return the whole range as one bucket."""
         return cls(span, (span.since,), None, now)
 
+    def as_one_bucket(self) -> Self:
+        """Return the same time as one bucket."""
+        return replace(self, starts=(self.span.since,), width=None)
+
+    @classmethod
+    def of_window(cls, window: Window) -> Self:
+        """Return the range of a window, in its buckets."""
+        # Of buckets of another length than these, any stored sums that are no longer may be used.
+        width = max((one for one in BucketWidth if one.length <= window.interval), key=lambda one: one.length)
+        return cls(TimeSpan(window.start, window.until), tuple(window.buckets), width, window.now)
+
     def bucket(self, number: int) -> TimeSpan:
-        """Return from when until when a bucket is."""
+        """Return the start and end of a bucket."""
         end = self.starts[number + 1] if number + 1 < len(self.starts) else self.span.until
         return TimeSpan(self.starts[number], end)
 
     def cover(self, grains: Sequence[Grain]) -> Cover:
-        """Return as few stored buckets as there can be, none of which is in two of these, and what is left."""
+        """Cover the range with as few stored buckets as possible, none of which spans two of its own."""
         usable = [one for one in grains if self.width is None or one.length <= self.width.length]
         stored, runs = list[BucketRange](), list[TimeSpan]()
         for part in _parts(self.span, usable, self.now):
@@ -151,7 +162,7 @@ class Timeline:
 
 
 def _parts(span: TimeSpan, grains: Sequence[Grain], now: datetime) -> Iterator[BucketRange | TimeSpan]:
-    """Yield the parts of a span in their order: in the middle the longest buckets, to both sides shorter ones."""
+    """Yield the parts of a span in order: the longest buckets in the middle, shorter ones on both sides."""
     if not span:
         return
     if not grains:

@@ -1,4 +1,4 @@
-"""What a set of runs adds up to. Pure."""
+"""The sums of a set of runs. Pure."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
@@ -13,7 +13,7 @@ Group = TypeVar("Group", bound=Hashable)
 
 
 class Totals(NamedTuple):
-    """Sums over a set of runs, a field for each measure; tokens and costs that are not known count as nothing."""
+    """Sums over a set of runs, with a field for each measure; unknown tokens and costs count as zero."""
 
     runs: int = 0
     errors: int = 0
@@ -51,7 +51,7 @@ class Totals(NamedTuple):
 
     @property
     def costs_usd(self) -> Mapping[Status, Decimal]:
-        """Cost by how the runs ended."""
+        """The cost by status."""
         return {
             Status.SUCCESS: self.cost_usd - self.error_cost_usd - self.timeout_cost_usd,
             Status.ERROR: self.error_cost_usd,
@@ -65,7 +65,7 @@ class Totals(NamedTuple):
 
     @property
     def cost_per_run(self) -> Decimal:
-        """Cost of a run over those whose cost is known; 0 without any."""
+        """The average cost of runs with a known cost; 0 without any."""
         priced = self.runs - self.unpriced
         return self.cost_usd / priced if priced else ZERO
 
@@ -87,5 +87,5 @@ def group_sum(totals: Iterable[tuple[Group, Totals]]) -> dict[Group, Totals]:
 
 
 def ranked(totals: Iterable[tuple[str, Totals]]) -> dict[str, Totals]:
-    """Add totals up by name, the most expensive first."""
+    """Add up totals by name, most expensive first."""
     return dict(sorted(group_sum(totals).items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0])))

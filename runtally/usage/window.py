@@ -1,6 +1,8 @@
-"""Time windows of metrics: ranges, intervals, buckets. Pure."""
+"""Time windows of reports: ranges, intervals and buckets. Pure."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from calendar import monthrange
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -14,7 +16,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Range(StrEnum):
-    """How far back a window reaches."""
+    """The ranges that end now, by name."""
 
     DAY = "24h"
     WEEK = "7d"
@@ -22,7 +24,7 @@ class Range(StrEnum):
 
     @classmethod
     def parse(cls, text: str | None) -> "Range":
-        """The range named by a query parameter; 7 days without one. Raises `InvalidRange`."""
+        """Parse a range from a query parameter; 7 days without one. Raises `InvalidRange`."""
         try:
             return cls(text) if text is not None else cls.WEEK
         except ValueError:
@@ -39,7 +41,7 @@ class Range(StrEnum):
 
     @property
     def chart_interval(self) -> timedelta:
-        """Length of a chart's bars: 24 to 30 can be told apart, 168 cannot."""
+        """The length of a chart's bars, of which there are 24 to 30."""
         return _CHART_INTERVALS[self]
 
 
@@ -55,7 +57,7 @@ INTERVALS = {
 
 
 def parse_interval(text: str | None) -> timedelta | None:
-    """The interval named by a query parameter, if there is one. Raises `InvalidInterval`."""
+    """Parse an interval from a query parameter; None without one. Raises `InvalidInterval`."""
     if text is None:
         return None
     try:
@@ -65,9 +67,11 @@ def parse_interval(text: str | None) -> timedelta | None:
 
 
 _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 * 1_440, 28 * 1_440))
-# So many bars can be told apart.
-_MAX_BARS = 31
+# So many bars can be told apart; a year is told by week nevertheless.
+_MAX_BARS, _MAX_WEEKS = 31, 53
 _DAY, _WEEK = timedelta(days=1), timedelta(days=7)
+MONTH = timedelta(days=28)
+"""In place of the length of a bucket, for ranges by month: a calendar month (UTC), which is as long or longer."""
 # Two years, in whole buckets.
 _LONGEST = timedelta(days=731) + 2 * GRAINS[-1].length
 # No run is older, nor will there be one then; and the time before it can still be told.
@@ -76,17 +80,19 @@ _FIRST, LAST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class CustomRange:
-    """A custom time, besides the ranges, which all end now. It begins and ends with a bucket."""
+    """A custom time range, which begins and ends with a bucket."""
 
     since: datetime
     until: datetime
     """Exclusive."""
     shortest: timedelta = timedelta(0)
     """The shortest buckets to show, if shorter ones would have to be read from too many or dropped runs."""
+    is_by_month: bool = False
+    """Whether its bars are calendar months; it then begins and ends with one."""
 
     @classmethod
     def of(cls, since: datetime, until: datetime) -> "CustomRange | None":
-        """The time in whole buckets, at least one; None where it would end before it begins, or lasts for ages.
+        """Return the range in whole buckets, at least one; None if it ends before it begins, or is too long.
 
         Of what it gives it gives the same again, because that is what links to it say.
         """
@@ -101,45 +107,59 @@ class CustomRange:
 
     @property
     def compared_since(self) -> datetime:
-        """When the time before begins, which it is compared with."""
+        """The start of the previous period."""
         return self.since - self.back
 
     @property
     def back(self) -> timedelta:
-        """How much earlier the time before is: whole days of less than a week are compared with the same weekdays."""
+        """The distance to the previous period; less than a week is compared with the same weekdays."""
         length = self.until - self.since
+        if self.is_by_month:
+            return self.since - _months_earlier(self.since, self.months)
         return _WEEK if _DAY <= length < _WEEK else length
 
+    @property
+    def months(self) -> int:
+        """The number of calendar months from the month of its start to that of its end."""
+        return (self.until.year - self.since.year) * 12 + self.until.month - self.since.month
+
     def in_stored_buckets(self, grain: Grain) -> "CustomRange":
-        """Those of this length that hold it."""
-        return CustomRange(floor(self.since, grain.length), ceil(self.until, grain.length), grain.length)
+        """Return the whole buckets of this length that contain the range."""
+        return replace(
+            self, since=floor(self.since, grain.length), until=ceil(self.until, grain.length), shortest=grain.length
+        )
 
     def stored_in(self, now: datetime) -> Grain:
-        """The shortest buckets that are still kept of it and of the time before."""
+        """Return the range in the shortest buckets still stored for it and for the previous period."""
         return next(grain for grain in GRAINS if _is_kept(grain, self.in_stored_buckets(grain).compared_since, now))
 
     @property
     def length(self) -> timedelta:
         """The length of all buckets; the last one may reach beyond the end."""
-        bar = self.chart_interval
+        bar = _DAY if self.is_by_month else self.chart_interval
         return -(-(self.until - self.since) // bar) * bar
 
     @property
     def interval(self) -> timedelta:
-        """Length of the buckets of a line: shorter than those of bars, but not too many."""
+        """The length of the buckets of a line: shorter than bars, but not too many."""
+        if self.is_by_month:
+            return _DAY
         return max(_STEPS[max(0, _STEPS.index(self.chart_interval) - 1)], self.shortest)
 
     @property
     def chart_interval(self) -> timedelta:
+        if self.is_by_month:
+            return MONTH
         return max(_bar(self.until - self.since), self.shortest)
 
 
 def _bar(length: timedelta) -> timedelta:
-    return next((step for step in _STEPS if length <= _MAX_BARS * step), _STEPS[-1])
+    *steps, longest = _STEPS
+    return next((step for step in steps if length <= (_MAX_WEEKS if step == _WEEK else _MAX_BARS) * step), longest)
 
 
 TimeRange: TypeAlias = Range | CustomRange
-"""How far a window reaches."""
+"""The range of a window."""
 
 
 # Clocks of several machines, and a page that takes a moment: short buckets are given up a day before they go.
@@ -147,7 +167,7 @@ MARGIN = timedelta(days=1)
 
 
 class TimeSpan(NamedTuple):
-    """From one moment until another, exclusive; empty unless that is later."""
+    """A time span with an exclusive end; empty unless the end is later than the start."""
 
     since: datetime
     until: datetime
@@ -158,7 +178,7 @@ class TimeSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BucketRange:
-    """A span of time that is read from stored buckets of one length."""
+    """A time span to be read from stored buckets of one length."""
 
     grain: Grain
     since: datetime
@@ -167,7 +187,7 @@ class BucketRange:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A whole number of UTC-aligned buckets, the last of which holds the present or is over."""
+    """A whole number of buckets aligned to UTC, of which the last contains now or is over."""
 
     range: TimeRange
     interval: timedelta
@@ -176,7 +196,7 @@ class Window:
     until: datetime
     """Runs count up to here: the end, but the same moment of the period for a past window that is compared with."""
     now: datetime
-    """When it is looked at."""
+    """The moment at which it is read."""
 
     @classmethod
     def of(cls, range_: TimeRange, now: datetime, interval: timedelta | None = None) -> Self:
@@ -192,35 +212,55 @@ class Window:
 
     @property
     def comparable_from(self) -> datetime:
-        """End of the first bucket: what has no runs before is younger than the window."""
-        return self.start + self.interval
+        """The end of the first bucket: a project without runs before it is younger than the window."""
+        return next_month(self.start) if self.is_by_month else self.start + self.interval
+
+    @property
+    def is_by_month(self) -> bool:
+        """Whether its buckets are calendar months."""
+        return isinstance(self.range, CustomRange) and self.range.is_by_month and self.interval == MONTH
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether the window has ended."""
         return self.until <= self.now
 
     @property
     def buckets(self) -> list[datetime]:
         """Start of each bucket, oldest first."""
         start, interval = self.start, self.interval
+        if self.is_by_month:
+            return list(_months(start, self.end))
         return [start + number * interval for number in range(self.length)]
 
     @property
     def length(self) -> int:
-        """How many buckets there are."""
-        return self.range.length // self.interval
+        """The number of buckets."""
+        return len(self.buckets) if self.is_by_month else self.range.length // self.interval
 
     def in_buckets_of(self, interval: timedelta) -> "Window":
         """Return the same time in buckets of another length."""
         return replace(self, interval=interval)
+
+    def places_in(self, longer: "Window") -> list[int]:
+        """Return for each bucket the number of the longer bucket that contains it."""
+        starts = longer.buckets
+        return [bisect_right(starts, start) - 1 for start in self.buckets]
+
+    def place_of(self, at: datetime) -> float:
+        """Return the place of a moment, counted in buckets from the start."""
+        if not self.is_by_month:
+            return (at - self.start) / self.interval
+        starts = [*self.buckets, self.end]
+        number = max(min(bisect_right(starts, at), len(starts) - 1) - 1, 0)
+        return number + (at - starts[number]) / (starts[number + 1] - starts[number])
 
     def during(self, span: TimeSpan) -> "Window":
         """Return the part of the window that is within a span."""
         return Window.of(CustomRange(*span), self.now, self.interval)
 
     def split(self, midnight: datetime) -> tuple[TimeSpan, TimeSpan]:
-        """Return the closed days of the window, and the rest, which begins with a bucket; one of them may be empty.
+        """Split the window into its closed days and the rest, which begins with a bucket; either may be empty.
 
         Of a window that ends before midnight, the rest is what no stored bucket covers.
         """
@@ -231,15 +271,21 @@ class Window:
         return TimeSpan(self.start, border), TimeSpan(border, self.until)
 
     def previous(self, now: datetime) -> "Window":
-        """The period before, up to the same moment as now; by weekday, so 28 days back for 30 days."""
+        """The previous period, up to the same moment as now, by weekday, so 28 days earlier for 30 days."""
         if isinstance(self.range, CustomRange):
             back = self.range.back
-            return Window(self.range, self.interval, self.end - back, min(self.until, now) - back, now)
+            range_ = self.range
+            if range_.is_by_month:
+                # A year has 365 days or 366, so the moment moves by months too and not by days.
+                until = _months_earlier(min(self.until, now), range_.months)
+                range_ = replace(range_, since=range_.since - back, until=range_.since)
+                return Window(range_, self.interval, range_.until, until, now)
+            return Window(range_, self.interval, self.end - back, min(self.until, now) - back, now)
         back = timedelta(days=28) if self.range is Range.MONTH else self.range.length
         return Window(self.range, self.interval, self.end - back, now - back, now)
 
     def aligned_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
-        """Cover the window with as few stored buckets as possible, none of which is in two of its buckets."""
+        """Cover the window with as few stored buckets as possible, none of which spans two of its buckets."""
         cover = _CoverageBuilder(self.start)
         for grain in reversed(grains):
             if not self.interval % grain.length and not (self.start - EPOCH) % grain.length:
@@ -247,7 +293,7 @@ class Window:
         return cover.done
 
     def coarsest_cover(self, grains: Sequence[Grain] = GRAINS) -> "Coverage":
-        """Cover the whole window with as few stored buckets as possible, which may be in several of its buckets."""
+        """Cover the whole window with as few stored buckets as possible, which may span several of its buckets."""
         kept = [grain for grain in grains if _is_kept(grain, self.start, self.now)]
         if (self.start - EPOCH) % kept[0].length:
             return self.aligned_cover(grains)
@@ -259,7 +305,7 @@ class Window:
         return cover.done
 
     def _end_with(self, cover: "_CoverageBuilder", grain: Grain) -> None:
-        """Short buckets may be kept of the end of a window alone: a run less to read for each that they cover."""
+        """Extend the cover with shorter buckets at the window's end, so that fewer runs must be read."""
         if _is_kept(grain, cover.since, self.now):
             cover.until(floor(self.until, grain.length), grain)
 
@@ -269,7 +315,7 @@ Coverage: TypeAlias = tuple[tuple[BucketRange, ...], datetime]
 
 
 class _CoverageBuilder:
-    """A cover that grows from the start."""
+    """A cover under construction, from the start of a window to its end."""
 
     def __init__(self, since: datetime) -> None:
         self.since = since
@@ -287,6 +333,24 @@ class _CoverageBuilder:
 
 def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
     return grain.kept is None or since >= now - grain.kept + MARGIN
+
+
+def next_month(at: datetime) -> datetime:
+    """Return the start of the month after that of a day, which is its first."""
+    return (at + 31 * _DAY).replace(day=1)
+
+
+def _months(since: datetime, until: datetime) -> Iterator[datetime]:
+    while since < until:
+        yield since
+        since = next_month(since)
+
+
+def _months_earlier(at: datetime, months: int) -> datetime:
+    """Return the same moment of an earlier month, or of that month's last day where it has no such day."""
+    number = at.year * 12 + at.month - 1 - months
+    year, month = number // 12, number % 12 + 1
+    return at.replace(year=year, month=month, day=min(at.day, monthrange(year, month)[1]))
 
 
 def floor(at: datetime, length: timedelta) -> datetime:

@@ -26,7 +26,9 @@ function loadBundle() {
   bundle ??= pageLoaded
     .then(() => {
       startCompiler();
-      const url = document.body.dataset.chartsBundle;
+      const { chartsBundle: url, chartsShared: shared } = document.body.dataset;
+      // The bundle and the compiler would ask for it only when they have come.
+      document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href: shared }));
       // A module that failed to load fails for good under the same URL in some browsers.
       return import(attempts ? `${url}#${attempts}` : url);
     })

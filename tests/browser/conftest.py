@@ -11,10 +11,11 @@ from playwright.sync_api import Page, expect
 
 from runtally.clock import system_clock
 from tests.factories import make_run
-from tests.serving import Postgres, Server, running_server
+from tests.serving import PATIENCE_SECONDS, Postgres, Server, running_server
 
 PROJECT = "in-the-browser"
 EXPERIMENT, BASELINE = "prompt-v2", "prompt-v1"
+SESSION = "session-named-after-a-user-" + "with-a-long-name-" * 4
 LONG = "a/project named after a branch-" + "with-a-very-long-name-" * 4
 MODELS = [
     ("anthropic", "claude-sonnet"),
@@ -27,7 +28,7 @@ MODELS = [
 # an evaluation that waits.
 GO_TO_EACH_CHART = """async () => {
   let timer;
-  const never = new Promise((_, fail) => { timer = setTimeout(fail, 30_000, new Error("A chart was never seen.")); });
+  const never = new Promise((_, fail) => { timer = setTimeout(fail, 60_000, new Error("A chart was never seen.")); });
   for (const box of document.querySelectorAll(".chart-plot")) {
     if (!box.isConnected) continue;
     box.scrollIntoView();
@@ -48,6 +49,8 @@ def story(dev_server: Server) -> Server:
         make_run(
             runId=f"run-{number}-{place}",
             traceId=f"trace-{number}",
+            sessionId=f"{SESSION}{number // 10 or ''}",
+            userId=f"somebody-with-a-long-name-{number % 7}",
             metadata={"feature": "answer" if place else "triage"},
             provider=provider,
             model=model,
@@ -64,9 +67,10 @@ def story(dev_server: Server) -> Server:
     post(dev_server, LONG, *runs[:40])
     for project, amount in ((PROJECT, "2"), (LONG, "0.05")):
         url = f"{dev_server.url}{path_of(project)}/settings/budget"
-        assert httpx.post(url, data={"amount": amount, "alerts": "50, 80"}).is_redirect
+        assert httpx.post(url, data={"amount": amount, "alerts": "50, 80"}, timeout=PATIENCE_SECONDS).is_redirect
     url = f"{dev_server.url}{path_of(LONG)}/settings/alerts/new"
-    assert httpx.post(url, data={"address": f"https://nowhere.{'long-' * 10}invalid/", "untested": "1"}).is_success
+    data = {"address": f"https://nowhere.{'long-' * 10}invalid/", "untested": "1"}
+    assert httpx.post(url, data=data, timeout=PATIENCE_SECONDS).is_success
     return dev_server
 
 
@@ -95,7 +99,7 @@ def project_page(page: Page, story: Server) -> Page:
 def post(server: Server, project_id: str, *runs: dict[str, object]) -> None:
     headers = {"Authorization": f"Bearer {server.ingest_key}"}
     body = {"projectId": project_id, "runs": list(runs)}
-    httpx.post(f"{server.url}/api/ingest", json=body, headers=headers, timeout=30).raise_for_status()
+    httpx.post(f"{server.url}/api/ingest", json=body, headers=headers, timeout=PATIENCE_SECONDS).raise_for_status()
 
 
 def path_of(project_id: str) -> str:

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PROJECT, drawn
 from tests.browser_fixtures import Complaints
-from tests.serving import Server
+from tests.serving import PATIENCE_SECONDS, Server
 
 
 def _mark(page: Page) -> None:
@@ -54,7 +54,7 @@ def test_back_brings_the_range_before_and_everything_still_works(project_page: P
     project_page.click("#range-30d")
     expect(project_page).to_have_url(re.compile(r"range=30d"))
     project_page.click("#kpi-runs")
-    expect(project_page.locator("#main-chart h2")).to_have_text("Runs, per day")
+    expect(project_page.locator("#main-chart h2")).to_have_text("Runs by model, per day")
 
     project_page.go_back()
     expect(project_page.locator("#main-chart h2")).to_have_text("Cost by model, per day")
@@ -74,12 +74,13 @@ def test_a_figure_chooses_what_the_chart_shows(project_page: Page) -> None:
     project_page.click("#kpi-errors")
 
     expect(project_page).to_have_url(re.compile(r"metric=errors"))
-    expect(project_page.locator("#main-chart h2")).to_have_text("Error rate, per 6 hours")
+    expect(project_page.locator("#main-chart h2")).to_have_text("Error rate by model, per 6 hours")
     drawn(project_page)
     assert _is_same_document(project_page)
 
 
 def test_cost_can_be_split_by_provider(project_page: Page) -> None:
+    project_page.click("#group-menu summary")
     project_page.get_by_role("link", name="Provider", exact=True).click()
 
     expect(project_page.locator("#main-chart h2")).to_have_text("Cost by provider, per 6 hours")
@@ -88,7 +89,7 @@ def test_cost_can_be_split_by_provider(project_page: Page) -> None:
 
 
 def test_what_was_opened_stays_open(project_page: Page) -> None:
-    project_page.click("#main-chart summary")
+    project_page.click("#main-chart-table summary")
     expect(project_page.locator("#main-chart table")).to_be_visible()
 
     project_page.click("#range-24h")
@@ -212,11 +213,11 @@ def test_without_javascript_links_and_tables_do(browser: Browser, story: Server)
         expect(page.locator(f"#{chart} .paint-plot path").last).to_be_attached()
     page.click("#range-30d")
     page.click("#kpi-tokens")
-    page.click("#main-chart summary")
+    page.click("#main-chart-table summary")
 
     expect(page).to_have_url(re.compile(r"range=30d&metric=tokens"))
     expect(page.locator("#main-chart table")).to_be_visible()
-    expect(page.locator("#main-chart .chart-save a:visible")).to_have_text(["SVG: download Tokens, per day"])
+    expect(page.locator("#main-chart .chart-save a:visible")).to_have_text(["SVG: download Tokens by model, per day"])
     expect(page.locator("[data-show-keys]")).to_be_hidden()
     page.click("#theme-button")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
@@ -231,4 +232,4 @@ def test_a_first_visit_costs_little(first_visit: Page, story: Server) -> None:
     drawn(first_visit)
 
     assert sum(sizes) < 330_000, f"{sum(sizes)} bytes"
-    assert httpx.get(f"{story.url}/projects/{PROJECT}").status_code == 200
+    assert httpx.get(f"{story.url}/projects/{PROJECT}", timeout=PATIENCE_SECONDS).status_code == 200

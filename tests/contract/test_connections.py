@@ -14,7 +14,7 @@ from api import limits
 from runtally.limits.source import source_of
 from tests.factories import make_run
 from tests.lines import Heard, Line, known, request
-from tests.serving import INGEST_KEY
+from tests.serving import INGEST_KEY, PATIENCE_SECONDS
 from webapp.protocol import MAX_HEAD_BYTES
 from webapp.tracing import Receive, Scope, Send
 
@@ -158,7 +158,7 @@ async def test_answers_are_the_same_however_the_bytes_are_cut(app: Quart, projec
         line.send(sent[start:end])
         if choose.random() < 0.5:
             await asyncio.sleep(0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(heard.answers) < len(expected):
             heard.parser.feed_data(await line.wire.answers.get())
 

@@ -319,7 +319,7 @@ async def test_a_project_that_is_erased_meanwhile_does_not_come_back(
     own: Database, reporting: Database, relay: DirectRelay
 ) -> None:
     await store(own, 10)
-    await erase_project(own, reporting, OPERATOR, "p")
+    await erase_project(own, reporting, None, OPERATOR, "p")
 
     await drain(relay)
 

@@ -23,7 +23,7 @@ def exchange(server: Server, target: bytes, *, method: bytes = b"GET", head: byt
 
 def answer_to(server: Server, sent: bytes) -> httpx.Response:
     """What comes back for these bytes, until the server hangs up."""
-    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=60) as connection:
         connection.sendall(sent)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     start, _, body = answer.partition(b"\r\n\r\n")

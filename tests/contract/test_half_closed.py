@@ -9,7 +9,7 @@ import pytest
 from quart import Quart
 
 from tests.lines import Heard, Line, known, request
-from tests.serving import Server
+from tests.serving import PATIENCE_SECONDS, Server
 from webapp import protocol
 from webapp.tracing import Receive, Scope, Send
 
@@ -19,7 +19,7 @@ READ = b"GET /api/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 def heard(server: Server, sent: bytes) -> list[tuple[int, object]]:
     """The answers until the server hangs up."""
     heard = Heard()
-    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=60) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         for data in iter(lambda: connection.recv(65536), b""):
@@ -95,7 +95,7 @@ async def test_an_answer_is_not_waited_for_for_ever(app: Quart, monkeypatch: pyt
     monkeypatch.setattr(line.wire, "close", closed.set)
 
     assert line.protocol.eof_received()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await closed.wait()
 
     application.may_answer.set()

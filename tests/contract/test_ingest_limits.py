@@ -162,7 +162,7 @@ BAD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
     ("timestamp", "yesterday"),
     ("timestamp", 1_700_000_000),
     ("timestamp", "2019-12-31T23:59:59Z"),
-    pytest.param("timestamp", (datetime.now(UTC) + timedelta(days=3)).isoformat(), id="timestamp-in-3-days"),
+    ("timestamp", "2100-01-01T00:00:00Z"),
 ]
 
 
@@ -190,9 +190,6 @@ GOOD_FIELDS: list[tuple[str, object] | pytest.ParameterSet] = [
     ("costSource", "estimated"),
     ("costEstimated", True),
     ("metadata", {"note": "\\u0000 is only text here"}),
-    pytest.param(
-        "timestamp", (datetime.now(UTC) + timedelta(minutes=1439)).isoformat(), id="timestamp-in-almost-a-day"
-    ),
     ("timestamp", "2020-01-01T00:00:00Z"),
     ("runId", "a/b c?d=e&f#ü"),
 ]
@@ -205,6 +202,15 @@ async def test_a_field_within_its_constraint_is_accepted(
     response = await client.post("/api/ingest", json=make_run(projectId=project_id) | {field: value})
 
     assert response.status_code == 200, response.text
+
+
+async def test_a_timestamp_may_be_up_to_a_day_ahead(client: httpx.AsyncClient, project_id: str) -> None:
+    answers = [
+        await client.post("/api/ingest", json=make_run(projectId=project_id, timestamp=at.isoformat()))
+        for at in (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (1439, 1450))
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 422]
 
 
 async def test_runs_older_than_the_project_keeps_them_are_refused(database_url: str, project_id: str) -> None:

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from quart import Quart
 
-from runtally.db.database import Database
+from tests.limits import create_without_time
 from tests.lines import Line, request
-from tests.serving import INGEST_KEY, Server, running_server
+from tests.serving import INGEST_KEY, PATIENCE_SECONDS, Postgres, Server, running_server
 from webapp import lingering
 
 CURL = shutil.which("curl") or ""
@@ -100,10 +100,10 @@ CLIENTS += [by_curl, by_curl_that_asks_first] if CURL else []
 
 
 @pytest.fixture(scope="module")
-def strict_server(database: Database, database_url: str) -> Iterator[Server]:
+def strict_server(postgres: Postgres) -> Iterator[Server]:
     """It takes one wrong key from an address, and then listens to none from there."""
-    with running_server(database_url, WRONG_KEY_LIMIT_PER_MINUTE="1") as server:
-        httpx.post(f"{server.url}{INGEST}", headers=WRONG)
+    with running_server(create_without_time(postgres, "strict"), WRONG_KEY_LIMIT_PER_MINUTE="1") as server:
+        httpx.post(f"{server.url}{INGEST}", headers=WRONG, timeout=PATIENCE_SECONDS)
         yield server
 
 
@@ -151,7 +151,7 @@ async def answered(app: Quart) -> Line:
 
 
 async def until_closed(line: Line) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await line.wire.is_closed.wait()
     await line.end()
 

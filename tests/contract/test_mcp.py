@@ -21,14 +21,18 @@ from runtally.errors import Forbidden
 from runtally.ingest.queries import insert_runs
 from runtally.models.budget import Budget
 from runtally.models.run import Status
+from runtally.names.live import LiveNames
+from runtally.pricing.book import LivePrices
 from runtally.pricing.catalogue import sync
 from tests import commands
 from tests.documents import make_stored_run
 from tests.ops.processes import RUNTALLY
-from tests.serving import free_port
+from tests.serving import PATIENCE_SECONDS, free_port, settings_for
+from webapp.mcp.answers import Answers
+from webapp.mcp.server import asking, create_server
 
 TOOLS = {"list_projects", "usage", "dearest_sessions", "errors", "price", "budget"}
-HTTP_SECONDS = 30
+HTTP_SECONDS = 60
 
 
 @pytest.fixture
@@ -52,6 +56,17 @@ async def key(own: Database) -> str:
         session.add(
             Budget(project_id="shop", amount_usd=Decimal(100), alert_percents=[80], created_at=now, updated_at=now)
         )
+        session.add(
+            Budget(
+                project_id="shop",
+                dimension="session",
+                period="day",
+                amount_usd=Decimal(2),
+                alert_percents=[],
+                created_at=now,
+                updated_at=now,
+            )
+        )
         return issue(session, now, OPERATOR, project_id="shop", scopes=(Scope.METRICS_READ, Scope.RUNS_READ)).secret
 
 
@@ -59,6 +74,16 @@ async def key(own: Database) -> str:
 async def over_pipes(database_url: str, **environment: str) -> AsyncIterator[Client]:
     settings = {"DATABASE_URL": database_url, "PATH": "/usr/bin:/bin", **environment}
     async with Client(StdioServerParameters(command=RUNTALLY, args=["mcp"], env=settings)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def in_this_process(database: Database) -> AsyncIterator[Client]:
+    """The same, without a start: what an operator is answered."""
+    asking.set(OPERATOR)
+    settings = settings_for("postgresql://nowhere")
+    answers = Answers(database, LivePrices(database), system_clock, LiveNames.of(settings, database))
+    async with Client(create_server(answers)) as client:
         yield client
 
 
@@ -74,8 +99,8 @@ async def refusal(client: Client, tool: str, **arguments: object) -> str:
     return str(result.content[0].text)  # type: ignore[union-attr]  # An error is text.
 
 
-async def test_every_tool_only_reads_and_says_what_it_returns(empty_database_url: str) -> None:
-    async with over_pipes(empty_database_url) as client:
+async def test_every_tool_only_reads_and_says_what_it_returns(own: Database) -> None:
+    async with in_this_process(own) as client:
         tools = (await client.list_tools()).tools
 
     assert {tool.name for tool in tools} == TOOLS
@@ -115,6 +140,9 @@ async def test_sessions_errors_price_and_budget_are_answered(empty_database_url:
     assert price["usdPerMillionTokens"]["input"] == "0.15"
     assert (budget["amountUSD"], budget["runsWithoutCost"]) == ("100", 1)
     assert Decimal(budget["spentUSD"]) + Decimal(budget["leftUSD"]) == 100
+    [each] = budget["budgets"]
+    assert (each["dimension"], each["value"], each["amountUSD"], each["valuesOver"]) == ("session", None, "2", 1)
+    assert [(one["value"], one["spentUSD"]) for one in each["values"]] == [("s2", "3"), ("s1", "0.100000000002")]
 
 
 async def test_a_key_keeps_to_its_project(empty_database_url: str, key: str) -> None:
@@ -129,9 +157,9 @@ async def test_a_key_keeps_to_its_project(empty_database_url: str, key: str) -> 
     assert {said.partition(": ")[2] for said in (*foreign, hidden)} == {Forbidden.message}
 
 
-async def test_what_cannot_be_answered_says_how_to_ask(empty_database_url: str, key: str) -> None:
+async def test_what_cannot_be_answered_says_how_to_ask(own: Database, key: str) -> None:
     assert key
-    async with over_pipes(empty_database_url) as client:
+    async with in_this_process(own) as client:
         unknown = await refusal(client, "usage", by=["colour"])
         unnamed = await refusal(client, "errors")
         none = await refusal(client, "price", provider="acme", model="unheard-of")
@@ -148,11 +176,13 @@ async def test_over_http_each_request_has_a_key(empty_database_url: str, key: st
     url = f"http://127.0.0.1:{port}/mcp"
     settings = {"DATABASE_URL": empty_database_url, "PATH": "/usr/bin:/bin"}
     with commands.started("mcp", "--http", "--port", str(port), environment=settings):
-        async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(retries=HTTP_SECONDS)) as asking:
+        async with httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(retries=HTTP_SECONDS), timeout=PATIENCE_SECONDS
+        ) as asking:
             nobody = await asking.post(url, json={})
             wrong = await asking.post(url, json={}, headers={"Authorization": "Bearer rt_wrong"})
         async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as keyed,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_SECONDS) as keyed,
             Client(streamable_http_client(url, http_client=keyed)) as client,
         ):
             own = await ask(client, "usage")

@@ -28,7 +28,7 @@ async def token(client: httpx.AsyncClient, database: Database, project_id: str) 
     response = await client.post("/api/ingest", json={"projectId": project_id, "runs": runs})
     assert response.status_code == 200, response.text
     async with database.session() as session:
-        return embeds.allow(session, OPERATOR, await projects.found(session, project_id))
+        return embeds.allow(session, OPERATOR, await projects.get(session, project_id))
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ async def test_without_the_token_only_public_badges_tell_anything(
     assert await told(token=token) == "LLM runs, 30d: 2"
 
     async with database.session() as session:
-        embeds.set_public_badges(session, OPERATOR, await projects.found(session, project_id), is_public=True)
+        embeds.set_public_badges(session, OPERATOR, await projects.get(session, project_id), is_public=True)
     assert await told() == "LLM runs, 30d: 2"
 
     async with database.session() as session:
-        embeds.set_public_badges(session, OPERATOR, await projects.found(session, project_id), is_public=False)
+        embeds.set_public_badges(session, OPERATOR, await projects.get(session, project_id), is_public=False)
     assert await told() == "LLM runs, 30d: unknown"
 
 

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from runtally.settings import Settings
 from tests.ops.processes import until
-from tests.serving import Postgres, running_server
+from tests.serving import PATIENCE_SECONDS, Postgres, running_server
 from webapp.spans import is_own
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -43,8 +43,9 @@ def test_each_request_is_a_span_in_the_trace_of_its_caller_but_none_that_comes_b
         with running_server(
             postgres.create_seeded("traced"), OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_BSP_SCHEDULE_DELAY="100"
         ) as server:
-            httpx.post(f"{server.url}/v1/traces", content=b"", headers={"Content-Type": "application/x-protobuf"})
-            httpx.get(f"{server.url}/api/metrics", headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+            with httpx.Client(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
+                client.post("/v1/traces", content=b"", headers={"Content-Type": "application/x-protobuf"})
+                client.get("/api/metrics", headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
             until(lambda: any(b"/api/metrics" in body for _, body in arrived))
         spans = [
             span

@@ -14,7 +14,7 @@ import pytest
 from runtally import COMMAND_AGENT
 from tests.factories import make_run
 from tests.ops.processes import until
-from tests.serving import INGEST_KEY, Postgres, Server, running_server
+from tests.serving import INGEST_KEY, PATIENCE_SECONDS, Postgres, Server, running_server
 
 CANARY = "canary-9b2c"
 TOKEN = f"metrics-token-{CANARY}"
@@ -84,7 +84,7 @@ async def broken_by_canary(logged: Server) -> AsyncIterator[None]:
 
 @pytest.fixture
 def sdk(logged: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=logged.url, headers={"Authorization": f"Bearer {INGEST_KEY}"}, timeout=30) as client:
+    with httpx.Client(base_url=logged.url, headers={"Authorization": f"Bearer {INGEST_KEY}"}, timeout=60) as client:
         yield client
 
 
@@ -174,20 +174,20 @@ def test_no_content_and_no_key_is_ever_logged(logged: Server, sdk: httpx.Client,
 def test_a_level_above_info_leaves_requests_out(database_url: str, tmp_path: Path) -> None:
     quiet = Log(tmp_path / "quiet.log")
     with running_server(database_url, log=quiet.path, LOG_LEVEL="WARNING", LOG_FORMAT="json") as server:
-        assert httpx.get(f"{server.url}/api/health/live").status_code == 200
+        assert httpx.get(f"{server.url}/api/health/live", timeout=PATIENCE_SECONDS).status_code == 200
 
     assert quiet.text == ""
 
 
 def send_bytes(server: Server, sent: bytes) -> bytes:
     """To the server's port, as they are; the first bytes of its answer."""
-    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=60) as connection:
         connection.sendall(sent)
         return connection.recv(1024)
 
 
 def hang_up_early(server: Server) -> None:
     """A client that goes away in the middle of its body."""
-    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=60) as connection:
         head = f"POST /api/ingest HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {INGEST_KEY}\r\nContent-Length: 9999\r\n"
         connection.sendall(f'{head}Content-Type: application/json\r\n\r\n{{"projectId": "{CANARY}"'.encode())

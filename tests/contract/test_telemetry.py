@@ -14,7 +14,7 @@ from runtally.db.database import Database
 from runtally.services import CONNECTIONS
 from tests.assertions import assert_error
 from tests.factories import insert_test_prices, make_run
-from tests.serving import Postgres, Server, client_of, free_port, running_server, settings_for
+from tests.serving import PATIENCE_SECONDS, Postgres, Server, client_of, free_port, running_server, settings_for
 from webapp.app import create_app
 
 TOKEN = "metrics-token-of-the-tests"
@@ -114,7 +114,7 @@ async def test_metrics_show_the_state_of_the_service(watched: Server) -> None:
     assert any(f"version={__version__}" in name for name in samples if name.startswith("runtally_build_info"))
     assert samples["runtally_database_up"] == 1
     # The scrape itself holds none any more when it counts; a job may, for a moment.
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await scrape(watched))["runtally_database_connections_in_use"]:
             pass
     assert samples["runtally_database_connections_limit"] == CONNECTIONS
@@ -147,7 +147,7 @@ async def test_metrics_are_answered_while_the_database_is_away() -> None:
 
 async def test_several_workers_count_as_one(watched_url: str) -> None:
     with running_server(watched_url, workers=2, METRICS_TOKEN=TOKEN) as server:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             # It answers as soon as the first of them does.
             while (await scrape(server))["runtally_database_connections_limit"] < 2 * CONNECTIONS:
                 pass

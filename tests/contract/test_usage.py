@@ -14,15 +14,14 @@ import pytest
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
-from runtally.clock import system_clock
+from runtally.clock import start_of_day, system_clock
 from runtally.db.database import Database
-from runtally.usage import groups
+from runtally.usage import group_rows
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
 
-TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 SUMS = {
     "runs",
     "errors",
@@ -38,6 +37,14 @@ SUMS = {
     "p50LatencyMs",
     "p95LatencyMs",
 }
+
+
+@pytest.fixture
+async def reading_key(database: Database, project_id: str) -> str:
+    """A key that reads metrics and runs, and so sees people's names."""
+    scopes = [Scope.METRICS_READ, Scope.RUNS_READ]
+    async with database.session() as session:
+        return issue(session, system_clock(), OPERATOR, project_id=project_id, scopes=scopes).secret
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -74,9 +81,15 @@ async def near(database_url: str, database: Database) -> AsyncIterator[httpx.Asy
 async def test_the_answer_has_the_contracts_fields(
     client: httpx.AsyncClient, project_id: str, metrics_key: str
 ) -> None:
-    await send(client, project_id, make_run(metadata={"feature": "search"}), make_run(status="error"))
+    yesterday = start_of_day(system_clock()) - timedelta(days=1)
+    start, end, noon = (
+        (yesterday + timedelta(hours=hours)).isoformat().replace("+00:00", "Z") for hours in (0, 24, 12)
+    )
+    runs = (make_run(timestamp=noon, metadata={"feature": "search"}), make_run(timestamp=noon, status="error"))
+    await send(client, project_id, *runs)
 
-    body = await read(client, metrics_key, {"groupBy": "metadata.feature", "range": "today", "bucketWidth": "1d"})
+    asked = {"groupBy": "metadata.feature", "start": start, "end": end, "bucketWidth": "1d"}
+    body = await read(client, metrics_key, asked)
 
     search = {
         "group": {"metadata.feature": "search"},
@@ -95,7 +108,6 @@ async def test_the_answer_has_the_contracts_fields(
         "p95LatencyMs": 800,
     }
     none = search | {"group": {"metadata.feature": None}, "errors": 1}
-    start, end = (at.isoformat().replace("+00:00", "Z") for at in (TODAY, TODAY + timedelta(days=1)))
     # Of runs without a feature the latencies are what is left of all, which are in bins.
     for groups_of in (body["totals"], body["buckets"][0]["groups"]):
         for one in groups_of:
@@ -161,7 +173,7 @@ async def test_a_time_is_in_buckets_that_are_aligned_and_leave_nothing_out(
 
 
 async def test_start_counts_and_end_does_not(client: httpx.AsyncClient, project_id: str, metrics_key: str) -> None:
-    at = TODAY - timedelta(days=2)
+    at = start_of_day(system_clock()) - timedelta(days=2)
     await send(client, project_id, *(make_run(timestamp=(at + timedelta(hours=one)).isoformat()) for one in range(3)))
 
     body = await read(client, metrics_key, {"start": at.isoformat(), "end": (at + timedelta(hours=2)).isoformat()})
@@ -183,14 +195,14 @@ DIMENSIONS = {
 
 @pytest.mark.parametrize("name", DIMENSIONS)
 async def test_any_dimension_groups_and_filters_and_runs_without_it_are_under_null(
-    client: httpx.AsyncClient, project_id: str, metrics_key: str, name: str
+    client: httpx.AsyncClient, project_id: str, reading_key: str, name: str
 ) -> None:
     field, value = DIMENSIONS[name]
     other = make_run(provider="bolt", model="m")
     await send(client, project_id, make_run(**{field: value}), make_run(**{field: value}), other)
 
-    grouped = await read(client, metrics_key, {"groupBy": name})
-    kept = await read(client, metrics_key, {name: value})
+    grouped = await read(client, reading_key, {"groupBy": name})
+    kept = await read(client, reading_key, {name: value})
 
     runs = {one["group"][name]: one["runs"] for one in grouped["totals"]}
     without = {"provider": "bolt", "model": "m", "status": "success"}.get(name)
@@ -333,7 +345,7 @@ async def test_a_key_of_metadata_beyond_what_may_be_read_is_refused_with_how_to_
 ) -> None:
     await send(near, project_id, *(make_run(metadata={"plan": "pro", "feature": "f"}) for _ in range(4)))
     assert (await read(near, metrics_key, {"groupBy": "metadata.plan"}))["totals"][0]["runs"] == 4
-    monkeypatch.setattr(groups, "MAX_RUNS_READ", 3)
+    monkeypatch.setattr(group_rows, "MAX_RUNS_READ", 3)
 
     response = await ask(near, metrics_key, {"groupBy": "metadata.plan"})
 
@@ -347,7 +359,7 @@ async def test_percentiles_that_would_take_too_many_runs_are_null_and_sums_are_n
     near: httpx.AsyncClient, project_id: str, metrics_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send(near, project_id, *(make_run() for _ in range(4)))
-    monkeypatch.setattr(groups, "MAX_RUNS_READ", 3)
+    monkeypatch.setattr(group_rows, "MAX_RUNS_READ", 3)
 
     [of_model] = (await read(near, metrics_key, {"groupBy": "model"}))["totals"]
 

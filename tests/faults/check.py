@@ -14,8 +14,16 @@ from tests.ops.processes import RUNTALLY
 from tests.relays import relay_to
 
 SHOWN = 5
+# Sums of whole days are kept for ever.
+SELECT_SUMS = """
+SELECT project_id, sum(runs)::bigint, sum(input_tokens)::bigint, sum(output_tokens)::bigint
+  FROM rollup_totals
+ WHERE grain = 1440 AND project_id <> ''
+ GROUP BY project_id
+"""
+SELECT_DROPPED = "SELECT id, dropped_before FROM projects WHERE dropped_before IS NOT NULL"
 SELECT_RUNS = """
-SELECT project_id, id, provider, model, input_tokens, output_tokens, latency_ms, status
+SELECT project_id, id, provider, model, input_tokens, output_tokens, latency_ms, status, occurred_at
   FROM runs
 """
 
@@ -28,9 +36,10 @@ def _later() -> datetime:
 async def differences(service: Service, ledger: Ledger) -> list[str]:
     """Every promise that was broken, in words; none is the goal."""
     async with Database(service.database_url) as database:
-        found = ledger.differences([row async for row in _stored(database)])
         await _drain(service, database)
-        found += await _parked(database)
+        found = await _parked(database) + await _differing_sums(database, ledger)
+        await _drop(database, ledger)
+        found += ledger.differences([row async for row in _stored(database)])
     for command in (("rollups", "verify"), ("reporting", "verify")):
         found += _complaints(service, *command)
     return found + _bugs(service)
@@ -40,6 +49,25 @@ async def _stored(database: Database) -> AsyncIterator[tuple[Key, Content]]:
     async with database.connection() as connection:
         for project_id, run_id, *content in await connection.fetch(SELECT_RUNS):
             yield (project_id, run_id), tuple(content)
+
+
+async def _differing_sums(database: Database, ledger: Ledger) -> list[str]:
+    """Sums beside what the clients were told; a run that was dropped is still in them."""
+    expected = ledger.sums()
+    async with database.connection() as connection:
+        stored = {row[0]: tuple(row[1:]) for row in await connection.fetch(SELECT_SUMS)}
+    told = {project_id: tuple(sums.values()) for project_id, sums in expected.items()}
+    return [
+        f"{project_id}: runs and tokens add up to {stored.get(project_id)}, not {sums}"
+        for project_id, sums in told.items()
+        if stored.get(project_id) != sums
+    ]
+
+
+async def _drop(database: Database, ledger: Ledger) -> None:
+    async with database.connection() as connection:
+        for project_id, before in await connection.fetch(SELECT_DROPPED):
+            print(f"{ledger.drop(project_id, before)} runs of {project_id} were dropped, from before {before:%F}")
 
 
 async def _drain(service: Service, database: Database) -> None:

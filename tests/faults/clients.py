@@ -4,13 +4,12 @@ import asyncio
 import gzip
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
 from tests.faults.ledger import Ledger
 from tests.faults.plan import Post
-from tests.faults.storm import Storm
 from tests.serving import INGEST_KEY
 
 CLIENTS = 8
@@ -19,14 +18,23 @@ ANSWER_SECONDS = 8.0
 RETRY_SECONDS = 0.05
 
 
-class Clients:
-    """Send one post after the other until the storm is over, as fast as it lets them."""
+class Weather(Protocol):
+    """How much clients may send, and until when: a storm, or a calm."""
 
-    def __init__(self, url: str, posts: Iterator[Post], storm: Storm) -> None:
+    async def begin(self, runs: int) -> None: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+
+class Clients:
+    """Send one post after the other until it is over, as fast as it lets them."""
+
+    def __init__(self, url: str, posts: Iterator[Post], storm: Weather, ledger: Ledger) -> None:
         self._url = url
         self._posts = posts
         self._storm = storm
-        self.ledger = Ledger()
+        self.ledger = ledger
         self.retries = 0
 
     async def send(self) -> None:

@@ -18,13 +18,17 @@ class Options:
         """Raises `SystemExit` that says what a variable may be."""
         is_short = os.environ.get("SHORT") == "1"
         return cls(
-            runs=_number("RUNS", 1_000 if is_short else 100_000),
-            faults=_number("FAULTS", 15 if is_short else 200),
-            seed=_number("SEED", random.SystemRandom().randrange(1_000_000)),
+            runs=number("RUNS", 1_000 if is_short else 100_000),
+            faults=number("FAULTS", 15 if is_short else 200),
+            seed=seed_of_environment(),
         )
 
 
-def _number(name: str, default: int) -> int:
+def seed_of_environment() -> int:
+    return number("SEED", random.SystemRandom().randrange(1_000_000))
+
+
+def number(name: str, default: int) -> int:
     text = os.environ.get(name, "").strip() or str(default)
     if not text.isdecimal() or (int(text) == 0 and name != "SEED"):
         raise SystemExit(f"{name} is a positive number, such as {name}={default}.")

@@ -81,14 +81,17 @@ def strikes(seed: int, faults: int, runs: int) -> list[Strike]:
     return [Strike(moment, kind, chance.random()) for moment, kind in zip(moments, kinds, strict=False)]
 
 
-def posts(seed: int, now: datetime) -> Iterator[Post]:
-    """Requests without end, their runs spread over the last days."""
+def posts(seed: int, now: datetime, days: int = DAYS, name: str = "run") -> Iterator[Post]:
+    """Requests without end, their runs spread over the last days and named after `name`."""
     chance = random.Random(f"posts {seed}")  # noqa: S311
     made = 0
     while True:
         is_single = chance.random() < 0.3
         count = 1 if is_single else chance.randint(2, LARGEST_BATCH)
-        sent = [_run(chance, f"run-{made + number}", now) for number in range(count)]
+        sent = [
+            _run(chance, f"{name}-{made + number}", now - timedelta(seconds=chance.randrange(days * 86_400)))
+            for number in range(count)
+        ]
         is_bad = chance.random() < 0.1
         if is_bad:
             chance.choice(sent)["inputTokens"] = -1
@@ -103,7 +106,7 @@ def posts(seed: int, now: datetime) -> Iterator[Post]:
         made += count
 
 
-def _run(chance: random.Random, run_id: str, now: datetime) -> dict[str, Any]:
+def _run(chance: random.Random, run_id: str, at: datetime) -> dict[str, Any]:
     provider, model = chance.choice(MODELS)
     return {
         "runId": run_id,
@@ -113,6 +116,6 @@ def _run(chance: random.Random, run_id: str, now: datetime) -> dict[str, Any]:
         "outputTokens": chance.randrange(2_000),
         "latencyMs": chance.randrange(20_000),
         "status": chance.choice(("success", "success", "success", "error", "timeout")),
-        "timestamp": (now - timedelta(seconds=chance.randrange(DAYS * 86_400))).isoformat(),
+        "timestamp": at.isoformat(),
         "metadata": {"attempt": chance.randrange(9), "note": "x" * chance.randrange(200)},
     }

@@ -28,13 +28,16 @@ _UNLIMITED = "100000000"
 class Service:
     """`runtally serve --workers 2` over a data folder; started again whenever it ends."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, has_relay: bool = False) -> None:
+        """With a relay of its own, beside the service, or with one in each worker."""
         self.data_dir = data_dir
         self.port = free_port()
         self.database_url = Server(data_dir).url
         self.log = data_dir / "service.log"
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._relay: subprocess.Popen[bytes] | None = None
+        self._has_relay = has_relay
 
     @property
     def url(self) -> str:
@@ -48,6 +51,7 @@ class Service:
             SECRET_KEY="secret-key-of-the-storm",
             SERVICE_SYNC_SIGN=SYNC_SECRET,
             SVC_RATE_LIMIT_PER_MINUTE=_UNLIMITED,
+            RELAY="off" if self._has_relay else "embedded",
             LOG_FORMAT="json",
             LOG_LEVEL="WARNING",
         )
@@ -89,7 +93,10 @@ class Service:
 
     def main_process(self) -> list[int]:
         """As all of these: those that could be killed now."""
-        return [self._process.pid] if self._process and self._process.poll() is None else []
+        return _alive(self._process)
+
+    def relay(self) -> list[int]:
+        return _alive(self._relay)
 
     def workers(self) -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -116,18 +123,28 @@ class Service:
         while True:
             if not self.main_process():
                 self.starts += 1
-                self._process = subprocess.Popen(  # noqa: ASYNC220, S603  # Our own command; starting takes no time.
-                    command, env=self.environment, stdout=log, stderr=log, start_new_session=True
-                )
+                self._process = self._started(command, log)
+            # It finds the tables and the database of the service that runs.
+            if self._has_relay and not self.relay() and self.postgres():
+                self._relay = self._started([RUNTALLY, "relay"], log)
             await asyncio.sleep(POLL_SECONDS)
 
+    def _started(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  # Our own commands.
+            command, env=self.environment, stdout=log, stderr=log, start_new_session=True
+        )
+
     async def _stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
+        for process in filter(None, (self._relay, self._process)):
+            process.terminate()
             try:
-                await asyncio.to_thread(self._process.wait, STOP_SECONDS)
+                await asyncio.to_thread(process.wait, STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                process.kill()
         # Left only if it did not stop it.
         for pid in self.postgres():
             os.kill(pid, signal.SIGQUIT)
+
+
+def _alive(process: subprocess.Popen[bytes] | None) -> list[int]:
+    return [process.pid] if process and process.poll() is None else []

@@ -3,10 +3,14 @@
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from tests.faults.plan import Fault, Strike
+from tests.faults.clients import Clients
+from tests.faults.ledger import Ledger
+from tests.faults.options import Options
+from tests.faults.plan import Fault, Post, Strike, strikes
 from tests.faults.proxy import Proxy
 from tests.faults.service import POLL_SECONDS, START_SECONDS, Service
 from tests.ops.processes import go_on, hang
@@ -15,6 +19,23 @@ from tests.ops.processes import go_on, hang
 SLACK = 300
 # Longer than statements may take.
 LONGEST_HANG_SECONDS = 12.0
+
+
+async def strike(options: Options, service: Service, proxy: Proxy, sent: Iterator[Post], ledger: Ledger) -> None:
+    """A whole storm: load, and faults that it waits for."""
+    started, starts = time.monotonic(), service.starts
+    storm = Storm(strikes(options.seed, options.faults, options.runs), options.runs, service, proxy)
+    clients = Clients(f"http://127.0.0.1:{proxy.port}", sent, storm, ledger)
+    async with asyncio.TaskGroup() as both:
+        both.create_task(clients.send())
+        both.create_task(storm.rage())
+    for fault, times in sorted(storm.struck.items()):
+        print(f"{times:5} x {fault}")
+    print(
+        f"{len(ledger.acknowledged)} runs acknowledged, {len(ledger.refused)} refused, {clients.retries} retries, "
+        f"{service.starts - starts} starts of the service, {time.monotonic() - started:.0f} s",
+        flush=True,
+    )
 
 
 class Storm:

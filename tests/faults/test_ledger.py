@@ -17,6 +17,7 @@ RUN = {
     "outputTokens": 2,
     "latencyMs": 3,
     "status": "error",
+    "timestamp": "2026-11-20T00:00:00+00:00",
 }
 STORED = ("p", "a"), content_of(RUN)
 
@@ -39,6 +40,20 @@ def test_every_broken_promise_is_found(stored: list[tuple[Key, Content]], found:
     ledger.refuse("p", [RUN | {"runId": "bad"}])
 
     assert ledger.differences(stored) == found
+
+
+def test_what_is_dropped_still_counts_in_the_sums_and_must_be_gone() -> None:
+    ledger = Ledger()
+    ledger.acknowledge("p", [RUN, RUN | {"runId": "old", "timestamp": "2026-10-20T00:00:00Z"}])
+    ledger.acknowledge("q", [RUN | {"timestamp": "2026-10-20T00:00:00Z"}])
+
+    assert ledger.sums() == {
+        "p": {"runs": 2, "input_tokens": 2, "output_tokens": 4},
+        "q": {"runs": 1, "input_tokens": 1, "output_tokens": 2},
+    }
+    assert ledger.drop("p", NOW) == 1
+    assert ledger.differences([STORED]) == ["1 runs were acknowledged and not stored: q/a"]
+    assert "1 runs were stored and never acknowledged: p/old" in ledger.differences([STORED, (("p", "old"), ())])
 
 
 def test_a_seed_makes_the_same_storm_again_with_every_kind_of_fault() -> None:

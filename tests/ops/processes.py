@@ -28,12 +28,12 @@ with database_url(load_settings()) as url:
 """
 
 
-def until(happens: Callable[[], T | None], *, seconds: float = 40) -> T:
+def until(happens: Callable[[], T | None], *, seconds: float = 80) -> T:
     """What `happens` answers as soon as it answers something."""
     deadline = time.monotonic() + seconds
     while not (answer := happens()):
         assert time.monotonic() < deadline, f"{happens} did not happen in {seconds} s"
-        time.sleep(0.01)
+        time.sleep(0.02)
     return answer
 
 

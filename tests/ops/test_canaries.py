@@ -152,7 +152,7 @@ def send_everything(server: Server) -> str:
     """All that was answered, headers included."""
     headers = {"Authorization": f"Bearer {INGEST_KEY}", "Content-Type": "application/json"}
     answers = []
-    with httpx.Client(base_url=server.url, headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
         for query, body in bodies():
             answers.append(client.post(f"/api/ingest{query}", content=body))
             packed = {"Content-Encoding": "gzip"}
@@ -220,3 +220,60 @@ def test_no_canary_is_left_anywhere_by_any_request(data_dir: Path) -> None:
     assert (with_canary, with_kept) == ([], ["public.runs", "public.reporting_runs"])
     assert files_with(data_dir, CANARY) == []
     assert any("pg_wal" in file for file in files_with(data_dir, KEPT))
+
+
+PEOPLE = "person-5e0b91c7"
+NAME_RULES = """
+INSERT INTO name_rules (project_id, key, storage, updated_at)
+     SELECT 'p', key, storage, now()
+       FROM (VALUES ('user', 'hashed'), ('session', 'dropped'), ('tags', 'hashed'), ('customer', 'hashed')) AS rules (key, storage)
+"""
+
+
+def send_names(server: Server) -> None:
+    """Names in each field and key that is read, by each way in."""
+    names = dict.fromkeys(("user", "userId", "user_id", "session", "sessionId", "session_id", "customer"), PEOPLE)
+    people = {"userId": PEOPLE, "sessionId": PEOPLE, "tags": [PEOPLE, "b"], "metadata": {**names, "tags": [PEOPLE]}}
+    spans = make_span(
+        chat(user__id=PEOPLE, enduser__id=PEOPLE, session__id=PEOPLE, runtally__metadata__customer=PEOPLE, note=KEPT)
+        | {"langfuse.user.id": PEOPLE, "langfuse.session.id": PEOPLE, "langfuse.trace.tags": [PEOPLE]}
+    )
+    known: dict[str, Value] = {
+        "event.name": "api_request", "session.id": PEOPLE, "conversation.id": PEOPLE, "model": "m", "input_tokens": 5,
+        "user.account_uuid": PEOPLE, "user.id": PEOPLE, "user.name": PEOPLE, "enduser.id": PEOPLE, "user.email": PEOPLE,
+    }  # fmt: skip
+    headers = {"Authorization": f"Bearer {INGEST_KEY}", "Content-Type": "application/json"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
+        run = make_run(**people | {"metadata": {**people["metadata"], "note": KEPT}})  # type: ignore[dict-item]  # A mapping.
+        assert client.post("/api/ingest", json={"projectId": "p", "runs": [run, make_run(**people)]}).is_success
+        assert client.post("/api/ingest", json={"projectId": "p", **make_run(**people)}).is_success
+        resource: dict[str, Value] = {"service.name": "p", "runtally.project": "p", "user.id": PEOPLE}
+        assert client.post("/v1/traces", content=as_json(make_request(spans, resource=resource))).is_success
+        for service in ("claude-code", "codex_exec", "gemini-cli", "qwen-code"):
+            logs = make_logs({"attributes": make_attributes(known)}, resource={**resource, "service.name": service})
+            assert client.post("/v1/logs", content=as_json(logs)).is_success
+
+
+def test_names_that_are_hashed_or_dropped_are_left_nowhere(data_dir: Path) -> None:
+    log = data_dir / "service.log"
+
+    async def forbid_names(url: str) -> None:
+        async with Database(url) as database, database.connection() as connection:
+            await connection.execute(NAME_RULES)
+
+    with database_url(Settings(data_dir=data_dir, database_url=None)) as url:
+        with running_server(url):
+            # It makes the tables.
+            asyncio.run(forbid_names(url))
+        with running_server(
+            url, log=log, LOG_LEVEL="DEBUG", NAMES_SECRET="n" * 32, SERVICE_SYNC_SIGN=SYNC_SECRET
+        ) as server:
+            send_names(server)
+        with_names = asyncio.run(tables_with(url, PEOPLE))
+        with_hash = asyncio.run(tables_with(url, "customer "))
+        with_kept = asyncio.run(tables_with(url, KEPT))
+
+    assert with_names == []
+    assert "public.runs" in with_hash
+    assert "public.runs" in with_kept
+    assert files_with(data_dir, PEOPLE) == []

@@ -138,22 +138,6 @@ def test_any_user_may_run_what_the_containerfile_installs(installed: Path) -> No
     assert done.stdout.startswith("runtally")
 
 
-@pytest.mark.parametrize("builder", ["buildah", "podman"])
-def test_the_containerfile_is_built(builder: str) -> None:
-    found = program(builder)
-    image = "docker.io/library/python:3.13-slim"
-    if subprocess.run([found, "pull", "--quiet", image], check=False, capture_output=True).returncode:  # noqa: S603  # Ours.
-        pytest.skip(f"{image} is out of reach")
-    done = subprocess.run(  # noqa: S603  # Ours.
-        [found, "build", "--file", str(DEPLOY / "Containerfile"), str(CHECKOUT)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("unit", ["runtally.service", "runtally-relay.service"])
 def test_the_units_are_what_systemd_takes(unit: str, tmp_path: Path) -> None:
     verify = program("systemd-analyze")
@@ -217,12 +201,32 @@ def _answers(client: httpx.Client) -> bool:
         return False
 
 
-def test_the_caddyfile_is_what_caddy_takes() -> None:
-    caddy = program("caddy")
+def test_pages_and_runs_pass_caddy(server: Server, tmp_path: Path) -> None:
+    caddy, port = program("caddy"), free_port()
+    url = f"http://localhost:{port}"
+    text = (DEPLOY / "Caddyfile").read_text()
+    # Without TLS, as its certificates would come from elsewhere.
+    for ours, theirs in {"127.0.0.1:8000": server.url.removeprefix("http://"), "runtally.example.com": url}.items():
+        assert ours in text
+        text = text.replace(ours, theirs)
+    (tmp_path / "Caddyfile").write_text(f"{{\n\tadmin off\n}}\n{text}")
+    command = [caddy, "run", "--config", str(tmp_path / "Caddyfile")]
 
-    done = subprocess.run([caddy, "adapt", "--config", str(DEPLOY / "Caddyfile")], check=False, capture_output=True)  # noqa: S603  # Ours.
+    with started(command, tmp_path, user=None, HOME=str(tmp_path)) as proxy:
+        try:
+            with httpx.Client(base_url=url) as client:
+                until(lambda: proxy.poll() is not None or _answers(client))
+                assert proxy.poll() is None, proxy.communicate()[1]
+                page = client.get("/sign-in")
+                key = {"Authorization": f"Bearer {server.ingest_key}", "Content-Type": "application/json"}
+                large = client.post("/api/ingest", content=b"x" * 6_000_000, headers=key)
+                metrics = client.get("/metrics")
+        finally:
+            proxy.terminate()
 
-    assert done.returncode == 0, done.stderr
+    assert page.status_code == 200
+    assert large.status_code == 413
+    assert metrics.status_code == 404
 
 
 def documents(name: str) -> dict[str, dict[str, Any]]:

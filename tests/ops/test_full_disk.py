@@ -50,7 +50,7 @@ def test_a_full_disk_loses_nothing_and_is_no_end(small_disk: Path) -> None:
     filler = small_disk / "filler"
     with (
         serving(small_disk, "--workers", "2", INGEST_API_KEY="k") as (_process, url),
-        httpx.Client(base_url=url, headers={"x-api-key": "k"}, timeout=30) as client,
+        httpx.Client(base_url=url, headers={"x-api-key": "k"}, timeout=60) as client,
     ):
         fill(filler)
         acknowledged = 0

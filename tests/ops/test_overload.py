@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from runtally.db.database import Connection, Database
-from runtally.db.stall_breaker import STUCK_SECONDS
 from runtally.embedded.lifecycle import database_url
 from runtally.embedded.server import Server
 from runtally.settings import Settings
@@ -20,7 +19,7 @@ from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.ops.processes import answer_of, go_on, hang, server_pid
 from tests.ops.test_serve import serving
-from tests.serving import client_of
+from tests.serving import PATIENCE_SECONDS, client_of
 
 KEY = "k"
 MIB = 1024 * 1024
@@ -82,7 +81,7 @@ async def post(client: httpx.AsyncClient) -> httpx.Response:
 
 
 async def until_taken(client: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not (await post(client)).is_success:
             pass
 
@@ -94,7 +93,11 @@ async def test_a_database_that_hangs_keeps_nobody_waiting_and_is_forgotten_when_
         await until_taken(client)
         with busy.stopped_database():
             waiting = [asyncio.create_task(post(client)) for _ in range(20)]
-            await asyncio.sleep(STUCK_SECONDS + 0.5)
+            # Those that come before it is known that the database is stuck wait too.
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not any(one.done() for one in waiting):
+                    waiting.append(asyncio.create_task(post(client)))
+                    await asyncio.wait(waiting, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
             # One after the other, while nothing answers that they could wait for.
             refused = [await post(client) for _ in range(20)]
         await until_taken(client)
@@ -161,7 +164,7 @@ async def status_of(busy: Busy, head: bytes, piece: bytes) -> bytes:
         for _ in range(8):
             writer.write(piece)
             await writer.drain()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return (await reader.readline())[9:12]
     return b""
 

@@ -11,7 +11,7 @@ import pytest
 from runtally.files import CHECKOUT
 from tests.folders import open_folder
 from tests.ops.processes import run, started, until
-from tests.serving import free_port, is_live
+from tests.serving import PATIENCE_SECONDS, free_port, is_live
 
 UV = str(Path(sys.executable).with_name("uv"))
 POINT = {"projectId": "shop", "provider": "openai", "model": "gpt-4o-mini", "inputTokens": 1200, "outputTokens": 350}
@@ -65,7 +65,10 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_and_a_ch
     command = [str(installed / "runtally"), "serve", "--provision", "--port", str(port)]
     settings = {"SERVICE_DEV_MODE": "1", "INGEST_API_KEY": "key", "LOG_LEVEL": "WARNING"}
 
-    with started(command, data_dir, user=None, **settings) as process, httpx.Client(base_url=url) as client:
+    with (
+        started(command, data_dir, user=None, **settings) as process,
+        httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client,
+    ):
         try:
             until(lambda: process.poll() is not None or is_live(url))
             posted = client.post("/api/ingest", json=POINT, headers={"x-api-key": "key"})

@@ -11,7 +11,7 @@ import pytest
 from runtally.db.database import Database
 from tests.factories import make_run
 from tests.ops.processes import started, until
-from tests.serving import Postgres, free_port, is_live
+from tests.serving import PATIENCE_SECONDS, Postgres, free_port, is_live
 
 PROCFILE = Path(__file__).parents[2] / "Procfile"
 KEY = "ingest-key-of-the-procfile"
@@ -47,7 +47,9 @@ def test_web_migrates_and_the_relay_copies_what_web_takes_in(empty_url: str, tmp
             url = f"http://127.0.0.1:{port}"
             until(lambda: runner.poll() is not None or is_live(url))
             headers = {"Authorization": f"Bearer {KEY}"}
-            answer = httpx.post(f"{url}/api/ingest", json=make_run(projectId="shop"), headers=headers)
+            answer = httpx.post(
+                f"{url}/api/ingest", json=make_run(projectId="shop"), headers=headers, timeout=PATIENCE_SECONDS
+            )
             until(lambda: runner.poll() is not None or asyncio.run(reported(empty_url)))
 
             assert answer.status_code == 200

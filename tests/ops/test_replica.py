@@ -11,7 +11,7 @@ from runtally.ingest.queries import insert_runs
 from tests.documents import make_stored_run
 from tests.factories import make_run
 from tests.replicas import Replica, running_replica
-from tests.serving import INGEST_KEY, TEMPLATE, Postgres, free_port, settings_for
+from tests.serving import INGEST_KEY, PATIENCE_SECONDS, TEMPLATE, Postgres, free_port, settings_for
 from webapp.app import create_app
 
 # Of a long statement Postgres tells the beginning alone.
@@ -38,7 +38,7 @@ async def main(main_url: str) -> AsyncIterator[Database]:
 
 
 async def until(happens: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         # Nothing says when a replica has caught up.
         while not await happens():  # noqa: ASYNC110
             await asyncio.sleep(0.02)

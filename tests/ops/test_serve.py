@@ -29,7 +29,7 @@ from tests.ops.processes import (
 from tests.serving import free_port, is_live
 
 # For a service to end on a machine that does other things too; a request may take 10 of them.
-END_SECONDS = 40
+END_SECONDS = 80
 
 
 def takes_connections(port: int) -> bool:
@@ -100,14 +100,14 @@ def test_a_run_survives_a_kill_of_the_service_and_nothing_keeps_the_next_start(s
     body = {"projectId": "killed", "runId": "r1", "provider": "openai", "model": "gpt-4o-mini", "inputTokens": 1}
     port = free_port()
     with serving(settings.data_dir, "--workers", "2", port=port, INGEST_API_KEY="k") as (process, url):
-        first = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).json()
+        first = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=END_SECONDS).json()
         postgres, *workers = family_of(process, settings)
         process.kill()
     until(lambda: not any(is_running(pid) for pid in workers))
 
     with serving(settings.data_dir, port=port, INGEST_API_KEY="k") as (_, url):
         assert server_pid(settings.data_dir) == postgres
-        again = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).json()
+        again = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=END_SECONDS).json()
 
     assert first["ok"]
     assert again["duplicates"] == 1
@@ -116,14 +116,14 @@ def test_a_run_survives_a_kill_of_the_service_and_nothing_keeps_the_next_start(s
 def test_a_postgres_that_dies_under_it_comes_back_with_the_data_each_time(settings: Settings) -> None:
     body = {"projectId": "died", "runId": "r1", "provider": "openai", "model": "gpt-4o-mini", "inputTokens": 1}
     with serving(settings.data_dir, INGEST_API_KEY="k") as (_process, url):
-        httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).raise_for_status()
+        httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=END_SECONDS).raise_for_status()
         for _ in range(2):
             postgres = server_pid(settings.data_dir)
             assert postgres
             kill(postgres)
             until(lambda postgres=postgres: server_pid(settings.data_dir) != postgres)  # type: ignore[misc]  # mypy infers no type of a lambda's default.
-            until(lambda: httpx.get(f"{url}/api/health", timeout=10).is_success)
-        again = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=10).json()
+            until(lambda: httpx.get(f"{url}/api/health", timeout=END_SECONDS).is_success)
+        again = httpx.post(f"{url}/api/ingest", json=body, headers={"x-api-key": "k"}, timeout=END_SECONDS).json()
 
     assert again["duplicates"] == 1
     assert server_pid(settings.data_dir) is None
@@ -136,7 +136,7 @@ def test_beside_it_the_line_that_it_prints_works_when_pasted_and_so_do_commands(
         pasted = subprocess.run(["/bin/sh", "-c", f"{line[0]} --silent"], check=False, capture_output=True, text=True)  # noqa: S603  # What it printed.
 
         listed = run([RUNTALLY, "keys", "list"], settings.data_dir)
-        health = httpx.get(f"{url}/api/health", timeout=10)
+        health = httpx.get(f"{url}/api/health", timeout=END_SECONDS)
 
     assert pasted.stdout.startswith('{"ok":true'), pasted.stdout + pasted.stderr
     assert listed.returncode == 0, listed.stderr
@@ -194,7 +194,7 @@ def test_a_replacement_that_never_starts_keeps_nobody_from_ending_the_service(se
 def test_without_a_database_it_serves_503_and_says_so(data_dir: Path) -> None:
     nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
     with serving(data_dir, DATABASE_URL=nowhere) as (process, url):
-        health = httpx.get(f"{url}/api/health", timeout=10)
+        health = httpx.get(f"{url}/api/health", timeout=END_SECONDS)
         process.terminate()
         _, errors = process.communicate(timeout=END_SECONDS)
 

@@ -13,7 +13,7 @@ import yaml
 from runtally.db.database import Connection
 from runtally.files import CHECKOUT
 from tests.ops.test_deploy import program
-from tests.serving import Server
+from tests.serving import PATIENCE_SECONDS, Server
 
 DEPLOY = CHECKOUT / "docs" / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
@@ -50,7 +50,7 @@ def test_alerts_fire_when_they_should() -> None:
 
 
 def test_alerts_and_dashboards_ask_for_metrics_that_there_are(dev_server: Server) -> None:
-    exposed = httpx.get(f"{dev_server.url}/metrics").text
+    exposed = httpx.get(f"{dev_server.url}/metrics", timeout=PATIENCE_SECONDS).text
     there = set(re.findall(r"^# TYPE (\w+) ", exposed, re.MULTILINE))
     asked = {name for one in expressions() for name in re.findall(r"\bruntally_\w+", one)}
 

@@ -18,20 +18,19 @@ from tests.vendors import Vendors, running_vendors
 from webapp.app import create_app
 
 SECRET = re.compile(r"whsec_[\w+/]+=*")
-# An alert of its own, due later than the test ends, so that the sender at work does not touch it.
-FAILED_TWICE = """
+# Due later than the test ends, so that the sender at work does not touch it.
+WAITS = """
 WITH alert AS (
-  INSERT INTO alerts
-  SELECT (jsonb_populate_record(alerts, jsonb_build_object('id', $2::uuid, 'subject', $2::text))).*
-    FROM alerts
-   WHERE project_id = $1
+  INSERT INTO alerts (project_id, id, kind, subject, level, named, title, message, document, created_at)
+  VALUES ($1, $2, 'test', '', 0, '{}', 'An alert that waits', '', '{}', now())
   RETURNING project_id, id
 )
-INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at, answer)
-SELECT alert.project_id, alert.id, target.id, 2, now() + interval '1 hour', 'cannot connect'
+INSERT INTO alert_deliveries (project_id, alert_id, target_id, attempts, due_at)
+SELECT alert.project_id, alert.id, target.id, 0, now() + interval '1 hour'
   FROM alert
   JOIN alert_targets AS target USING (project_id)
 """
+FAILED_TWICE = "UPDATE alert_deliveries SET attempts = 2, answer = 'cannot connect' WHERE project_id = $1"
 TARGET = re.compile(r"/settings/alerts/([\w-]{36})/test")
 
 
@@ -156,12 +155,14 @@ async def test_a_delivery_that_fails_stands_out_even_if_it_is_tried_again(
     await post()
     url = f"/projects/{project_id}/settings"
     await add(reader, url, "https://nowhere.invalid/", untested="1")
-    [target_id] = TARGET.findall(await html_of(reader, url))
-    await reader.post(f"{url}/alerts/{target_id}/test")
-    assert 'class="bad"' not in await html_of(reader, url)
+    async with database.connection() as connection:
+        await connection.execute(WAITS, project_id, uuid.uuid4())
+    html = await html_of(reader, url)
+    assert "An alert that waits" in html
+    assert 'class="bad"' not in html
 
     async with database.connection() as connection:
-        await connection.execute(FAILED_TWICE, project_id, uuid.uuid4())
+        await connection.execute(FAILED_TWICE, project_id)
 
     html = await html_of(reader, url)
     assert '<span class="bad">2 tries, the next at' in html
@@ -187,3 +188,22 @@ async def test_channels_of_one_project_cannot_be_reached_through_another(
         assert answers == [404, 404], action
 
     assert "https://others.example" in text_of(await html_of(reader, others))
+
+
+async def test_alert_rules_are_set_in_the_settings_and_refused_at_their_fields(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    saved = await member.post(f"{url}/alert-rules", form={"error_rate": "5", "latency_unusual": "1", "min_runs": "30"})
+    refused = await member.post(f"{url}/alert-rules", form={"error_rate": "500", "min_runs": "30"})
+
+    assert saved.headers["Location"] == f"{url}#alert-rules"
+    outline = Outline(await html_of(member, url))
+    assert outline.by_id("rules-error_rate")["value"] == "5"
+    assert outline.by_id("rules-min_runs")["value"] == "30"
+    assert refused.status_code == 422
+    field = Outline(await refused.get_data(as_text=True)).by_id("rules-error_rate")
+    assert (field["value"], field["aria-invalid"]) == ("500", "true")

@@ -9,19 +9,44 @@ from quart.typing import TestClientProtocol as Browser
 from tests.pages.looking import html_of
 from webapp.assets import STATIC
 
-HTMX = "/static/vendor/htmx.org@4.0.1/htmx.min.js"
+HTMX = "/static/vendor/htmx.org@4.0.1/htmx-and-preload.min.js"
 FOREVER = "public, max-age=31536000, immutable"
 
 
 async def test_every_file_that_a_page_names_is_there_and_kept_for_good(reader: Browser) -> None:
     html = await html_of(reader, "/sign-in")
-    urls = re.findall(r'(?:src|href|data-charts-bundle|data-charts-compiler)="(/static/[^"]+)"', html)
+    urls = re.findall(
+        r'(?:src|href|data-charts-bundle|data-charts-shared|data-charts-compiler)="(/static/[^"]+)"', html
+    )
     assert len(urls) > 10
 
     for url in urls:
         response = await reader.get(url)
         assert response.status_code == 200, url
         assert response.headers["Cache-Control"] == FOREVER, url
+
+
+async def test_a_page_has_one_style_sheet_of_all_files(reader: Browser) -> None:
+    [url] = re.findall(r'<link rel="stylesheet" href="([^"]+)"', await html_of(reader, "/"))
+    css = await (await reader.get(url)).get_data(as_text=True)
+
+    for path in (STATIC / "css").glob("*.css"):
+        rules = re.sub(r"/\*.*?\*/\s*", "", path.read_text(), flags=re.DOTALL)
+        assert rules in css, path.name
+
+
+async def test_the_rules_for_paper_come_last(reader: Browser) -> None:
+    css = await (await reader.get("/static/css/all.css")).get_data(as_text=True)
+
+    assert css.rindex("@media print") > max(css.index(name) for name in (".shell {", ".prices {", ".trace-figures {"))
+
+
+async def test_all_that_is_not_needed_to_see_a_page_waits_until_it_is_seen(reader: Browser) -> None:
+    head = (await html_of(reader, "/")).partition("</head>")[0]
+    at_once, _, later = head.partition('<template id="scripts">')
+
+    assert re.findall(r'(?:src|href)="/static/([^"?]+)', at_once) == ["icon.svg", "css/all.css", "js/start.js"]
+    assert len(re.findall(r'src="/static/([^"?]+)', later)) > 10
 
 
 async def test_files_that_css_names_are_there(reader: Browser) -> None:
@@ -36,7 +61,7 @@ async def test_files_that_css_names_are_there(reader: Browser) -> None:
 
 
 async def test_another_hash_is_not_kept_for_good(reader: Browser) -> None:
-    for url in ("/static/css/base.css", "/static/css/base.css?v=0123456789ab"):
+    for url in ("/static/css/base.css", "/static/css/base.css?v=0123456789ab", "/static/css/all.css?v=0123456789ab"):
         assert (await reader.get(url)).headers["Cache-Control"] == "public, max-age=300"
 
 

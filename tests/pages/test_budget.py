@@ -14,7 +14,7 @@ async def test_a_budget_is_set_by_an_editor_and_seen_by_everybody(invite: Invite
     member, _ = await invite(Role.MEMBER, project_id)
     viewer, _ = await invite(Role.VIEWER, project_id)
     url = f"/projects/{project_id}"
-    assert "Budget" not in text_of(await html_of(viewer, url))
+    assert "Budget burn-down" not in text_of(await html_of(viewer, url))
     assert (await viewer.get(f"/charts/budget.json?project={project_id}")).status_code == 404
 
     saved = await member.post(f"{url}/settings/budget", form={"amount": "0.01", "alerts": "80, 50"})
@@ -60,3 +60,69 @@ async def test_the_overview_has_a_column_once_a_project_has_a_budget(
     assert "Budget used" in html
     assert "of $1,000" in html
     assert "of $1,000" not in text_of(await html_of(reader, f"/projects/{project_id}"))
+
+
+async def test_a_budget_for_each_user_is_added_in_the_settings_and_read_by_everybody(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    # A run costs $0.0105.
+    await post(make_run(userId="ada"), make_run(userId="ada"), make_run(userId="bob"))
+    member, _ = await invite(Role.MEMBER, project_id)
+    viewer, _ = await invite(Role.VIEWER, project_id)
+    url = f"/projects/{project_id}"
+    sent = {"dimension": "user", "value": "", "period": "day", "amount": "0.02", "alerts": "100"}
+
+    saved = await member.post(f"{url}/settings/budgets", form=sent)
+
+    assert saved.headers["Location"] == f"{url}/settings#budgets"
+    settings = text_of(await html_of(member, f"{url}/settings"))
+    assert "Each user" in settings
+    assert "$0.02 a day" in settings
+    page = text_of(await html_of(viewer, f"{url}/budgets"))
+    assert "1 of 2 over budget" in page
+    assert "$0.0210" in page
+
+    await member.post(f"{url}/settings/budgets/remove", form={"dimension": "user", "value": "", "period": "day"})
+    assert "Each user" not in text_of(await html_of(viewer, f"{url}/budgets"))
+
+
+async def test_a_budget_on_what_no_sums_are_kept_of_is_refused_at_its_field(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    sent = {"dimension": "metadata.untracked", "value": "x", "period": "week", "amount": "5", "alerts": "100"}
+
+    refused = await member.post(f"/projects/{project_id}/settings/budgets", form=sent)
+
+    assert refused.status_code == 422
+    outline = Outline(await refused.get_data(as_text=True))
+    assert outline.by_id("spend-dimension")["aria-invalid"] == "true"
+    assert outline.by_id("spend-period")["aria-invalid"] == "true"
+    assert outline.by_id("spend-value")["value"] == "x"
+
+
+async def test_an_admin_sets_budgets_over_all_projects(reader: Browser, post: Post) -> None:
+    await post()
+    saved = [
+        await reader.post("/admin/budgets/month", form={"amount": "5000", "alerts": "80"}),
+        await reader.post(
+            "/admin/budgets/new", form={"dimension": "model", "value": "", "period": "day", "amount": "900"}
+        ),
+    ]
+    refused = await reader.post("/admin/budgets/new", form={"dimension": "user", "amount": "5"})
+    added = await reader.post(
+        "/admin/budgets/alerts/new", form={"address": "https://nowhere.invalid/of-all", "untested": "1"}
+    )
+
+    assert [one.status_code for one in saved] == [303, 303]
+    assert refused.status_code == 422
+    assert "whsec_" in await added.get_data(as_text=True)
+    html = await html_of(reader, "/admin/budgets")
+    assert Outline(html).by_id("budget-amount")["value"] == "5000"
+    assert "Each model" in text_of(html)
+    assert "https://nowhere.invalid" in text_of(html)
+
+    await reader.post("/admin/budgets/remove")
+    await reader.post("/admin/budgets/remove", form={"dimension": "model", "value": "", "period": "day"})
+    assert "Each model" not in text_of(await html_of(reader, "/admin/budgets"))

@@ -23,7 +23,7 @@ async def test_two_experiments_stand_side_by_side(reader: Browser, post: Post, p
     text = text_of(html)
     assert "Clear difference (95%) new costs 4" in text
     assert "less per run than old." in text
-    assert "Error rate No difference is shown" in text
+    assert "Error rate No clear difference" in text
     boxes = [box for box in Outline(html).all("div") if box.get("class") == "chart-plot"]
     assert len(boxes) == 3
     response = await reader.get(boxes[0]["data-chart-src"] or "")

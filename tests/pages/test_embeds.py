@@ -11,7 +11,7 @@ from runtally.access.scopes import Scope
 from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.factories import make_run
-from tests.pages.conftest import Invite, Post, SignIn
+from tests.pages.conftest import Invite, Post, SignIn, ago
 from tests.pages.looking import html_of, text_of
 
 
@@ -105,6 +105,17 @@ async def test_it_is_the_chart_of_the_page_without_its_filters(
     narrowed = await svg_at(member, f"/charts/errors.svg?project={project_id}&range=30d&model=acme-large")
     assert f"{project_id}, acme-large" in narrowed
     assert "Last 30 days: 0% over all runs" in narrowed
+
+
+async def test_releases_are_named_to_those_who_are_signed_in_alone(
+    member: Browser, stranger: Browser, post: Post, project_id: str
+) -> None:
+    for days, release in ((20, "v1"), (2, "v2-secret")):
+        await post(make_run(timestamp=ago(days=days), metadata={"release": release}))
+    await set_shared(member, project_id, "shared")
+
+    assert "v2-secret" in await svg_at(member, f"/charts/cost.svg?project={project_id}")
+    assert "v2-secret" not in await svg_at(stranger, await shared(member, project_id))
 
 
 async def test_caches_keep_it_for_a_minute_and_ask_whether_it_changed(

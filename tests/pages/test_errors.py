@@ -40,7 +40,7 @@ async def cut_off_app() -> AsyncIterator[Quart]:
 async def test_an_unknown_page_is_not_found(reader: Browser) -> None:
     text = text_of(await html_of(reader, "/nowhere", 404))
 
-    assert "We can't find that page The address may be mistyped, or what it showed is gone." in text
+    assert "We can't find that page The address may be mistyped, or the page was removed." in text
 
 
 async def test_a_project_that_is_not_there_is_not_found_and_a_run_can_be_looked_for(reader: Browser) -> None:
@@ -113,7 +113,7 @@ async def test_without_its_database_the_service_shows_the_reason(cut_off_app: Qu
     text = text_of(await response.get_data(as_text=True))
     assert response.status_code == 503
     assert response.headers["Retry-After"]
-    assert "The database is out of reach. What was acknowledged is stored; try again in a moment." in text
+    assert "The database is out of reach. Accepted runs are stored. Try again in a moment." in text
     assert "Try again" in text
 
 

@@ -175,6 +175,15 @@ async def test_options_of_the_badge_are_in_the_address_and_redraw_the_panel_alon
     )
 
 
+async def test_a_badge_panel_opened_alone_leads_to_its_page(reader: Browser, post: Post, page: str) -> None:
+    await post(*runs_of("prompt-v2"))
+
+    response = await reader.get(f"{page}/badge?style=for-the-badge")
+
+    assert response.status_code == 303
+    assert response.headers["Location"] == f"{page}?style=for-the-badge#badge-panel"
+
+
 async def test_a_badge_is_made_private_gets_another_token_and_is_made_public(
     reader: Browser, post: Post, page: str
 ) -> None:
@@ -218,7 +227,7 @@ async def test_a_key_of_a_project_sees_its_experiments_and_changes_nothing(
 
     assert "prompt-v2" in listed
     assert "theirs" not in listed
-    assert "changing them takes the role of a member" in shown
+    assert "Only members of this project can change" in shown
     assert "Make private" not in shown
     assert (await save(member, page))[0] == 403
     assert (await member.post(f"{page}/badge", form={"visibility": "private"})).status_code == 403

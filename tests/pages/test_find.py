@@ -18,9 +18,14 @@ async def test_a_project_is_found_with_its_pages(reader: Browser, post: Post, pr
 
     links = _links(await part_of(reader, f"/find?q={project_id.upper()}"))
 
-    assert links[:5] == [
+    assert links[:10] == [
         f"/projects/{project_id}",
         f"/runs?project={project_id}",
+        f"/projects/{project_id}/sessions",
+        f"/projects/{project_id}/errors",
+        f"/projects/{project_id}/speed",
+        f"/projects/{project_id}/cache",
+        f"/projects/{project_id}/compare",
         f"/projects/{project_id}/costs",
         f"/projects/{project_id}/settings",
         f"/projects/{project_id}/send",

@@ -3,12 +3,20 @@
 import json
 import shlex
 from collections.abc import AsyncIterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from quart import Quart
 
+from runtally.access import invitations
+from runtally.access.roles import Grant
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.models.user import Role
 from runtally.settings import Settings
+from tests.pages.conftest import PASSWORD
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
@@ -64,6 +72,24 @@ async def test_outside_dev_mode_the_key_stays_where_it_is() -> None:
     command = first_run_command("https://runs.example", None, "my-project")
 
     assert '-H "Authorization: Bearer $INGEST_API_KEY"' in command
+
+
+async def test_an_admin_with_an_account_is_led_to_a_key_and_told_where_the_shared_one_is(
+    empty_database_url: str, tmp_path: Path
+) -> None:
+    settings = settings_for(empty_database_url, service_dev_mode=False, data_dir=tmp_path)
+    async with Database(empty_database_url) as database, database.session() as session:
+        admin = Grant(Role.ADMIN, None)
+        token = await invitations.invite(session, system_clock(), OPERATOR, "ada@runs.example", admin)
+    async with create_app(settings).test_app() as running:
+        reader = running.app.test_client()  # type: ignore[attr-defined]  # As above.
+        form = {"token": token, "name": "Ada", "password": PASSWORD, "again": PASSWORD}
+        assert (await reader.post("/join", form=form)).status_code == 303
+        html = await html_of(reader, "/")
+
+    assert INGEST_KEY not in html
+    assert str(tmp_path / "secrets.json") in html
+    assert "/send" in [link["href"] for link in Outline(html).all("a")]
 
 
 async def _send(app: Quart, command: str) -> None:

@@ -25,7 +25,7 @@ async def test_a_file_is_shown_before_it_is_applied(reader: Browser, provider: s
     applied = await reader.post(url, form={"csv": again, "apply": "1"})
 
     assert "1 to add" in text_of(html)
-    assert "No price has these words" in before
+    assert "No matching prices" in before
     assert applied.status_code == 303
     assert "$1.50" in await html_of(reader, f"/admin/prices?q={provider}")
     csv = await (await reader.get(f"{url}/prices.csv")).get_data(as_text=True)

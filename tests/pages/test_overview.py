@@ -84,7 +84,7 @@ async def test_projects_are_sorted_by_any_column_and_sought_by_name(
     assert chosen["aria-sort"] == "descending"
     assert outline.by_id("sort-runs")["href"] == f"/?range=30d&sort=-runs&q={project_id}"
     assert outline.by_id("range-7d")["href"] == f"/?sort=runs&q={project_id}"
-    assert "No project is called that." in await html_of(reader, "/?q=not-a-project-of-anybody")
+    assert "No matching projects." in await html_of(reader, "/?q=not-a-project-of-anybody")
 
 
 async def test_projects_that_are_too_many_for_a_page_are_on_the_next(
@@ -118,12 +118,12 @@ async def test_a_model_narrows_the_overview(reader: Browser, post: Post, project
     await post(make_run(model=f"m-{project_id}", costUSD=1), make_run())
 
     outline = Outline(await html_of(reader, f"/?q={project_id}"))
-    narrowed = await html_of(reader, f"/?model=m-{project_id}&status=error")
+    narrowed = await html_of(reader, f"/?model=m-{project_id}&provider=acme")
 
     assert f"/?model=m-{project_id}&q={project_id}" in {link["href"] for link in outline.all("a")}
     assert "Cost $1.00" in text_of(narrowed)
     assert "choose a project to see it" in text_of(narrowed)
-    assert f'data-chart-src="/charts/cost.json?model=m-{project_id}"' in narrowed
+    assert f'data-chart-src="/charts/cost.json?provider=acme&amp;model=m-{project_id}"' in narrowed
     payload = await reader.get(f"/charts/cost.json?model=m-{project_id}")
     assert [name for name, _ in (await payload.get_json())["rows"]] == [f"m-{project_id}"]
 
@@ -177,8 +177,8 @@ async def test_with_nothing_but_archived_projects_it_says_so(
 
     text = text_of(await html_of(reader, "/"))
 
-    assert "Every project is archived. Archived projects are not listed; in this time they cost $3.00." in text
-    assert "No project is called that." not in text
+    assert "Every project is archived. Archived projects are not listed; they cost $3.00 in this range." in text
+    assert "No matching projects." not in text
 
 
 async def test_a_project_is_shown_by_its_name_with_its_id(

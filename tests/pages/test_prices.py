@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.clock import system_clock
@@ -25,7 +26,7 @@ async def test_a_price_is_added_and_found(reader: Browser, provider: str) -> Non
     assert "Set by developer" in entry
     assert "1 price" in found
     assert "$3.00" in found
-    assert "No price has these words" in await html_of(reader, f"/admin/prices?q={provider}+tiny")
+    assert "No matching prices" in await html_of(reader, f"/admin/prices?q={provider}+tiny")
 
 
 async def test_a_wrong_price_is_refused_at_its_fields_and_keeps_what_was_filled_in(
@@ -79,7 +80,7 @@ async def test_a_price_is_corrected_ended_and_withdrawn(reader: Browser, provide
 
     assert (await reader.post(f"{second}/withdraw")).status_code == 303
     assert "withdrawn" in await refused(reader, f"{second}/withdraw")
-    assert "No price has these words" in await html_of(reader, f"/admin/prices?q={provider}")
+    assert "No matching prices" in await html_of(reader, f"/admin/prices?q={provider}")
     assert "2 prices" in text_of(await html_of(reader, f"/admin/prices?q={provider}&past=1"))
 
 
@@ -148,11 +149,11 @@ async def test_the_tester_shows_the_price_and_the_cost_line_by_line(
     assert "$0.017" in whole
     assert "$6.00 = $0.012" in whole
     assert "$5.00 per thousand = $0.005" in whole
-    assert "large-20240620 is read as large." in whole
+    assert "large-20240620 is treated as large." in whole
     assert "2,000 input tokens are more than 1,000" in whole
     assert "$0.0085" in less
     assert "50% off" in less
-    assert "none is in force" in none
+    assert "none in force" in none
     wrong = await html_of(reader, "/admin/prices/tester?provider=&model=x&input_tokens=1.5&at=soon", 422)
     assert all(f'id="{name}-error"' in wrong for name in ("provider", "input_tokens", "at"))
 
@@ -196,6 +197,26 @@ async def test_a_row_of_the_list_is_corrected_in_place_or_by_the_form_without_ja
     assert "This price was withdrawn" in text_of(await plain.get_data(as_text=True))
 
 
+async def test_amounts_edited_in_the_row_hold_from_now_on_where_that_is_chosen(reader: Browser, provider: str) -> None:
+    url = await saved(reader, provider)
+    assert "From now on" in text_of(await part_of(reader, f"{url}/row/edit"))
+
+    changed = await reader.post(f"{url}/row", form={"input_per_million": "4", "applies": "now"}, headers=PARTIAL)
+
+    assert "$4.00" in text_of(await changed.get_data(as_text=True))
+    assert f"{provider} large over" in text_of(await html_of(reader, url))
+
+
+@pytest.mark.parametrize("form", ["tester", "discounts", "repricing", "new"])
+async def test_forms_suggest_the_providers_in_use(reader: Browser, post: Post, provider: str, form: str) -> None:
+    await post({"provider": provider, "model": "suggested"})
+
+    html = await html_of(reader, f"/admin/prices/{form}")
+
+    assert 'list="providers"' in html
+    assert f'<option value="{provider}"></option>' in html
+
+
 async def test_prices_in_use_come_first_with_the_runs_of_their_models(
     reader: Browser, post: Post, provider: str, project_id: str
 ) -> None:
@@ -230,8 +251,8 @@ async def test_the_form_says_which_models_in_use_a_price_fits(reader: Browser, p
     exact = text_of(await part_of(reader, f"/admin/prices/covered?provider={provider}&model=TINY"))
     form = text_of(await html_of(reader, f"/admin/prices/new?provider={provider}&model=huge"))
 
-    assert f"Fits 2 of the 3 models of {provider} used in the last 90 days: large-2 2 runs large-1 1 run" in covered
+    assert f"Matches 2 of the 3 models of {provider} used in the last 90 days: large-2 2 runs large-1 1 run" in covered
     assert "This is no regular expression: missing )." in broken
     assert "cannot look ahead or behind" in ahead
-    assert "Fits 1 of the 3 models" in exact
-    assert "Fits 0 of the 3 models" in form
+    assert "Matches 1 of the 3 models" in exact
+    assert "Matches 0 of the 3 models" in form

@@ -1,6 +1,7 @@
 """The project page."""
 
 import asyncio
+import re
 
 import pytest
 from quart.typing import TestClientProtocol as Browser
@@ -103,10 +104,10 @@ async def test_invalid_parameters_of_a_url_are_ignored(
     ("metric", "headings"),
     [
         ("cost", ["Cost by model, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
-        ("runs", ["Runs, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
-        ("errors", ["Error rate, per 6 hours", "p95 latency, per 6 hours", "Cost by model, per 6 hours"]),
-        ("latency", ["p95 latency, per 6 hours", "Error rate, per 6 hours", "Cost by model, per 6 hours"]),
-        ("tokens", ["Tokens, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
+        ("runs", ["Runs by model, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
+        ("errors", ["Error rate by model, per 6 hours", "p95 latency, per 6 hours", "Cost, per 6 hours"]),
+        ("latency", ["p95 latency by model, per 6 hours", "Error rate, per 6 hours", "Cost, per 6 hours"]),
+        ("tokens", ["Tokens by model, per 6 hours", "Error rate, per 6 hours", "p95 latency, per 6 hours"]),
     ],
 )
 async def test_a_figure_chooses_the_main_chart_and_the_others_follow(
@@ -174,7 +175,7 @@ async def test_without_any_price_there_is_no_cost_rather_than_nothing_to_pay(
     assert "1 run has no price, so cost is not known. It used free-thought." in text
     assert f"Cost {formats.NOTHING} no run has a price" in text
     assert "No run in this range has a price. Choose another figure above" in text
-    assert "Runs, per" in text_of(await html_of(reader, f"/projects/{project_id}?metric=runs"))
+    assert "Runs by model, per" in text_of(await html_of(reader, f"/projects/{project_id}?metric=runs"))
 
 
 async def test_an_unknown_project_is_not_found_with_advice(reader: Browser, project_id: str) -> None:
@@ -223,3 +224,17 @@ async def test_tables_have_the_figures_of_charts(reader: Browser, post: Post, pr
     boxes = [box for box in outline.all("div") if box.get("class") == "chart-plot"]
     assert all(box["role"] == "img" and box["aria-label"] for box in boxes)
     assert len(outline.ids()) == len(set(outline.ids()))
+
+
+async def test_new_releases_are_marked_on_the_charts_of_a_project(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        make_run(timestamp=ago(days=20), metadata={"release": "v1"}),
+        make_run(timestamp=ago(days=3), metadata={"release": "v1"}),
+        make_run(timestamp=ago(days=2), metadata={"release": "v2"}),
+    )
+
+    html = await html_of(reader, f"/projects/{project_id}")
+
+    assert len(re.findall(r"<summary>\s*1 release\s*</summary>", html)) == 3
+    assert len(re.findall(r": release v2\s*</li>", html)) == 3
+    assert "Marked: 1 release." in html

@@ -50,8 +50,8 @@ async def test_what_if_begins_with_what_each_model_in_use_would_have_cost_for_al
 
     text = text_of(html)
     # A million and a half at $2 and 100,000 at $15; or at $3 and $15.
-    assert "last 30 days, $5.50 as they were" in text
-    assert "acme/routed openrouter $4.50 \u2212$1.00 (↓18.2%) acme-large acme $6.00 +$0.500 (↑9.1%)" in text
+    assert "last 30 days, actual cost $5.50" in text
+    assert "acme/routed openrouter $4.50 \u2212$1.00 (↓18.2%) acme-large acme $6.00 +$0.50 (↑9.1%)" in text
     links = [link["href"] for link in Outline(html).all("a")]
     assert f"/projects/{project_id}/costs?provider=acme&model=acme-large" in links
 
@@ -75,7 +75,7 @@ async def test_what_if_computes_each_models_tokens_at_another_models_price(
     assert "acme-large acme 1 $3.00 $3.00 $0.00" in same
     assert "1 unpriced model left out" in same
     # Half a million tokens at $3 and 100,000 at $15, instead of at $2 and $15.
-    assert "acme/routed openrouter 1 $2.50 $3.00 +$0.500 (↑20.0%)" in moved
+    assert "acme/routed openrouter 1 $2.50 $3.00 +$0.50 (↑20.0%)" in moved
     assert "nobody-knows acme 1 no price $3.00" in moved
     assert (chart["tips"][-1]["values"], chart["tips"][-1]["previous"]) == (["$5.50"], "$9.00")
 
@@ -88,7 +88,7 @@ async def test_what_if_refuses_half_a_model_and_a_time_that_is_none(
 
     assert 'id="model-error"' in await html_of(reader, f"{url}?provider=acme", 422)
     assert 'id="at-error"' in await html_of(reader, f"{url}?at=soon", 422)
-    assert "No price is known for that." in await html_of(reader, f"{url}?provider=acme&model=none-such")
+    assert "No price for this model." in await html_of(reader, f"{url}?provider=acme&model=none-such")
 
 
 async def test_reported_and_computed_cost_are_compared_by_model(reader: Browser, post: Post, project_id: str) -> None:

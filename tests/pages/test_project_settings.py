@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from quart import Quart
 
-from runtally.access.keys import issue, listed, verify
+from runtally.access.keys import issue, list_all, verify
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
@@ -121,7 +121,7 @@ async def test_a_server_that_takes_only_its_shared_key_offers_no_other_to_send_w
 
     boxes = [box for box in Outline(shown).all("input") if box.get("name") == "scopes"]
     assert [(box["value"], "checked" in box) for box in boxes] == [("metrics:read", True), ("runs:read", False)]
-    assert "This server takes runs only with its shared key" in text_of(shown)
+    assert "This server accepts runs only with its shared key" in text_of(shown)
     assert refused.status_code == 422
 
 
@@ -155,7 +155,7 @@ async def test_a_key_without_a_scope_that_a_project_may_give_is_refused(
     fieldset = Outline(await refused.get_data(as_text=True)).by_id("key-scopes")
     assert fieldset["aria-describedby"] == "key-scopes-error"
     async with database.session() as session:
-        assert [one for one in await listed(session, project_id) if one.project_id] == []
+        assert [one for one in await list_all(session, project_id) if one.project_id] == []
 
 
 async def test_a_key_is_rotated_and_revoked(invite: Invite, database: Database, key: ApiKey, project_id: str) -> None:
@@ -174,7 +174,7 @@ async def test_a_key_is_rotated_and_revoked(invite: Invite, database: Database, 
         assert "revoked 1 Jan 2026" in text_of(await html_of(member, f"/projects/{project_id}/settings"))
         assert await verify(connection, system_clock(), successor)
     async with database.session() as session:
-        rows = {one.id: one for one in await listed(session, project_id)}
+        rows = {one.id: one for one in await list_all(session, project_id)}
     assert rows[key.id].revoked_at is not None
     assert system_clock() + timedelta(hours=23) < (rows[key.id].expires_at or system_clock())
 
@@ -253,10 +253,12 @@ async def test_retention_is_chosen_and_dropped_runs_are_mentioned(
     old = f"/projects/{project_id}?since=2026-01-01T01:00&until=2026-01-03T02:00"
     # They go by days of UTC, also for whom the day before is not over yet then.
     member.set_cookie("localhost", "zone", "America%2FNew_York")
-    assert "Runs before 2 Jan 2026 are no longer kept one by one." in text_of(await html_of(member, old))
+    assert "Runs before 2 Jan 2026 were deleted. Totals by model and provider still include them" in text_of(
+        await html_of(member, old)
+    )
     explorer = text_of(await html_of(member, f"/runs?project={project_id}&range=all"))
-    assert "Runs before 2 Jan 2026 are no longer kept" in explorer
-    assert "no longer kept" not in text_of(await html_of(member, f"/runs?project={project_id}"))
+    assert "Runs before 2 Jan 2026 were deleted; their totals are on" in explorer
+    assert "were deleted" not in text_of(await html_of(member, f"/runs?project={project_id}"))
 
 
 async def test_a_project_is_archived_and_shown_again(invite: Invite, post: Post, project_id: str) -> None:

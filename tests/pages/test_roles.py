@@ -46,7 +46,8 @@ async def ask(browser: Browser, app: Quart, name: str, project_id: str) -> int:
     path = path_to(app, name, project_id)
     if "project_id" not in rule.arguments:
         # What names no project in its path is asked for this one.
-        path = f"{path}?{urlencode({'project': project_id, 'a': f'{project_id}/any', 'b': f'{project_id}/other'})}"
+        experiments = {"a": f"{project_id}/any", "b": f"{project_id}/other"} if "experiments" in path else {}
+        path = f"{path}?{urlencode({'project': project_id, **experiments})}"
     response = await (browser.get(path) if method == "GET" else browser.post(path, form={}))
     target = response.headers.get("Location", "")
     if method == "GET" and target and not target.startswith("/sign-in"):
@@ -136,10 +137,15 @@ NEEDED = {
     "GET /": Scope.METRICS_READ,
     "GET /account": NOBODY_BUT_USERS,
     "GET /breakdown": Scope.METRICS_READ,
-    "GET /charts/<any(cost,runs,errors,latency,tokens):name>.json": Scope.METRICS_READ,
+    "GET /breakdown.csv": Scope.METRICS_READ,
+    "GET /charts/<any(cost,costPerSuccess,runs,errors,failed,latency,tokens,cache):name>.json": Scope.METRICS_READ,
     "GET /charts/budget.json": Scope.METRICS_READ,
+    "GET /charts/cache-use.json": Scope.METRICS_READ,
+    "GET /charts/failures.json": Scope.METRICS_READ,
+    "GET /charts/session.json": Scope.RUNS_READ,
+    "GET /charts/speed.json": Scope.METRICS_READ,
     "GET /charts/what-if.json": Scope.METRICS_READ,
-    "GET /charts/<any(cost,runs,errors,latency,tokens):name>.svg": Scope.METRICS_READ,
+    "GET /charts/<any(cost,costPerSuccess,runs,errors,failed,latency,tokens,cache):name>.svg": Scope.METRICS_READ,
     "GET /experiments": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>": Scope.METRICS_READ,
     "GET /experiments/<segment:project_id>/<segment:experiment_id>/"
@@ -149,9 +155,18 @@ NEEDED = {
     "GET /experiments/compare/<any(cost_per_run_usd,p95_latency_ms,error_rate):name>.json": Scope.METRICS_READ,
     "GET /first-run": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/agents": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/budgets": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/cache": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/compare": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>/costs": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/errors": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>/runs": Scope.RUNS_READ,
     "GET /projects/<project_id:project_id>/runs/<id:run_id>": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/sessions": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/sessions/<id:session_id>": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/speed": Scope.METRICS_READ,
+    "GET /projects/<project_id:project_id>/traces": Scope.RUNS_READ,
     "GET /projects/<project_id:project_id>/traces/<id:trace_id>": Scope.RUNS_READ,
     "GET /runs": Scope.RUNS_READ,
     "GET /runs/export.<name>": Scope.RUNS_READ,

@@ -24,6 +24,7 @@ from tests.factories import make_run
 from tests.lines import Line
 from tests.pages.conftest import Post
 from tests.pages.looking import html_of
+from tests.serving import PATIENCE_SECONDS
 from webapp.pages.runs.export import FRAMES
 
 
@@ -159,7 +160,7 @@ async def stopped_reader(app: Quart) -> AsyncIterator[Callable[[str], Line]]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not is_so():  # noqa: ASYNC110  # Nothing of the service tells when.
             await asyncio.sleep(0.01)
 

@@ -166,7 +166,7 @@ async def test_with_the_shared_key_alone_no_key_is_made_and_traces_name_the_proj
         url = f"{environment['OTEL_EXPORTER_OTLP_ENDPOINT']}/v1/traces"
         await _export(running.app, url, environment["OTEL_EXPORTER_OTLP_HEADERS"], "shared")  # type: ignore[attr-defined]  # Quart's TestApp holds it.
 
-    assert "This server takes runs only with its shared key" in shown
+    assert "This server accepts runs only with its shared key" in shown
     assert "Create a key" not in shown
     assert refused.status_code == 404
     assert await _runs_of(database, odd) == 1

@@ -9,7 +9,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.factories import make_run
-from tests.pages.conftest import Invite, Post
+from tests.pages.conftest import Invite, Post, ago
 from tests.pages.looking import html_of, text_of
 
 
@@ -46,6 +46,7 @@ async def test_a_link_opens_the_project_for_reading_and_nothing_else(
     for closed in (
         f"/runs?project={project_id}",
         f"/projects/{project_id}/runs/one",
+        f"/projects/{project_id}/sessions",
         f"/projects/{project_id}/settings",
         f"/projects/{project_id}-other",
         "/admin/prices",
@@ -55,10 +56,44 @@ async def test_a_link_opens_the_project_for_reading_and_nothing_else(
     assert (await stranger.post(f"/projects/{project_id}/settings/links", form={"name": "x"})).status_code == 403
 
 
+async def test_a_link_names_no_users_and_no_values_of_metadata(
+    member: Browser, stranger: Browser, post: Post, project_id: str
+) -> None:
+    await post(make_run(userId="ada", tags=["vip"], metadata={"feature": "search"}))
+    await stranger.get(await created(member, project_id))
+
+    for query in ("by=user", "by=metadata.feature", "by=tags", "by=trace", "user=ada", "metadata.feature=search"):
+        for page in (f"/projects/{project_id}?{query}", f"/breakdown?project={project_id}&{query}"):
+            text = text_of(await html_of(stranger, page))
+            assert "Runs 3" in text or "3 runs" in text, page
+            assert not {"ada", "search", "vip"} & set(text.replace("(", " ").split()), page
+            assert "ada" in text_of(await html_of(member, page)) or "user" not in query
+        file = f"/breakdown.csv?project={project_id}&groupBy={query.removeprefix('by=').partition('=')[0]}"
+        assert (await stranger.get(file)).status_code == 403
+    assert "By model" in text_of(await html_of(stranger, f"/projects/{project_id}/cache?by=feature"))
+    assert "feature" in text_of(await html_of(member, f"/projects/{project_id}/cache?by=feature"))
+    assert "by error, per 6 hours" in text_of(await html_of(stranger, f"/projects/{project_id}?by=errorCode"))
+
+
+async def test_a_link_names_no_releases(member: Browser, stranger: Browser, post: Post, project_id: str) -> None:
+    for days, release in ((20, "v1"), (2, "v2-secret")):
+        await post(make_run(timestamp=ago(days=days), metadata={"release": release}))
+    await stranger.get(await created(member, project_id))
+
+    for url in (
+        f"/projects/{project_id}?range=30d",
+        f"/charts/cost.json?project={project_id}&range=30d",
+        f"/charts/cost.svg?project={project_id}&range=30d",
+    ):
+        opened, linked = [await (await one.get(url)).get_data(as_text=True) for one in (member, stranger)]
+        assert "v2-secret" in opened, url
+        assert "v2-secret" not in linked, url
+
+
 async def test_a_link_with_a_password_asks_for_it(member: Browser, stranger: Browser, project_id: str) -> None:
     path = await created(member, project_id, password="correct horse battery")
 
-    assert "This link asks for a password." in text_of(await html_of(stranger, path))
+    assert "This link is protected by a password." in text_of(await html_of(stranger, path))
     wrong = await stranger.post(path, form={"password": "guess"})
     assert wrong.status_code == 422
     assert "Wrong password." in await wrong.get_data(as_text=True)

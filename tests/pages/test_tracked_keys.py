@@ -28,9 +28,9 @@ async def test_keys_that_runs_have_are_suggested_tracked_and_counted_for_the_pas
     member, _ = await invite(Role.MEMBER, project_id)
     url = f"/projects/{project_id}/settings"
     plain = text_of(await html_of(member, url))
-    assert "9 of 12 are in use" in plain
+    assert "9 of 12 in use" in plain
     assert "plan 3 values in 6 runs" in plain
-    assert "list" not in plain.partition("Seen in the newest runs")[2].partition("Another key")[0]
+    assert "list" not in plain.partition("Found in recent runs")[2].partition("Another key")[0]
 
     saved = await member.post(f"{url}/tracked-keys", form={"key": "plan"})
 
@@ -38,17 +38,17 @@ async def test_keys_that_runs_have_are_suggested_tracked_and_counted_for_the_pas
     counting = await html_of(member, url)
     is_counting = "plan Counting earlier runs" in text_of(counting)
     assert is_counting == ('hx-trigger="every 2s"' in counting)
-    assert is_counting or "10 of 12 are in use" in text_of(counting)
+    assert is_counting or "10 of 12 in use" in text_of(counting)
     services: Services = app.extensions[EXTENSION]
     await finish_changes(services)
     done = text_of(await html_of(member, url))
     assert "Counting" not in done
-    assert "10 of 12 are in use" in done
+    assert "10 of 12 in use" in done
 
     await member.post(f"{url}/tracked-keys/untrack", form={"key": "plan"})
     # The application does such work in the background as well, and may be done with it.
     untracked = text_of(await html_of(member, url))
-    assert "plan Deleting its sums" in untracked or "plan 3 values in 6 runs" in untracked
+    assert "plan Deleting its totals" in untracked or "plan 3 values in 6 runs" in untracked
     await finish_changes(services)
     assert "plan 3 values in 6 runs" in text_of(await html_of(member, url))
 

@@ -36,6 +36,15 @@ def test_every_error_has_a_code_of_its_own_and_says_what_to_do() -> None:
     assert all(kind.message.endswith(".") for kind in kinds)
 
 
+def test_no_docstring_needs_the_one_above_to_be_understood() -> None:
+    leaning = re.compile(r'^\s*"""(The same|Of|As|And|By|But|Or|For) ', re.MULTILINE)
+    folders = (CHECKOUT / name for name in ("runtally", "api", "webapp"))
+    modules = [path for folder in folders for path in folder.rglob("*.py")]
+
+    assert len(modules) > 100
+    assert [str(path) for path in modules if leaning.search(path.read_text())] == []
+
+
 def test_the_changelog_has_an_unreleased_section() -> None:
     assert "## [Unreleased]" in (CHECKOUT / "CHANGELOG.md").read_text()
 

@@ -65,6 +65,55 @@ def test_money_has_as_many_decimals_as_its_size_asks_for(amount: Decimal) -> Non
     assert -int(shown.as_tuple().exponent) == (2 if shown >= 1 else 3 if shown >= Decimal("0.1") else 4)
 
 
+@pytest.mark.parametrize(
+    ("amounts", "texts"),
+    [
+        (["13.96", "0.352", "0.0657", "0"], ["$13.96", "$0.35", "$0.07", "$0.00"]),
+        (["0.352", "0.0657", "0.0001"], ["$0.352", "$0.066", "<$0.001"]),
+        (["0.0657", "0.0001"], ["$0.0657", "$0.0001"]),
+        (["-1.224", "0.23"], ["\u2212$1.22", "$0.23"]),
+        (["0", "0"], ["$0.00", "$0.00"]),
+        ([], []),
+    ],
+)
+def test_amounts_of_a_column_have_the_decimals_of_its_largest(amounts: list[str], texts: list[str]) -> None:
+    write = formats.column_money(map(Decimal, amounts))
+
+    assert [write(Decimal(amount)) for amount in amounts] == texts
+
+
+def test_costs_of_runs_in_a_column_have_two_digits_of_the_smallest() -> None:
+    amounts = [Decimal("0.011542"), Decimal("0.000093"), Decimal(0)]
+    compared, listed = formats.column_unit_money(amounts), formats.column_run_money([*amounts, None])
+
+    assert [compared(one) for one in amounts] == ["$0.011542", "$0.000093", "$0.000000"]
+    assert [listed(one) for one in amounts] == ["$0.0115", "$0.0001", "$0.0000"]
+
+
+def test_a_difference_in_a_column_has_the_columns_decimals_and_a_sign() -> None:
+    write = formats.column_money([Decimal("1.22")])
+
+    assert formats.money_apart(Decimal("0.717"), write) == "+$0.72"
+    assert formats.money_apart(Decimal("-0.717"), write) == "\u2212$0.72"
+    assert formats.money_apart(Decimal("0.001"), write) == formats.NEARLY_NOTHING
+
+
+@pytest.mark.parametrize(
+    ("durations", "texts"),
+    [
+        ([12_500, 806, 30, None], ["12.5 s", "0.8 s", "<0.1 s", "\u2013"]),
+        ([60_000, 2_000], ["60.0 s", "2.0 s"]),
+        ([4_900, 806], ["4.90 s", "0.81 s"]),
+        ([806, 90], ["806 ms", "90 ms"]),
+        ([3_720_000, 2_000], ["1 h 2 min", "2.0 s"]),
+    ],
+)
+def test_durations_of_a_column_are_in_one_unit(durations: list[int | None], texts: list[str]) -> None:
+    write = formats.column_duration(durations)
+
+    assert [write(one) for one in durations] == texts
+
+
 def test_an_estimate_has_no_cents_from_a_hundred_dollars_up() -> None:
     assert formats.rough_money(Decimal("1206.4")) == "$1,206"
     assert formats.rough_money(Decimal("99.5")) == "$99.50"

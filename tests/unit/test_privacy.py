@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.fields import MAX_METADATA_KEYS
-from runtally.privacy import _QUALIFIERS, ContentRule
+from runtally.privacy import _INVISIBLE, _QUALIFIERS, ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 
 CANARY = "canary-7f3a"
@@ -44,14 +44,14 @@ inputs outputs inputs.messages outputs.generations.0.0.text inputs/question outp
 input:value input_text prompt_text output_text completion_text responseText PROMPT_TEXT prompt_0 message2 user_prompt
 system_message lastUserMessage raw_response llm_output chat_history chatMessages
 
-reasoning reasoning_content reasoningContent message.reasoning_content delta.reasoning_content reasoning_details thinking
+system tool_call_2 toolCall1 reasoning reasoning_content reasoningContent message.reasoning_content delta.reasoning_content reasoning_details thinking
 thinking_blocks assistant_thinking thought chain_of_thought chainOfThought scratchpad history conversation_history
 message_history history.0 dialogue tool_call toolCall tool_use gen_ai.tool.call llm.tool_call.function ai_tool_call
 tool_arguments function_arguments tool_results gen_ai.tool.result gen_ai_tool_result x.chat.history a.function.call
 llm.tool.calls generated_text final_answer previous_messages request_body agent_reply openai_response refusal
 """)
 KEPT = names("""
-gen_ai.system gen_ai.provider.name gen_ai.operation.name gen_ai.request.model gen_ai.request.max_tokens gen_ai.response.id
+model_license_text gen_ai.system gen_ai.provider.name gen_ai.operation.name gen_ai.request.model gen_ai.request.max_tokens gen_ai.response.id
 gen_ai.response.model gen_ai.response.finish_reasons gen_ai.usage.input_tokens gen_ai.usage.output_tokens
 gen_ai.usage.cache_read.input_tokens gen_ai.token.type gen_ai.output.type gen_ai.conversation.id gen_ai.tool.name
 gen_ai.prompt.0.role gen_ai.completion.0.finish_reason http.response.status_code http.request.body.size db.system
@@ -97,7 +97,15 @@ def test_a_count_is_kept_although_it_is_named_after_content(key: str) -> None:
 
 @pytest.mark.parametrize("key", COUNTS)
 def test_under_the_name_of_a_count_nothing_but_a_number_is_kept(key: str) -> None:
-    for content in (CANARY, {"text": CANARY}, {"tokens": CANARY}, [CANARY], [15339, 1917], ""):
+    for content in (
+        CANARY,
+        {"text": CANARY},
+        {"tokens": CANARY},
+        {"n": 5, "text": CANARY},
+        [CANARY],
+        [15339, 1917],
+        "",
+    ):
         assert RULE.scrub({key: content}).metadata == {}
 
 
@@ -238,6 +246,24 @@ def test_plain_metadata_is_flat_and_keeps_all_its_values(metadata: dict[str, Any
     assert RULE.is_plain(metadata) == (not nested and not drops)
 
 
+@pytest.mark.parametrize(
+    ("content_key", "key"),
+    [
+        (
+            "\u043f\u043e\u0434\u0441\u043a\u0430\u0437\u043a\u0430",
+            "x.\u043f\u043e\u0434\u0441\u043a\u0430\u0437\u043a\u0430",
+        ),
+        ("field7", "x.field7"),
+        # It is named as content, and only then as a count.
+        ("tokens", "prompt_tokens"),
+    ],
+)
+def test_what_the_settings_name_as_content_is_content_in_longer_keys_too(content_key: str, key: str) -> None:
+    rule = ContentRule.of(PrivacyMode.DEFAULT, ["prompt", content_key])
+
+    assert rule.scrub({key: CANARY}).metadata == {}
+
+
 def test_metadata_with_too_many_keys_is_not_plain() -> None:
     assert not RULE.is_plain({f"k{number}": None for number in range(MAX_METADATA_KEYS + 1)})
 
@@ -248,3 +274,34 @@ def test_the_rule_does_not_modify_its_input() -> None:
     RULE.scrub(sent)
 
     assert sent == {"prompt": CANARY}
+
+
+def test_all_4174_characters_that_unicode_calls_ignorable_are_invisible_and_no_other() -> None:
+    """Their number is that of DerivedCoreProperties.txt; the ends of its ranges, and their neighbours, were read there."""
+    assert len(_INVISIBLE) == 4174
+    for first, last in (
+        "\xad\xad",
+        "\u115f\u1160",
+        "\u3164\u3164",
+        "\ufe00\ufe0f",
+        "\ufff0\ufff8",
+        "\U000e0000\U000e0fff",
+    ):
+        around = {chr(ord(first) - 1), first, last, chr(ord(last) + 1)}
+        assert {char for char in around if ord(char) in _INVISIBLE} == {first, last}
+
+
+@pytest.mark.parametrize(
+    ("mode", "refuses", "keeps_preview"),
+    [
+        (PrivacyMode.DEFAULT, False, True),
+        (PrivacyMode.STRICT, False, False),
+        (PrivacyMode.REJECT, True, False),
+        (PrivacyMode.OFF_METADATA_SCRUB, False, True),
+    ],
+)
+def test_what_a_mode_says_of_prompts_and_previews(mode: PrivacyMode, *, refuses: bool, keeps_preview: bool) -> None:
+    rule = ContentRule.of(mode, ["prompt"])
+
+    assert (rule.refuses_content, rule.keeps_preview) == (refuses, keeps_preview)
+    assert bool(rule.content_keys) is (mode is not PrivacyMode.OFF_METADATA_SCRUB)

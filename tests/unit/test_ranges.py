@@ -19,6 +19,8 @@ NOW = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
         ("this-month", "2026-11-01T00:00", "2026-12-01T00:00"),
         ("last-month", "2026-10-01T00:00", "2026-11-01T00:00"),
         ("90d", "2026-08-25T00:00", "2026-11-24T00:00"),
+        ("12m", "2025-11-24T00:00", "2026-11-24T00:00"),
+        ("12mo", "2025-12-01T00:00", "2026-12-01T00:00"),
     ],
 )
 def test_days_are_of_the_reader_and_months_of_utc(name: str, since: str, until: str) -> None:

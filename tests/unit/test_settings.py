@@ -52,10 +52,39 @@ def test_a_pooler_is_named_by_the_url_and_by_nothing_that_reaches_the_server() -
     pooled = Dsn.parse("postgres://me:hunter2@db/runtally?sslmode=require&pgbouncer=true")
 
     assert pooled.is_pooled
-    assert pooled.text == "postgresql://me:hunter2@db/runtally?sslmode=require"
+    assert pooled.texts == ("postgresql://me:hunter2@db/runtally?sslmode=require",)
     assert not Dsn.parse("postgresql://db/runtally").is_pooled
     with pytest.raises(SettingsError, match="pgbouncer=true"):
         Dsn.parse("postgresql://db/runtally?pgbouncer=maybe")
+
+
+def test_a_url_may_name_several_servers_of_which_one_takes_writes() -> None:
+    found = Dsn.parse("postgresql://me:a,b@one:5433,two/runtally?sslmode=require")
+
+    assert found.texts == (
+        "postgresql://me:a%2Cb@one:5433/runtally?sslmode=require&target_session_attrs=read-write",
+        "postgresql://me:a%2Cb@two/runtally?sslmode=require&target_session_attrs=read-write",
+    )
+    assert Dsn.parse("postgresql://one,two/x?target_session_attrs=standby").urls[1].query == {
+        "target_session_attrs": "standby"
+    }
+    assert Dsn.parse("postgresql://me:a,b/c@one/x?y=z").texts == ("postgresql://me:a%2Cb%2Fc@one/x?y=z",)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://me:hunter2@one,,two/x", "beside a comma"),
+        ("postgresql://me:hunter2@one:5432,:5433/x", "beside a comma"),
+        ("postgresql://me:hunter2@one,two:port/x", "not a URL"),
+        ("postgresql://me:hunter2@one,two/x?target_session_attrs=prefer-standby", "must be one of: any, primary"),
+    ],
+)
+def test_a_url_with_several_servers_of_which_one_is_wrong_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason) as caught:
+        Dsn.parse(url)
+
+    assert "hunter2" not in described(caught.value)
 
 
 def test_a_variable_that_is_empty_is_as_if_it_were_not_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ _HOUR_STEPS = (
     (timedelta(hours=3), timedelta(days=1)),
 )
 _DAY = timedelta(days=1)
+_MOST_NAMED = 31
 _LONGEST_WITH_DAYS = timedelta(days=10)
 _LEAST_STEP_USD = Decimal("0.0000001")
 _LEAST_STEP_PERCENT = Decimal("0.25")
@@ -116,10 +117,14 @@ def time(window: Window) -> Ticks:
 
 
 def _days_of(window: Window) -> Iterator[tuple[float, str]]:
-    """A day that is one bar has its name below the bar."""
+    """A day that is one bar has its name below the bar; of many weeks the first of each month has."""
     for number, start in enumerate(window.buckets):
-        if window.interval > _DAY:
-            yield number + 0.5, formats.date(start)
+        if window.is_by_month:
+            name = formats.month(start)
+            yield number + 0.5, name if start.month == 1 else name.split()[0]
+        elif window.interval > _DAY:
+            if window.length <= _MOST_NAMED or start.day <= WEEK:
+                yield number + 0.5, formats.date(start)
         elif window.range.length <= _LONGEST_WITH_DAYS:
             yield number + 0.5, formats.weekday(start)
         elif not start.weekday():
@@ -127,7 +132,7 @@ def _days_of(window: Window) -> Iterator[tuple[float, str]]:
 
 
 def _moments_of(window: Window) -> Iterator[tuple[float, str]]:
-    """Moments of a day or two; of more, the middles of the days, as far as they are in the window."""
+    """Return the times of ticks: hours for up to two days, else the middle of each day within the window."""
     length = window.range.length
     step = next((step for step, longest in _HOUR_STEPS if length <= longest), _DAY)
     at = local(window.start).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -180,7 +185,7 @@ def _decimals(steps: Sequence[Decimal]) -> int:
 
 
 def _short(steps: Sequence[Decimal]) -> list[str]:
-    """All in the unit of the topmost, so that they can be compared at a glance."""
+    """Format all ticks in the unit of the largest, so that they can be compared at a glance."""
     power, suffix = next((power, suffix) for power, suffix in _SHORT_UNITS if steps[-1] >= Decimal(1).scaleb(power))
     scaled = [step.scaleb(-power) for step in steps]
     digits = _decimals(scaled)

@@ -1,4 +1,4 @@
-"""The chart of a budget: what is left, day by day until the end of the month. Pure."""
+"""The chart of a budget: the amount left, day by day until the end of the month. Pure."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from webapp.charts import specs
 from webapp.charts.axes import Ticks
-from webapp.charts.drawing import Drawing, Mark, Table, Tip
+from webapp.charts.drawing import Drawing, Table, Tip
+from webapp.charts.marks import Mark, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class KeyEntry:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: its words and table for the page, its payload for the browser to draw.
+    """A chart: its title and table for the page, and its payload for the browser to draw.
 
     Without slots, for what is kept once it was asked for.
     """
@@ -46,6 +47,11 @@ class Chart:
     @cached_property
     def drawn(self) -> Drawing:
         return self.draw()
+
+    @property
+    def marks_in_words(self) -> str:
+        """How many marks there are of each kind."""
+        return in_words(self.marks)
 
     @property
     def ticks(self) -> tuple[Ticks, Ticks]:

@@ -6,13 +6,13 @@ from runtally.usage.colours import HUES
 
 SLOTS = tuple(f"c{number + 1}" for number in range(HUES))
 INPUT, OUTPUT = "t1", "t2"
-"""Of tokens, which are no value of anything."""
+"""The colours of tokens, which are no value of a dimension."""
 OTHER = "other"
 BAD, WARN = "bad", "warn"
 
 
 def slots_of(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, str]:
-    """Return the slots of the names that one chart shows, the most important first, by the numbers that they were given.
+    """Return the colour slots of the names in one chart, most important first, from their stored numbers.
 
     Where two have the same colour, the second has no slot here, and is part of "Other".
     """

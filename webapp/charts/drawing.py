@@ -61,14 +61,6 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened at a place on the time axis, counted in buckets."""
-
-    place: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Sums:
     """A chart of sums: a stack of series, its totals, and the totals of the previous period."""
 
@@ -82,15 +74,22 @@ class Sums:
     text: Callable[[Decimal], str]
     is_over: bool = False
     """Whether the last bucket is unfinished."""
-    marks: tuple[Mark, ...] = ()
+
+    @property
+    def heights(self) -> tuple[Decimal, ...]:
+        """Return the height of each bar, which exceeds its total if runs are part of several series."""
+        if not self.stack:
+            return self.totals
+        return tuple(
+            sum(map(_amount, values), Decimal(0)) for values in zip(*(one.values for one in self.stack), strict=True)
+        )
 
     def rows(self) -> Mapping[str, Rows]:
         """The datasets of `specs.bars`."""
         return {
             "segments": _segments(self.stack, len(self.totals)),
-            "open": [] if self.is_over or not self.totals[-1] else [_top(len(self.totals) - 1, self.totals[-1])],
+            "open": [] if self.is_over or not self.totals[-1] else [_top(len(self.totals) - 1, self.heights[-1])],
             "previous": [_top(number, value) for number, value in enumerate(self.before)],
-            "marks": [{"i": place} for place in dict.fromkeys(_drawn(mark.place) for mark in self.marks)],
             "buckets": _columns(len(self.totals)),
         }
 
@@ -122,6 +121,16 @@ class Sums:
 
 def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
     """The datasets of `specs.line`; mostly the last bucket is not over."""
+    return {"points": _points(series, is_over=is_over), "buckets": _columns(len(series.values))}
+
+
+def lines_rows(lines: Sequence[Series], *, is_over: bool = False) -> Mapping[str, Rows]:
+    """The datasets of `specs.lines`."""
+    rows = [{**row, "slot": one.slot} for one in lines for row in _points(one, is_over=is_over)]
+    return {"points": rows, "buckets": _columns(len(lines[0].values) if lines else 0)}
+
+
+def _points(series: Series, *, is_over: bool) -> list[dict[str, object]]:
     values = series.values
     last = len(values) + 1 if is_over else len(values) - 1
     known = [value is not None for value in (None, *values, None)]
@@ -134,13 +143,22 @@ def line_rows(series: Series, *, is_over: bool = False) -> Mapping[str, Rows]:
         }
         row: dict[str, object] = {"i": number, "y": None if value is None else _drawn(value)}
         rows.append(row | {name: 1 for name, is_so in marks.items() if is_so})
-    return {"points": rows, "buckets": _columns(len(values))}
+    return rows
 
 
 def titles(window: Window) -> tuple[str, ...]:
     """Return the name of each bucket; usually the last one is not over."""
-    names = _names(tuple(window.buckets), window.interval, zone.current())
+    starts = tuple(window.buckets)
+    if window.is_by_month:
+        names = tuple(f"{formats.month(start)} {formats.zone_name(start)}" for start in starts)
+    else:
+        names = _names(starts, window.interval, zone.current())
     return names if window.is_over else (*names[:-1], f"{names[-1]}, so far")
+
+
+def length_of_buckets(window: Window) -> str:
+    """Return the length of a bucket as it follows "per": hour, day, month."""
+    return "month" if window.is_by_month else formats.interval(window.interval)
 
 
 # The charts of a page have the same ones, and so has the page when it is asked for again.

@@ -34,6 +34,14 @@ PREVIOUS = Stroke(1.5, (3, 2), "text")
 PREVIOUS_RIM = Stroke(3.5, colour=SURFACE)
 MARK = Stroke(1.25, (2, 3), "accent")
 """The line at a moment that is marked on the time axis."""
+RELEASE = Stroke(1.25, (2, 3), "text2")
+"""The line at the first run of a release."""
+FLAG_SIZE, FLAG_Y = 60, 5
+"""The area of the flag on such a line, and its middle below the top of the plot."""
+LABEL_SIZE, LABEL_GAP = 11, 8
+"""The size of the words beside a flag, and how far they are from it."""
+HALO = Stroke(3, colour=SURFACE)
+"""Around them, so that they can be read over bars."""
 LIMIT = Stroke(1.25, (3, 2), "text")
 LINE = Stroke(1.75)
 TAIL = Stroke(1.75, (3, 4))

@@ -1,31 +1,44 @@
-"""Metrics to charts: what is drawn, in words, and as a table. Pure, but for the reader's time zone.
+"""Build the chart of a metric: its series, its title and its table. Pure, except for the reader's time zone.
 
 What can be added up (cost, runs, tokens) is drawn as bars beside those of the previous period. What cannot (error rate,
-percentiles) is a line, read from the runs of each bucket, never an average of averages.
+percentiles) is a line, read from the runs of each bucket, never an average of averages. Either may be told apart by a
+dimension: bars as stacks of the biggest groups and the rest, lines as one for each of the biggest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
 
 from runtally.models.run import Status
-from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.dimensions import OTHER, STATUS, Dimension
+from runtally.usage.sketch import NO_LATENCY
 from runtally.usage.summary import Point, Summary
-from runtally.usage.totals import Totals
-from runtally.usage.window import CustomRange, Range, TimeRange
-from webapp import formats
+from runtally.usage.totals import NO_RUNS
+from runtally.usage.window import CustomRange, Range, TimeRange, Window
+from webapp import formats, words
 from webapp.charts import axes, specs
-from webapp.charts.axes import Ticks
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.colours import BAD, INPUT, OTHER, OUTPUT, WARN
-from webapp.charts.drawing import Drawing, Mark, Series, Sums, Table, Tip, line_rows, time_column, titles
+from webapp.charts.colours import BAD, INPUT, OUTPUT, WARN
+from webapp.charts.colours import OTHER as OTHER_SLOT
+from webapp.charts.drawing import (
+    Drawing,
+    Series,
+    Sums,
+    Table,
+    Tip,
+    length_of_buckets,
+    line_rows,
+    lines_rows,
+    time_column,
+    titles,
+)
+from webapp.charts.marks import Mark, in_words
+from webapp.charts.marks import rows as mark_rows
+from webapp.charts.metrics import RATES, SUMS, Metric, Rate
 from webapp.zone import local
 
-OTHER_NAME = "Other"
-MAX_SERIES = 5
-LEAST_ERROR_AXIS = 0.05
-"""The least maximum of error rates: one failed run of a hundred should not fill the chart."""
+MAX_SERIES = 8
+MAX_LINES = 5
 RANGE_NAMES = {Range.DAY: "Last 24 hours", Range.WEEK: "Last 7 days", Range.MONTH: "Last 30 days"}
 PREVIOUS = "Previous period"
 # Thirty days are compared weekday by weekday, which is not the period right before them, and must say so.
@@ -45,144 +58,95 @@ def previous_name(reach: TimeRange) -> str:
     return PREVIOUS if isinstance(reach, CustomRange) else PREVIOUS_NAMES[reach]
 
 
-class Split(StrEnum):
-    """The grouping by which cost is stacked."""
-
-    MODEL = "model"
-    PROVIDER = "provider"
-    STATUS = "status"
-
-
 STATUS_SLOTS = {Status.SUCCESS: "c1", Status.ERROR: BAD, Status.TIMEOUT: WARN}
 
 
-def charted(summary: Summary, by: Split) -> list[str]:
-    """Return the names that a cost chart shows one by one, the costliest first. One more, rather than a rest of one."""
-    dimension = MODEL if by is Split.MODEL else PROVIDER
-    costing = [name for name, totals in summary.list_by(dimension).items() if totals.cost_usd]
-    return costing if len(costing) == MAX_SERIES + 1 else costing[:MAX_SERIES]
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of a chart: their dimension, their colours and their labels."""
+
+    dimension: Dimension
+    slots: Mapping[str, str]
+    """The colour of each value that is shown by itself."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Values whose name is another text."""
+
+    def name(self, value: str) -> str:
+        return words.value_name(self.dimension, value, self.names)
 
 
-def cost(
-    summary: Summary, previous: Summary | None, by: Split, slots: Mapping[str, str], marks: Sequence[Mark] = ()
+def charted(summary: Summary, metric: Metric) -> list[str]:
+    """Return the values that a chart shows one by one, the biggest first. One more, rather than a rest of one."""
+    return _biggest(summary, metric, MAX_SERIES) if metric.is_sum else _biggest(summary, metric, MAX_LINES)
+
+
+def chart(
+    metric: Metric,
+    summary: Summary,
+    previous: Summary | None = None,
+    groups: Groups | None = None,
+    marks: Sequence[Mark] = (),
 ) -> Chart:
-    """Cost per bucket, stacked by model or provider: the costliest at the bottom, names without a colour as "Other".
+    """Return the chart of a metric, with a series for each group if there are groups.
 
-    Or by status, from success up.
-
-    The marks say when a price changed.
+    Lines have no previous period.
     """
-    measure = _Measure(f"Cost by {by}", formats.money, axes.money, lambda totals: totals.cost_usd)
-    stack = _statuses(summary) if by is Split.STATUS else _stack(summary, by, slots)
-    return _bars(summary, previous, stack, measure, marks)
+    if metric.is_sum:
+        return _bars(summary, previous, metric, groups, marks)
+    rate = RATES[metric]
+    return _line(summary, rate, marks) if groups is None else _lines(summary, rate, groups, marks)
 
 
-def runs(summary: Summary, previous: Summary | None) -> Chart:
-    """Runs per bucket."""
-    stack = [_added(summary, "Runs", "c1", lambda totals: totals.runs)]
-    return _bars(summary, previous, stack, _Measure("Runs", _whole, axes.count, lambda totals: Decimal(totals.runs)))
+def _biggest(summary: Summary, metric: Metric, most: int) -> list[str]:
+    of = SUMS[metric].of if metric in SUMS else lambda totals: Decimal(getattr(totals, RATES[metric].rank_by))
+    [dimension] = summary.by
+    found = {value: of(totals) for value, totals in summary.list_by(dimension).items() if value != OTHER}
+    ranked = [value for value, size in sorted(found.items(), key=lambda item: -item[1]) if size]
+    has_rest = (OTHER,) in summary.groups
+    return ranked if metric.is_sum and len(ranked) == most + 1 and not has_rest else ranked[:most]
 
 
-def tokens(summary: Summary, previous: Summary | None) -> Chart:
-    """Input and output tokens per bucket."""
-    stack = [
-        _added(summary, "Input tokens", INPUT, lambda totals: totals.input_tokens),
-        _added(summary, "Output tokens", OUTPUT, lambda totals: totals.output_tokens),
-    ]
-    return _bars(
-        summary, previous, stack, _Measure("Tokens", _short, axes.count, lambda totals: Decimal(totals.tokens))
+def _stack(summary: Summary, metric: Metric, groups: Groups) -> list[Series]:
+    """Return the series from the bottom up: the biggest values with a colour each, then all others as one.
+
+    How runs ended has an order of its own.
+    """
+    of = SUMS[metric].of
+    [dimension] = summary.by
+    # Of a dimension with a fixed order, all values have a colour.
+    shown = (
+        [status.value for status in STATUS_SLOTS if (status.value,) in summary.groups]
+        if dimension == STATUS
+        else [value for value in charted(summary, metric) if value in groups.slots]
     )
-
-
-def errors(summary: Summary) -> Chart:
-    """Share of failed runs in each bucket that has runs."""
-    rate = _Rate(
-        name="Error rate",
-        slot="bad",
-        of=lambda point: point.totals.error_rate if point.totals.runs else None,
-        text=formats.percent,
-        ticks=lambda highest: axes.percent(max(highest, LEAST_ERROR_AXIS)),
-        whole=formats.percent(summary.total.error_rate) if summary.total.runs else formats.NOTHING,
-        details={"Failed runs": lambda point: formats.count(point.totals.failed)},
-    )
-    return _line(summary, rate)
-
-
-def latency(summary: Summary) -> Chart:
-    """95th percentile of latency in each bucket that has any."""
-    rate = _Rate(
-        name="p95 latency",
-        slot="accent",
-        of=lambda point: float(point.latency.p95_ms) if point.latency.p95_ms else None,
-        text=_milliseconds,
-        ticks=axes.duration,
-        whole=formats.duration(summary.latency.p95_ms) if summary.latency.p95_ms else formats.NOTHING,
-        details={"p50": lambda point: formats.duration(point.latency.p50_ms)},
-    )
-    return _line(summary, rate)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """Build a chart of sums."""
-
-    name: str
-    text: Callable[[Decimal], str]
-    ticks: Callable[[Decimal], Ticks]
-    of: Callable[[Totals], Decimal]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """Build a line of values that cannot be added up, with the value over the whole window."""
-
-    name: str
-    slot: str
-    of: Callable[[Point], float | None]
-    text: Callable[[float], str]
-    ticks: Callable[[float], Ticks]
-    whole: str
-    details: Mapping[str, Callable[[Point], str]]
-
-
-def _added(summary: Summary, name: str, slot: str, of: Callable[[Totals], int]) -> Series:
-    return Series(name, slot, tuple(Decimal(of(point.totals)) for point in summary.points))
-
-
-def _stack(summary: Summary, by: Split, slots: Mapping[str, str]) -> list[Series]:
-    """Return the series from the bottom up: the most expensive names with a colour each, then all others as one."""
-    dimension = MODEL if by is Split.MODEL else PROVIDER
-    place = summary.by.index(dimension)
-    costing = [name for name, totals in summary.list_by(dimension).items() if totals.cost_usd]
-    shown = [name for name in costing if name in slots]
-    others = len(costing) > len(shown)
-    sums: dict[str | None, list[Decimal]] = {name: [Decimal(0)] * summary.window.length for name in (*shown, None)}
-    for (number, group), totals in summary.cells.items():
-        name = group[place]
-        sums[name if name in sums else None][number] += totals.cost_usd
-
-    def series(key: str | None, name: str, slot: str) -> Series:
-        return Series(name, slot, tuple(sums[key]))
-
-    stack = [series(name, name, slots[name]) for name in shown]
-    if others:
-        stack.append(series(None, OTHER_NAME, OTHER))
+    sums: dict[str, list[Decimal]] = {value: [Decimal(0)] * summary.window.length for value in (*shown, OTHER)}
+    for (number, (value,)), totals in summary.cells.items():
+        sums[value if value in sums else OTHER][number] += of(totals)
+    stack = [Series(groups.name(value), groups.slots[value], tuple(sums[value])) for value in shown if any(sums[value])]
+    if any(sums[OTHER]):
+        stack.append(Series(words.OTHER_NAME, OTHER_SLOT, tuple(sums[OTHER])))
     return stack
 
 
-def _statuses(summary: Summary) -> list[Series]:
-    costs = {status: tuple(point.totals.costs_usd[status] for point in summary.points) for status in STATUS_SLOTS}
-    return [Series(status.capitalize(), STATUS_SLOTS[status], usd) for status, usd in costs.items() if any(usd)]
+def _whole(summary: Summary, metric: Metric) -> list[Series]:
+    """Return all runs as one series; for tokens, one of input and one of output."""
+    points = summary.points
+    if metric is Metric.TOKENS:
+        return [
+            Series("Input tokens", INPUT, tuple(Decimal(point.totals.input_tokens) for point in points)),
+            Series("Output tokens", OUTPUT, tuple(Decimal(point.totals.output_tokens) for point in points)),
+        ]
+    measure = SUMS[metric]
+    return [
+        Series(measure.name, BAD if metric is Metric.FAILED else "c1", tuple(measure.of(one.totals) for one in points))
+    ]
 
 
 def _bars(
-    summary: Summary,
-    previous: Summary | None,
-    stack: Sequence[Series],
-    measure: _Measure,
-    marks: Sequence[Mark] = (),
+    summary: Summary, previous: Summary | None, metric: Metric, groups: Groups | None, marks: Sequence[Mark]
 ) -> Chart:
-    window = summary.window
+    window, measure = summary.window, SUMS[metric]
+    stack = _whole(summary, metric) if groups is None else _stack(summary, metric, groups)
     before = tuple(measure.of(point.totals) for point in previous.points) if previous else ()
     sums = Sums(
         titles=titles(window),
@@ -192,55 +156,126 @@ def _bars(
         before_name=previous_name(window.range),
         text=measure.text,
         is_over=window.is_over,
-        marks=tuple(marks),
     )
-    heading = f"{measure.name}, per {formats.interval(window.interval)}"
+    heading = _heading(measure.name, groups, window)
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {_sentence(sums, window.range)}",
+        sentence=f"{heading}. {_sentence(sums, window.range)}{_marked(marks)}",
         key=() if [series.name for series in stack] == [measure.name] else _entries(stack),
         has_previous=bool(sums.before),
         previous_name=sums.before_name,
         table=sums.table(),
         spec=specs.bars(),
         draw=lambda: Drawing(
-            (axes.time(window), measure.ticks(max([*sums.totals, *sums.before]))), sums.rows(), sums.tips()
+            (axes.time(window), measure.ticks(max([*sums.heights, *sums.before]))),
+            {**sums.rows(), **mark_rows(marks, window)},
+            sums.tips(),
         ),
         tip_rows=_entries(stack[::-1]),
-        marks=sums.marks,
+        marks=tuple(marks),
         summary=_summary(sums, window.range),
     )
 
 
-def _line(summary: Summary, rate: _Rate) -> Chart:
+def _line(summary: Summary, rate: Rate, marks: Sequence[Mark]) -> Chart:
     window, points = summary.window, summary.points
     names = titles(window)
     series = Series(rate.name, rate.slot, tuple(rate.of(point) for point in points))
     known = [value for value in series.values if value is not None]
-    columns = {rate.name: [formats.NOTHING if value is None else rate.text(float(value)) for value in series.values]}
-    columns |= {name: [text(point) for point in points] for name, text in rate.details.items()}
+    columns = {rate.name: [_text(rate, value) for value in series.values]}
+    columns |= {name: [text(point) for point in points] for name, text in rate.details}
     columns["Runs"] = [formats.count(point.totals.runs) for point in points]
-    heading = f"{rate.name}, per {formats.interval(window.interval)}"
+    heading = _heading(rate.name, None, window)
     time, times = time_column(names)
     peak = max(range(len(points)), key=lambda number: series.values[number] or 0)
     highest = f" Highest: {columns[rate.name][peak]}, {names[peak]}." if known else ""
-    in_short = f"{range_name(window.range)}: {rate.whole} over all runs"
+    in_short = _in_short(summary, rate, is_grouped=False)
+    lines = [series]
+    if rate.second is not None:
+        lines.append(Series(rate.second.name, rate.second.slot, tuple(map(rate.second.of, points))))
+    slots = {one.name: one.slot for one in lines}
+    is_over = window.is_over
+    drawn = lines_rows(lines, is_over=is_over) if rate.second else line_rows(series, is_over=is_over)
     return Chart(
         heading=heading,
-        sentence=f"{heading}. {in_short}.{highest}",
-        key=(),
+        sentence=f"{heading}. {in_short}.{highest}{_marked(marks)}",
+        key=_entries(lines) if rate.second else (),
         has_previous=False,
         previous_name=previous_name(window.range),
         table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
-        spec=specs.line(rate.slot),
+        spec=specs.lines() if rate.second else specs.line(rate.slot),
         draw=lambda: Drawing(
             (axes.time(window), rate.ticks(float(max(known, default=0)))),
-            line_rows(series, is_over=window.is_over),
+            {**drawn, **mark_rows(marks, window)},
             tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
         ),
-        tip_rows=tuple(KeyEntry(name, rate.slot if name == rate.name else "") for name in columns),
+        tip_rows=tuple(KeyEntry(name, slots.get(name, "")) for name in columns),
+        marks=tuple(marks),
         summary=in_short,
     )
+
+
+def _lines(summary: Summary, rate: Rate, groups: Groups, marks: Sequence[Mark]) -> Chart:
+    """Draw a line for each value with a colour, the biggest first."""
+    window, starts = summary.window, summary.window.buckets
+    names = titles(window)
+
+    def series(value: str) -> Series:
+        points = (
+            Point(
+                start,
+                summary.cells.get((number, (value,)), NO_RUNS),
+                summary.cell_latencies.get((number, (value,)), NO_LATENCY),
+            )
+            for number, start in enumerate(starts)
+        )
+        return Series(groups.name(value), groups.slots[value], tuple(map(rate.of, points)))
+
+    lines = [series(value) for value in groups.slots]
+    columns = [[_text(rate, value) for value in one.values] for one in lines]
+    known = [value for one in lines for value in one.values if value is not None]
+    time, times = time_column(names)
+    heading = _heading(rate.name, groups, window)
+    listed = ", ".join(one.name for one in lines)
+    in_short = _in_short(summary, rate, is_grouped=True)
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. {in_short}. Lines: {listed}.{_marked(marks)}",
+        key=_entries(lines),
+        has_previous=False,
+        previous_name=previous_name(window.range),
+        table=Table((time, *(one.name for one in lines)), tuple(zip(times, *columns, strict=True))),
+        spec=specs.lines(),
+        draw=lambda: Drawing(
+            (axes.time(window), rate.ticks(float(max(known, default=0)))),
+            {**lines_rows(lines, is_over=window.is_over), **mark_rows(marks, window)},
+            tuple(
+                Tip(name, tuple(None if text == formats.NOTHING else text for text in row))
+                for name, *row in zip(names, *columns, strict=True)
+            ),
+        ),
+        tip_rows=_entries(lines),
+        marks=tuple(marks),
+        summary=in_short,
+    )
+
+
+def _heading(name: str, groups: Groups | None, window: Window) -> str:
+    by = "" if groups is None else f" by {words.in_sentence(groups.dimension)}"
+    return f"{name}{by}, per {length_of_buckets(window)}"
+
+
+def _in_short(summary: Summary, rate: Rate, *, is_grouped: bool) -> str:
+    """Say the figure over all runs, where it is known."""
+    whole = rate.of(Point(summary.window.start, summary.total, summary.latency))
+    if whole is None and is_grouped:
+        return f"{range_name(summary.window.range)}: the biggest groups"
+    said = f"{_text(rate, whole)} over all runs"
+    return f"{range_name(summary.window.range)}: {said}"
+
+
+def _text(rate: Rate, value: Decimal | float | None) -> str:
+    return formats.NOTHING if value is None else rate.text(float(value))
 
 
 def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
@@ -249,6 +284,10 @@ def _entries(stack: Sequence[Series]) -> tuple[KeyEntry, ...]:
 
 def _summary(sums: Sums, range_: TimeRange) -> str:
     return f"{range_name(range_)}: {sums.text(sum(sums.totals, Decimal(0)))} in total"
+
+
+def _marked(marks: Sequence[Mark]) -> str:
+    return f" Marked: {in_words(marks)}." if marks else ""
 
 
 def _sentence(sums: Sums, range_: TimeRange) -> str:
@@ -260,15 +299,3 @@ def _sentence(sums: Sums, range_: TimeRange) -> str:
     if sums.totals[peak]:
         text += f". Highest: {sums.text(sums.totals[peak])}, {sums.titles[peak]}"
     return f"{text}."
-
-
-def _whole(number: Decimal) -> str:
-    return formats.count(int(number))
-
-
-def _short(number: Decimal) -> str:
-    return formats.tokens(int(number))
-
-
-def _milliseconds(number: float) -> str:
-    return formats.duration(round(number))

@@ -1,4 +1,4 @@
-"""Vega-Lite specs, built by Altair once; a request puts in figures only.
+"""Vega-Lite specs that Altair builds once; a request fills in figures only.
 
 Altair is imported once the first page was answered, not by the start: a worker that only takes runs in is spared a sixth of
 its memory. Pages say what a chart shows; only who draws one waits.
@@ -28,7 +28,7 @@ class Spec:
     """Given the module that has Altair: JSON text up to the parameters, which come last but for the rows."""
 
     def filled(self, width: float, x: Ticks, y: Ticks, datasets: Mapping[str, Rows]) -> str:
-        """The whole spec as JSON; the horizontal axis goes from 0 to the width, which is the number of buckets."""
+        """Return the spec as JSON; the horizontal axis goes from 0 to the number of buckets."""
         figures = {
             "top": y.values[-1],
             "ys": y.values,
@@ -43,12 +43,12 @@ class Spec:
 
 
 def begin() -> None:
-    """Imports Altair, once, and meanwhile goes on: it takes as long as hundreds of runs that come."""
+    """Import Altair in the background, once: the import takes as long as storing hundreds of runs."""
     _importing()
 
 
 def are_ready() -> bool:
-    """Tell whether a chart can be drawn without waiting for Altair, and import it where it is not there."""
+    """Return whether a chart can be drawn without waiting for Altair, and start its import if needed."""
     return not _importing().is_alive()
 
 
@@ -61,7 +61,10 @@ async def prepare() -> None:
 
 @cache
 def bars() -> Spec:
-    """Stacked segments (i, y0, y1, slot), a hatch over a bar (open: i, y), a dashed tick (previous: i, y) over each, marks (i)."""
+    """Stacked segments (i, y0, y1, slot), a hatch over a bar (open: i, y), a dashed tick (previous: i, y) over each, and marks.
+
+    Like lines it has marks (i, release) on the time axis, and labels (i, text, before) beside some of them.
+    """
     return Spec(lambda vega: vega.bars())
 
 
@@ -76,6 +79,12 @@ def line(slot: str, *, has_limit: bool = False) -> Spec:
 
 
 @cache
+def lines() -> Spec:
+    """Several such lines, each in the colour of its points (i, y, slot)."""
+    return Spec(lambda vega: vega.lines())
+
+
+@cache
 def intervals() -> Spec:
     """A dot (x, slot) on each row (i), on a bar from a to b: an estimate, and where the true figure may be."""
     return Spec(lambda vega: vega.intervals())
@@ -83,7 +92,7 @@ def intervals() -> Spec:
 
 @cache
 def burn_down() -> Spec:
-    """A line (left: x, y) with a dot where it has come to (now), how it goes on (forecast), and a straight way (even).
+    """Return the spec of a burn-down: a line (left: x, y), a dot for now, a forecast line, and a straight line (even).
 
     All may go below zero, where another line lies (nothing).
     """

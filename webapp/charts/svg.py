@@ -1,7 +1,7 @@
-"""Charts as SVG, drawn by hand from the rows that Vega draws: as one file to be shown elsewhere, and on a page at first. Pure."""
+"""Draw charts as SVG from the rows that Vega draws, for embedded charts and the first paint of a page. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -81,6 +81,7 @@ def svg_of(chart: Chart, name: str, colours: Look) -> str:
         *_labels(chart.ticks, plot),
         *_drawn(chart, plot),
         *_hatched(chart, plot),
+        *_flags(chart, lambda place: f"{plot.x(place)}", plot.top),
         "</svg>",
     )
     return "".join(parts)
@@ -112,12 +113,13 @@ def first_paint(chart: Chart) -> Markup:
         f'y="{share.y(row["y"])}%" height="{100 - share.y(row["y"])}%" fill="url(#{look.PATTERN})"/>'
         for row in _numbers(chart.datasets.get("open", ()))
     )
+    flags = "".join(_flags(chart, lambda place: f"{share.x(place)}%", 0))
     drawn = "".join((_grid(values, plot), *_drawn(chart, plot)))
     return Markup(  # noqa: S704  # Texts are escaped above.
         f'<div class="paint" aria-hidden="true">'
         f'<svg class="paint-values" width="{column:.0f}">{names}</svg>'
         f'<svg class="paint-plot" viewBox="0 0 {_WHOLE} {_WHOLE}" preserveAspectRatio="none">{drawn}</svg>'
-        f'<svg class="paint-plot">{hatched}</svg><svg class="paint-times">{below}</svg></div>'
+        f'<svg class="paint-plot">{hatched}{flags}</svg><svg class="paint-times">{below}</svg></div>'
     )
 
 
@@ -130,7 +132,7 @@ def _plot(chart: Chart, key: tuple[str, ...]) -> _Plot:
 
 
 def _key(chart: Chart) -> Iterator[str]:
-    """Names beside their colours, line by line."""
+    """Return the key: the colours with their names, in lines."""
     entries = [*chart.key, *([KeyEntry(chart.previous_name, "previous")] if chart.has_previous else [])]
     x, line = float(_PAD), 0
     for entry in entries:
@@ -170,7 +172,39 @@ def _drawn(chart: Chart, plot: _Plot) -> Iterator[str]:
     if "segments" in datasets:
         yield from _bars(datasets, plot)
     elif "points" in datasets:
-        yield from _line(datasets, chart.tip_rows[0].slot, plot)
+        yield from (
+            _path(f"M{plot.left:.1f} {plot.y(row['y'])}H{plot.right:.1f}", look.LIMIT)
+            for row in _numbers(datasets.get("limit", ()))
+        )
+        lines: dict[str, list[Mapping[str, object]]] = {}
+        for point in datasets["points"]:
+            lines.setdefault(str(point.get("slot") or chart.tip_rows[0].slot), []).append(point)
+        for slot, points in lines.items():
+            yield from _line(points, slot, plot)
+    for row in _numbers(datasets.get("marks", ())):
+        yield _path(f"M{plot.x(row['i'])} {plot.top}V{plot.bottom}", look.RELEASE if "release" in row else look.MARK)
+
+
+def _flags(chart: Chart, x: Callable[[float], str], top: float) -> Iterator[str]:
+    """The flags and labels of marks, which are not stretched; x returns where a place is, in units or percent."""
+    r, y = look.FLAG_SIZE**0.5 / 2, top + look.FLAG_Y
+    h = r * 3**0.5 / 2
+    for row in _numbers(chart.datasets.get("marks", ())):
+        shape = (
+            f"M-{r:.2f} 0L0-{r:.2f} {r:.2f} 0 0 {r:.2f}z"
+            if "release" in row
+            else f"M0 {h:.2f}L-{r:.2f}-{h:.2f}H{r:.2f}z"
+        )
+        colour = look.RELEASE.colour if "release" in row else look.MARK.colour
+        yield f'<svg x="{x(row["i"])}" y="{y:g}" overflow="visible"><path d="{shape}" fill="{variable(colour)}"/></svg>'
+    halo = f'stroke="{variable(look.HALO.colour)}" stroke-width="{look.HALO.width:g}" stroke-linejoin="round"'
+    for label in chart.datasets.get("labels", ()):
+        anchor, dx = ("end", -look.LABEL_GAP) if "before" in label else ("start", look.LABEL_GAP)
+        yield (
+            f'<text x="{x(float(str(label["i"])))}" y="{y:g}" dx="{dx}" dy=".32em" text-anchor="{anchor}" '
+            f'class="label" font-size="{look.LABEL_SIZE}" paint-order="stroke" {halo} fill="{variable("text2")}">'
+            f"{_escaped(str(label['text']))}</text>"
+        )
 
 
 def _bars(datasets: Mapping[str, Rows], plot: _Plot) -> Iterator[str]:
@@ -186,9 +220,6 @@ def _bars(datasets: Mapping[str, Rows], plot: _Plot) -> Iterator[str]:
     if ticks:
         yield _path(ticks, look.PREVIOUS_RIM)
         yield _path(ticks, look.PREVIOUS)
-    marks = "".join(f"M{plot.x(row['i'])} {plot.top}V{plot.bottom}" for row in _numbers(datasets.get("marks", ())))
-    if marks:
-        yield _path(marks, look.MARK)
 
 
 def _hatched(chart: Chart, plot: _Plot) -> Iterator[str]:
@@ -202,11 +233,11 @@ def _tick(row: Mapping[str, float], plot: _Plot) -> str:
     return f"M{left} {plot.y(row['y'])}H{right}"
 
 
-def _line(datasets: Mapping[str, Rows], slot: str, plot: _Plot) -> Iterator[str]:
+def _line(points: Rows, slot: str, plot: _Plot) -> Iterator[str]:
     """Broken where there is no value, dashed where the last bucket is not over; a point without neighbours is a dot."""
     whole, tail, alone = "", "", ""
     is_joined = False
-    for row in _numbers(datasets["points"]):
+    for row in _numbers(points):
         if row["y"] is None:
             is_joined = False
             continue
@@ -218,8 +249,6 @@ def _line(datasets: Mapping[str, Rows], slot: str, plot: _Plot) -> Iterator[str]
         if row.get("tail"):
             tail += f"{'L' if tail else 'M'}{at}"
         is_joined = True
-    for row in _numbers(datasets.get("limit", ())):
-        yield _path(f"M{plot.left:.1f} {plot.y(row['y'])}H{plot.right:.1f}", look.LIMIT)
     round_ = f'stroke="{variable(slot)}" stroke-linejoin="round" stroke-linecap="round"'
     if whole:
         yield _path(whole, look.LINE, round_)

@@ -5,7 +5,7 @@ that one spec serves both themes; the size is that of the box it is drawn into.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -54,32 +54,59 @@ def bars() -> str:
     previous = _layer("previous").transform_calculate(**_reach(look.TICK)).encode(x="a:Q", x2="b:Q", y="y:Q")
     rim = previous.mark_rule(**_drawn(look.PREVIOUS_RIM))
     dashes = previous.mark_rule(**_drawn(look.PREVIOUS))
-    marks = _layer("marks").encode(x=_x("i"))
-    line = marks.mark_rule(**_drawn(look.MARK))
-    flag = marks.mark_point(shape="triangle-down", filled=True, size=60, color="var(--accent)", opacity=1).encode(
-        y=alt.value(4)
-    )
-    return _spec(segments, hatched, rim, dashes, line, flag, _pointer(_hovered()))
+    return _spec(segments, hatched, rim, dashes, *_marks(), _pointer(_hovered()))
 
 
 def line(slot: str, *, has_limit: bool = False) -> str:
+    limit = _layer("limit").mark_rule(**_drawn(look.LIMIT)).encode(y=_y("y"))
+    return _lines(lambda _: alt.value(variable(slot)), [limit] if has_limit else [])
+
+
+def lines() -> str:
+    return _lines(lambda channel: channel("slot:N", legend=None, scale=_COLOURS))
+
+
+def _lines(paint: Callable[[Any], Any], below: Sequence[alt.Chart] = ()) -> str:
+    """Draw points as lines; `paint` returns what a channel of colour is encoded by."""
     hovered = _hovered()
-    colour = variable(slot)
-    hollow = alt.condition("datum.open", alt.value(variable(look.SURFACE)), alt.value(colour))
+    stroke, fill = paint(alt.Stroke), paint(alt.Fill)
+    hollow = alt.condition("datum.open", alt.value(variable(look.SURFACE)), fill)
     points = _layer("points").transform_calculate(x="datum.i + 0.5", past="datum.open ? null : datum.y")
-    round_: dict[str, Any] = {"stroke": colour, "strokeJoin": "round", "strokeCap": "round"}
+    round_: dict[str, Any] = {"strokeJoin": "round", "strokeCap": "round"}
     past = points.mark_line(**_drawn(look.LINE), **round_, invalid="break-paths-filter-domains").encode(
-        x=_x("x"), y=_y("past")
+        x=_x("x"), y=_y("past"), stroke=stroke
     )
     known = points.transform_filter("isValid(datum.y)").encode(x=_x("x"), y=_y("y"))
-    tail = known.transform_filter("datum.tail").mark_line(**_drawn(look.TAIL), **round_)
-    dot = known.transform_filter("datum.alone").mark_circle(stroke=colour, strokeWidth=1.5, size=look.POINT_SIZE**2)
-    alone = dot.encode(fill=hollow, opacity=alt.value(1))
-    found = known.mark_circle(color=colour, size=56, stroke="var(--surface)", strokeWidth=2).encode(
-        opacity=alt.condition(hovered, alt.value(1), alt.value(0))
+    tail = known.transform_filter("datum.tail").mark_line(**_drawn(look.TAIL), **round_).encode(stroke=stroke)
+    dot = known.transform_filter("datum.alone").mark_circle(strokeWidth=1.5, size=look.POINT_SIZE**2)
+    alone = dot.encode(fill=hollow, stroke=stroke, opacity=alt.value(1))
+    found = known.mark_circle(size=56, stroke="var(--surface)", strokeWidth=2).encode(
+        fill=fill, opacity=alt.condition(hovered, alt.value(1), alt.value(0))
     )
-    limit = _layer("limit").mark_rule(**_drawn(look.LIMIT)).encode(y=_y("y"))
-    return _spec(*([limit] if has_limit else []), past, tail, alone, found, _pointer(hovered))
+    return _spec(*below, past, tail, alone, *_marks(), found, _pointer(hovered))
+
+
+def _marks() -> Iterator[alt.Chart]:
+    """A line and a flag at each mark, and the labels of some."""
+
+    def by_kind(release: str, price: str) -> Any:  # noqa: ANN401  # A condition of Altair.
+        return alt.condition("datum.release", alt.value(release), alt.value(price))
+
+    colour = by_kind(variable(look.RELEASE.colour), variable(look.MARK.colour))
+    marks = _layer("marks").encode(x=_x("i"))
+    yield marks.mark_rule(strokeWidth=look.MARK.width, strokeDash=list(look.MARK.dash)).encode(stroke=colour)
+    flag = marks.mark_point(filled=True, size=look.FLAG_SIZE, opacity=1, strokeWidth=0)
+    yield flag.encode(y=alt.value(look.FLAG_Y), shape=by_kind("diamond", "triangle-down"), fill=colour)
+    for which, align, gap in (("!datum.before", "left", look.LABEL_GAP), ("datum.before", "right", -look.LABEL_GAP)):
+        labels = _layer("labels").transform_filter(which).encode(x=_x("i"), y=alt.value(look.FLAG_Y), text="text:N")
+        placed: dict[str, Any] = {"align": align, "baseline": "middle", "dx": gap, "fontSize": look.LABEL_SIZE}
+        halo: dict[str, Any] = {
+            "stroke": variable(look.HALO.colour),
+            "strokeWidth": look.HALO.width,
+            "strokeJoin": "round",
+        }
+        yield labels.mark_text(**placed, **halo)
+        yield labels.mark_text(**placed, fill=variable("text2"))
 
 
 def intervals() -> str:

@@ -1,4 +1,4 @@
-"""Experiments as charts: a checked figure day by day against its limit, and two estimates beside each other. Pure."""
+"""Charts of experiments: a checked figure by day with its limit, and two estimates side by side. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ARM_SLOTS = ("c1", "c3")
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The end of a day: what a figure came to, over how many runs, and which verdict these had."""
+    """A day of an experiment: the figure at its end, the number of runs, and the verdict."""
 
     start: datetime
     value: Decimal | None

@@ -1,4 +1,4 @@
-"""The chart of the cost of days, and of their cost on a supposition. Pure."""
+"""The chart that compares the daily cost with the cost under other prices or models. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ WAS, WOULD = "Cost", "Would have cost"
 
 @dataclass(frozen=True, slots=True)
 class SupposedDay:
-    """The start of a day, and its cost as it was and as it is supposed."""
+    """A day, its cost, and its cost under the supposed prices."""
 
     start: datetime
     cost_usd: Decimal

@@ -26,6 +26,7 @@ COMMANDS = {
     "reporting": "webapp.cli.reporting:reporting",
     "rollups": "webapp.cli.rollups:rollups",
     "retention": "webapp.cli.retention:retention",
+    "archive": "webapp.cli.archive:archive",
     "backup": "webapp.cli.backup:backup",
     "restore": "webapp.cli.backup:restore",
     "mcp": "webapp.cli.mcp:mcp",
@@ -79,7 +80,7 @@ class Commands(click.Group):
 
 
 def out_of_reach(error: StoreUnavailable, setting: str = "DATABASE_URL") -> str:
-    """What to say of the database of this setting."""
+    """Return the message for a database that cannot be reached, by the setting that names it."""
     return f"The database of {setting} is out of reach: {error.reason}."
 
 

@@ -38,7 +38,7 @@ def backup(file: Path) -> None:
 @click.command(epilog="Example: DATABASE_URL=postgresql://runtally@new/runtally runtally restore /backups/runtally.zip")
 @FILE
 def restore(file: Path) -> None:
-    """Bring a backup into an empty database, and make its tables first.
+    """Restore a backup into an empty database, after creating its tables.
 
     The file is checked whole before anything is changed. All of it comes, or nothing. Start the service afterwards.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with the settings as a whole, before anything is started. Each by itself is checked when it is read."""
+"""Check the settings as a whole before anything starts. Each setting alone is checked when it is read."""
 
 import ipaddress
 from collections.abc import Callable

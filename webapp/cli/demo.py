@@ -27,7 +27,7 @@ _LIVE_LINE: Final = 250
 def demo(*, server: Server, days: int, seed: int, live: bool) -> None:
     """Fill a running server with two believable months.
 
-    Three projects, ten models, users with their sessions, an outage, a slow day, a prompt that grew too long, a release
+    Four projects, ten models, users with their sessions, an outage, a slow day, a prompt that grew too long, a release
     that broke a cache, and two experiments, of which one fails. All of it goes through POST /api/ingest, like the runs of any client. Running it again adds only what has
     happened since.
 

@@ -6,13 +6,23 @@ from collections.abc import Iterator
 
 import click
 
+from runtally.archive.archive import Archive
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.doctor import Finding, State, examine_database, examine_disk, examine_reporting, examine_settings
+from runtally.db.schema import is_current
+from runtally.doctor import (
+    Finding,
+    State,
+    examine_archive,
+    examine_database,
+    examine_disk,
+    examine_reporting,
+    examine_settings,
+)
 from runtally.embedded.lifecycle import database_url
 from runtally.errors import SettingsError, StoreUnavailable
 from runtally.limits.rate import per_minute
-from runtally.settings import load_settings
+from runtally.settings import Settings, load_settings
 from webapp.cli import out_of_reach
 from webapp.cli.checks import check_settings
 
@@ -23,7 +33,7 @@ COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 def doctor() -> None:
     """Check an installation, and say what to do.
 
-    One line each for settings, secrets, databases, clock, migrations, prices and disk. Exits with 1 when something keeps the service from working.
+    One line each for settings, secrets, databases, clock, migrations, prices, archive and disk. Exits with 1 when something keeps the service from working.
     """
     failed = False
     for finding in _findings():
@@ -45,7 +55,7 @@ def _findings() -> Iterator[Finding]:
     yield from examine_settings(settings)
     try:
         with database_url(settings) as url:
-            yield from asyncio.run(_examine_database(url))
+            yield from asyncio.run(_examine_database(url, settings))
             if not settings.database_url:
                 yield examine_disk(settings.data_dir)
     except SettingsError as error:
@@ -60,9 +70,13 @@ def _findings() -> Iterator[Finding]:
         yield asyncio.run(_examine_redis(settings.rate_limit_redis_url.get_secret_value()))
 
 
-async def _examine_database(url: str) -> list[Finding]:
+async def _examine_database(url: str, settings: Settings) -> list[Finding]:
     async with Database(url) as database, database.connection() as connection:
-        return await examine_database(connection, system_clock)
+        findings = await examine_database(connection, system_clock)
+        if await is_current(connection):
+            archive = await examine_archive(Archive.of(settings, database, system_clock), connection)
+            findings += [archive] if archive else []
+        return findings
 
 
 async def _examine_reporting(url: str) -> Finding:

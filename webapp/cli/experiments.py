@@ -73,7 +73,7 @@ def experiments() -> None:
 @click.option("--project", "project_id", type=ID, help="Only the experiments of this project.")
 @json_option
 def list_experiments(project_id: str | None, *, as_json: bool) -> None:
-    """List experiments: verdict, window, and each threshold with what the runs came to.
+    """List experiments: verdict, window, and each threshold with the figure of the runs.
 
     \b
     Example: runtally experiments list --project support-agent
@@ -82,7 +82,7 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
     async def work(_settings: Settings, database: Database) -> tuple[Judged, ...]:
         if project_id is not None:
             async with database.session() as session:
-                await projects.found(session, project_id)
+                await projects.get(session, project_id)
         async with database.connection() as connection:
             return await verdicts(connection, system_clock(), None if project_id is None else [project_id])
 
@@ -153,7 +153,7 @@ def _publish(session: AsyncSession, experiment: Experiment, *, private: bool | N
 
 
 def _badge_path(experiment: Experiment) -> str:
-    """With the project, so that no experiment of another project ever makes it ambiguous."""
+    """Return the badge's path with the project, so that the same id in another project never makes it ambiguous."""
     query = {"project": experiment.project_id}
     if experiment.badge_token:
         query["token"] = experiment.badge_token

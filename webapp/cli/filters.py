@@ -44,7 +44,7 @@ def option_of(name: str) -> str:
 
 
 def filter_options(*, has_time: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the filters of the pages to a command, which is given a `sought`; without those that say when, if it asks itself."""
+    """Add the filters of the pages to a command as `sought`, without those on time if the command has its own."""
     names = {field: name for field, name in NAMES.items() if has_time or field not in _OF_TIME}
 
     def add(command: Callable[..., None]) -> Callable[..., None]:

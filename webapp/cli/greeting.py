@@ -1,4 +1,4 @@
-"""What `runtally serve` says when it is up: where it is, and what to do next."""
+"""The greeting of `runtally serve`: the service's address, and the next steps."""
 
 from dataclasses import dataclass
 from textwrap import indent
@@ -63,5 +63,5 @@ class Greeting:
         if not self.settings.database_url:
             notes.append(f"The database is an embedded Postgres, with its data in {self.settings.data_dir}.")
         if self.settings.service_dev_mode:
-            notes.append("Dev mode: everybody who reaches this address is admin.")
+            notes.append("Dev mode: everyone who can reach this address is an admin.")
         return (*(f"  {note}" for note in notes), "  Ctrl-C stops everything; what was acknowledged is stored.", "")

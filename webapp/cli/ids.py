@@ -1,4 +1,4 @@
-"""Ids on a command line, taken as they are everywhere."""
+"""Parse ids on a command line by the rules of ingest."""
 
 from typing import Any
 

@@ -43,7 +43,7 @@ class Moment(click.ParamType[datetime]):
 
 
 def mapping_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that say what the columns mean to a command, which is given them checked, as `options`."""
+    """Add the options that describe columns to a command, which receives them checked, as `options`."""
 
     @click.option("--map", "links", multiple=True, metavar="COLUMN=FIELD[:UNIT]", help="What a column fills.")
     @click.option("--value", "values", multiple=True, metavar="COLUMN:VALUE=OTHER", help="Read VALUE as OTHER.")
@@ -152,7 +152,7 @@ async def _send(server: Server, file: RowFile, maker: RunMaker, totals: Totals, 
 
 
 def _report(planner: ColumnPlanner, totals: Totals) -> None:
-    """What became of the columns, and the first rows that were rejected."""
+    """Print how each column was used, and the first rejected rows."""
     used = (f"{column} as {', '.join(targets)}" for column, targets in planner.used.items())
     click.echo(f"Used: {listed(used) or 'no column'}.")
     for label, columns in (

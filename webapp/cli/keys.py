@@ -99,10 +99,10 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
 
     async def work(_settings: Settings, database: Database) -> Sequence[ApiKey]:
         async with database.session() as session:
-            found = await project_keys.listed(session, project_id)
+            found = await project_keys.list_all(session, project_id)
             # A key may be made before the first run makes its project.
             if project_id is not None and all(key.project_id is None for key in found):
-                await projects.found(session, project_id)
+                await projects.get(session, project_id)
             return found
 
     found = with_database(work)
@@ -130,7 +130,7 @@ def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  
 
     async def work(_settings: Settings, database: Database) -> project_keys.IssuedKey:
         async with database.session() as session:
-            found = await project_keys.named(session, key)
+            found = await project_keys.get_by_prefix_or_id(session, key)
             return project_keys.rotate(session, system_clock(), OPERATOR, found, overlap)
 
     _show(with_database(work), quiet=quiet)
@@ -147,7 +147,7 @@ def revoke(key: str) -> None:
 
     async def work(_settings: Settings, database: Database) -> ApiKey:
         async with database.session() as session:
-            found = await project_keys.named(session, key)
+            found = await project_keys.get_by_prefix_or_id(session, key)
             project_keys.revoke(session, system_clock(), OPERATOR, found)
             return found
 

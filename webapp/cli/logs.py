@@ -1,4 +1,4 @@
-"""The logs of a command, which are for an operator to read."""
+"""Set up the logs of a command for an operator to read."""
 
 import logging
 

@@ -12,6 +12,7 @@ from runtally.audit import OPERATOR, Actor
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.extras import Extra
+from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
@@ -43,17 +44,17 @@ def mcp(*, over_http: bool, host: str, port: int) -> None:
     Extra.MCP.require("runtally mcp")
     from webapp.mcp.server import asking  # noqa: PLC0415  # The library is an extra, and takes a while.
 
-    async def over_pipes(_settings: Settings, database: Database) -> None:
+    async def over_pipes(settings: Settings, database: Database) -> None:
         asking.set(await _holder(database))
-        async with _served(database) as server:
+        async with _served(settings, database) as server:
             await server.run_stdio_async()
 
-    async def over_network(_settings: Settings, database: Database) -> None:
+    async def over_network(settings: Settings, database: Database) -> None:
         import uvicorn  # noqa: PLC0415  # As above.
 
         from webapp.mcp.http import http_app  # noqa: PLC0415  # As above.
 
-        async with _served(database) as server:
+        async with _served(settings, database) as server:
             app = http_app(server, database, system_clock)
             config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
             click.echo(f"Serving the Model Context Protocol on http://{host}:{port}/mcp; Ctrl-C ends it.", err=True)
@@ -71,8 +72,8 @@ async def _holder(database: Database) -> Actor:
 
 
 @asynccontextmanager
-async def _served(database: Database) -> "AsyncIterator[MCPServer[Any]]":
+async def _served(settings: Settings, database: Database) -> "AsyncIterator[MCPServer[Any]]":
     from webapp.mcp.answers import Answers  # noqa: PLC0415  # As above.
     from webapp.mcp.server import create_server  # noqa: PLC0415  # As above.
 
-    yield create_server(Answers(database, LivePrices(database), system_clock))
+    yield create_server(Answers(database, LivePrices(database), system_clock, LiveNames.of(settings, database)))

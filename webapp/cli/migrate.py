@@ -15,7 +15,7 @@ from webapp.cli.logs import set_up_logs
 
 @click.command(epilog="Example: DATABASE_URL=postgresql://runtally@db/runtally runtally migrate")
 def migrate() -> None:
-    """Bring the database to this version's tables.
+    """Migrate the database to this version's schema.
 
     Run it before a new version serves. Several at once wait for each other; with nothing to do it does nothing.
     """

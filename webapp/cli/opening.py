@@ -1,4 +1,4 @@
-"""How a command gets its database, wherever that is: the server of DATABASE_URL, or the embedded one."""
+"""Open the database of a command: the server of DATABASE_URL, or the embedded one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ WAIT_SECONDS = 1.0
 
 
 def with_database(work: Callable[[Settings, Database], Awaitable[T]], *, waits: bool = False, checks: bool = True) -> T:
-    """What `work` answers, given the settings and an open database whose schema is current.
+    """Run `work` with the settings and an open database whose schema is current, and return its result.
 
     `settings.database_url` is always set inside `work`. Blocking, with an event loop of its own. Raises `SettingsError`,
     and `StoreUnavailable` when the database is out of reach or wants `runtally migrate`, unless it `waits` for both: for what

@@ -1,4 +1,4 @@
-"""What commands print of many things: a table for people, or JSON for programs."""
+"""Print lists: as a table for people, or as JSON for programs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -15,7 +15,7 @@ Record = dict[str, object]
 
 
 def json_option(command: C) -> C:
-    """Add --json to a command, which is given `as_json`."""
+    """Add --json to a command, which receives it as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
 
 

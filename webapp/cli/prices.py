@@ -28,7 +28,7 @@ RIGHT_ALIGNED = frozenset({"ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED"})
 
 @click.group()
 def prices() -> None:
-    """Prices: bring them up to date, list them, move them as a file.
+    """Manage prices: sync, list, export and import.
 
     \b
     Example: runtally prices list --provider anthropic

@@ -1,4 +1,4 @@
-"""How long work shows itself: a bar on a terminal, plain lines elsewhere; always on stderr, so that output can be piped."""
+"""Show the progress of long work: a bar on a terminal, lines elsewhere; always on stderr, so that output can be piped."""
 
 import sys
 from types import TracebackType
@@ -34,7 +34,7 @@ class Progress:
             self._bar.__exit__(kind, error, trace)
 
     def show(self, done: int, total: int, note: str = "") -> None:
-        """So much is done, of so much, and what else there is to say about it."""
+        """Show the amount done of a total, with a note."""
         if self._bar:
             self._bar.length = max(total, 1)
             self._bar.update(done - self._bar.pos, note)
@@ -47,7 +47,7 @@ class Progress:
 
 
 class Counter:
-    """For work without an end: one line that changes on a terminal, a line for each `every` elsewhere."""
+    """Progress of work without an end: one line that changes on a terminal, a line for each `every` elsewhere."""
 
     def __init__(self, label: str, every: int) -> None:
         self._label = label

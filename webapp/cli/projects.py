@@ -6,6 +6,7 @@ import click
 
 from runtally.access import projects as registry
 from runtally.access.erasure import erase_project
+from runtally.archive.archive import Archive
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
@@ -36,7 +37,7 @@ def list_projects(*, as_json: bool) -> None:
 
     async def work(_settings: Settings, database: Database) -> Sequence[Project]:
         async with database.session() as session:
-            return await registry.listed(session)
+            return await registry.list_all(session)
 
     found = with_database(work)
     if as_json:
@@ -104,8 +105,8 @@ def restore(project_id: str) -> None:
 def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes flags by name.
     """Delete a project with all its runs and keys, for good; asks for the id to be typed again.
 
-    What the reporting table has of it is deleted too, here or in REPORTING_DATABASE_URL; what a receiver at
-    SERVICE_SYNC_URL has is not.
+    What the reporting table has of it is deleted too, here or in REPORTING_DATABASE_URL, and its files in the archive of
+    ARCHIVE_URL; what a receiver at SERVICE_SYNC_URL has is not.
 
     \b
     Example: runtally projects delete old-bot
@@ -115,6 +116,7 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
 
     async def work(settings: Settings, database: Database) -> int:
         async with reporting_database(settings.reporting_database_url, database) as reporting:
-            return await erase_project(database, reporting, OPERATOR, project_id)
+            archive = Archive.of(settings, database, system_clock)
+            return await erase_project(database, reporting, archive, OPERATOR, project_id)
 
     click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")

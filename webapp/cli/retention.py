@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import click
 
 from runtally.access import projects as registry
+from runtally.archive.archive import Archive
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
@@ -13,7 +14,7 @@ from runtally.fields import parse_whole
 from runtally.models.project import KEPT_FOR_EVER, Project
 from runtally.retention.dropping import RULE_SPREAD_SECONDS, Dropper
 from runtally.retention.rules import kept_days
-from runtally.settings import Settings
+from runtally.settings import Settings, load_settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
 from webapp.cli.output import echo_json, json_option, record
@@ -32,7 +33,7 @@ def _days(_context: click.Context, _parameter: click.Parameter, text: str) -> in
 
 @click.group()
 def retention() -> None:
-    """How long projects keep their live runs. Sums, and what was reported, are kept whatever this says.
+    """Manage how long projects keep their live runs. Sums and reported runs are always kept.
 
     \b
     Example: runtally retention set support-agent 90
@@ -50,7 +51,7 @@ def list_projects(*, as_json: bool) -> None:
 
     async def work(settings: Settings, database: Database) -> list[tuple[Project, int | None]]:
         async with database.session() as session:
-            found: Sequence[Project] = await registry.listed(session)
+            found: Sequence[Project] = await registry.list_all(session)
         return [(each, kept_days(each.retention_days, settings.retention_days)) for each in found]
 
     listed = with_database(work)
@@ -95,7 +96,7 @@ def set_days(project_id: str, days: int | None) -> None:
 
 @retention.command()
 def drop() -> None:
-    """Drop what is too old now, as the service does every few minutes. May be run again at any time.
+    """Drop what is too old now, as the service does every few minutes: with ARCHIVE_URL into the archive. May be run again.
 
     \b
     Example: runtally retention drop
@@ -105,10 +106,12 @@ def drop() -> None:
         click.echo(
             f"Waiting {RULE_SPREAD_SECONDS:.0f} s for every process to hear of it, if there is anything new to drop."
         )
-        dropper, runs = Dropper(database, settings.retention_days, system_clock), 0
+        archive = Archive.of(settings, database, system_clock)
+        dropper, runs = Dropper(database, settings.retention_days, system_clock, archive), 0
         async for dropped in dropper.run_pass(asyncio.Event()):
             runs += dropped.runs
             click.echo(f"{dropped.project_id}: {dropped.runs:,} runs of before {dropped.before:%Y-%m-%d}")
         return runs
 
-    click.echo(f"Dropped {with_database(work):,} runs.")
+    done = "Archived" if load_settings().archive_url else "Dropped"
+    click.echo(f"{done} {with_database(work):,} runs.")

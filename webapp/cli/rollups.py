@@ -70,7 +70,7 @@ def rebuild() -> None:
 
 
 def line_of(scope: RollupScope, found: Difference) -> str:
-    """What differs first, and by how much the rollups are off."""
+    """Return a line on the first difference, and on how far off the rollups are."""
     verb = "lack" if found.runs >= 0 else "have too many:"
     return (
         f"{scope}: {found.differing:,} sums differ, first those of {found.bucket:%Y-%m-%d %H:%M} "

@@ -1,4 +1,4 @@
-"""`runtally serve`: settings, the port and the database, and then `service`.
+"""`runtally serve`: prepare settings, port and database, then run `service`.
 
 Most of a start is imports. This module has few, so that `service` and all that it needs are imported while the embedded
 Postgres starts.
@@ -116,5 +116,5 @@ def _go_on(_number: int, _frame: FrameType | None) -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """What Ctrl-C does by itself: leave every `with` block, and so stop the embedded server."""
+    """Raise what Ctrl-C raises, so that every `with` block ends, and with it the embedded server."""
     raise KeyboardInterrupt

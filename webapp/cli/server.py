@@ -1,4 +1,4 @@
-"""Which server a command talks to, and with which key; the key is never printed."""
+"""The server that a command talks to, and its key, which is never printed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from runtally.settings import Settings, load_settings
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What was said of the server; the settings say the rest."""
+    """The server named by options; settings fill in the rest."""
 
     settings: Settings
     said_url: str | None
@@ -39,7 +39,7 @@ class Server:
 
 
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds --url and --key to a command, which is given a `server`."""
+    """Add --url and --key to a command, which receives them as `server`."""
 
     @click.option("--url", callback=checked_url, help="The server; by default that of HOST and PORT.")
     @click.option("--key", help="Ingest key; by default INGEST_API_KEY, or the key that the first start made.")
@@ -51,7 +51,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def checked_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    """For the callback of an option."""
+    """Return the URL of an option. Raises `click.BadParameter`."""
     try:
         good = url is None or (httpx.URL(url).scheme in {"http", "https"} and bool(httpx.URL(url).host))
     except httpx.InvalidURL:

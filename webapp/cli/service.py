@@ -1,4 +1,4 @@
-"""The service of `runtally serve`, from a database that answers to its end."""
+"""The process of `runtally serve`, from an open database to the end."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
 from runtally.doctor import WEAK, State, examine_settings
-from runtally.errors import RuntallyError, StoreUnavailable
+from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
 from runtally.settings import Settings
@@ -57,7 +57,7 @@ class Workers(Multiprocess):
         signal.signal(signal.SIGINT, handler)
 
     def restart_all(self) -> None:
-        """Give each new worker time to start beside a full load, and leave at once when the service is to end.
+        """Give each new worker time to start under full load, and stop at once when the service is to end.
 
         Those before it serve meanwhile. Signals are handled between restarts otherwise.
         """
@@ -74,7 +74,7 @@ class Workers(Multiprocess):
         self.should_exit.set()
 
     def keep_subprocess_alive(self) -> None:
-        """One that dies while it is asked whether it lives is missed at once, and not when its time to answer is over.
+        """Notice at once a worker that dies during a health check, instead of when the check times out.
 
         That needs its end of the pipe to be open in no other process.
         """
@@ -97,10 +97,12 @@ class GreetingServer(uvicorn.Server):
 
 
 def prepare(settings: Settings, url: str) -> None:
-    """Bring the tables up to date and fill an empty price registry, where the database is in reach."""
+    """Migrate the tables and fill an empty price registry, if the database can be reached."""
     _warn_of_weak_keys(settings)
     _prepare(url, embedded=not settings.database_url)
     _prepare_reporting(settings, url)
+    if settings.archive_url:
+        asyncio.run(_prepare_archive(settings, url))
 
 
 def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, by_make: bool) -> None:
@@ -137,6 +139,26 @@ def _prepare_reporting(settings: Settings, url: str) -> None:
         )
 
 
+async def _prepare_archive(settings: Settings, url: str) -> None:
+    """Raises `ForeignArchive`. Whatever else is wrong is a warning, since ingest needs no archive and nothing is dropped."""
+    # A start without an archive is spared what it needs.
+    from runtally.archive.archive import Archive  # noqa: PLC0415
+
+    async with Database(url) as database:
+        archive = Archive.of(settings, database, system_clock)
+        assert archive is not None  # noqa: S101  # It is set.
+        try:
+            await archive.begin()
+            await archive.check()
+        except ForeignArchive:
+            raise
+        except ArchiveError as error:
+            click.echo(f"Warning: {error.message} Runs are not dropped meanwhile.", err=True)
+        except StoreUnavailable:
+            # Said above.
+            return
+
+
 def _warn_of_weak_keys(settings: Settings) -> None:
     for finding in examine_settings(settings):
         if finding.state is State.WARN and finding.message.startswith(WEAK):
@@ -144,7 +166,7 @@ def _warn_of_weak_keys(settings: Settings) -> None:
 
 
 async def _set_up_token(settings: Settings, url: str) -> str | None:
-    """For the first admin, until there is one; in dev mode, and where nobody could sign in, it would be of no use."""
+    """Return the one-time token for the first admin, or None in dev mode and once there is an admin."""
     if settings.service_dev_mode or not settings.secret_key:
         return None
     with suppress(StoreUnavailable):
@@ -208,7 +230,7 @@ def _run(config: uvicorn.Config, listener: socket.socket, greeting: Greeting) ->
 
 @contextmanager
 def greeting_once_up(greeting: Greeting) -> Iterator[None]:
-    """Greet from beside the workers, of which none says when it has started: once one of them answers."""
+    """Print the greeting once a worker answers, since no worker reports that it has started."""
     ended = threading.Event()
 
     def greet() -> None:

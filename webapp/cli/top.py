@@ -1,4 +1,4 @@
-"""`runtally top`: what happens right now, by model."""
+"""`runtally top`: the current traffic by model."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ _SHOWN: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What runs since about an hour ago came to by provider and model, when they were looked at."""
+    """The sums of about the last hour by provider and model, and when they were read."""
 
     at: datetime
     since: datetime
@@ -46,7 +46,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What came between two looks."""
+    """The traffic between two readings."""
 
     now: Look
     seconds: float
@@ -54,7 +54,7 @@ class Rates:
 
     @classmethod
     def between(cls, first: Look, last: Look) -> "Rates":
-        """Return what came; where runs were deleted or priced anew meanwhile, nothing rather than less than nothing."""
+        """Return the traffic between two readings; zero instead of negative figures if runs were deleted or repriced."""
         came = {
             group: _at_least_none(totals - first.groups.get(group, NO_RUNS)) for group, totals in last.groups.items()
         }
@@ -101,7 +101,7 @@ def top(*, project_id: str | None, every: float, once: bool, as_json: bool) -> N
     async def work(_settings: Settings, database: Database) -> None:
         if project_id is not None:
             async with database.session() as session:
-                await projects.found(session, project_id)
+                await projects.get(session, project_id)
         async for rates in _looks(database, project_id, every):
             _show(rates, as_json=as_json, is_live=not once)
             if once:

@@ -13,9 +13,8 @@ from runtally.money import plain
 from runtally.settings import Settings
 from runtally.usage.dimensions import DIMENSIONS, METADATA, OTHER, OTHER_NAME, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.group_queries import Group
 from runtally.usage.groups import GroupAnswer, Sums, read_groups
-from runtally.usage.plan import GroupQuestion
+from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import with_database
@@ -61,7 +60,7 @@ class Dimensions(click.ParamType[tuple[Dimension, ...]]):
 @filter_options(has_time=False)
 @json_option
 def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *, as_json: bool) -> None:
-    """Show what runs come to by any dimension, as `GET /api/usage` does: the most expensive first.
+    """Print sums of runs by any dimension, as `GET /api/usage` does, most expensive first.
 
     \b
     Examples:
@@ -73,7 +72,7 @@ def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *
     async def work(settings: Settings, database: Database) -> GroupAnswer:
         if sought.project_id is not None:
             async with database.session() as session:
-                await projects.found(session, sought.project_id)
+                await projects.get(session, sought.project_id)
         now = system_clock()
         timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
         async with Reader.opened(database, settings.read_database_url) as reading, reading.snapshot() as connection:

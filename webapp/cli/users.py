@@ -116,7 +116,7 @@ def list_users(*, as_json: bool) -> None:
 
     async def work(_settings: Settings, database: Database) -> Sequence[Account]:
         async with database.session() as session:
-            return await accounts.listed(session)
+            return await accounts.list_all(session)
 
     found = with_database(work)
     if as_json:
@@ -142,10 +142,10 @@ def _record(account: Account) -> Record:
 
 
 async def _account(session: AsyncSession, email: str) -> Account:
-    user = await accounts.named(session, email)
+    user = await accounts.find_by_email(session, email)
     if user is None:
         raise NotFound("There is no user with this address; `runtally users list` shows all.")
-    return await accounts.found(session, user.id)
+    return await accounts.get(session, user.id)
 
 
 def _link(settings: Settings, url: str | None, token: str) -> str:

@@ -1,4 +1,4 @@
-"""What one server process does before it serves: its logs, its parent, its application."""
+"""Prepare a server process: its logs, its parent and its application."""
 
 import gc
 import multiprocessing

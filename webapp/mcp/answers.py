@@ -1,4 +1,4 @@
-"""What agents are told over the Model Context Protocol: few rows, exact amounts as text, and only what an actor may read."""
+"""Answers of the MCP tools: few rows, exact amounts as text, and only what the actor may read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,17 +7,22 @@ from decimal import Decimal
 from typing import Any
 
 from runtally.access import projects
+from runtally.access.name_mask import NameMask
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.budgets.read import get_use
+from runtally.budgets.spending import BudgetState, read_states
+from runtally.budgets.use import Use
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.errors import InvalidFilter, NotFound, ProjectNotInferred
 from runtally.fields import camel
 from runtally.money import from_pico, plain
+from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
 from runtally.pricing.cost import MILLION
 from runtally.tokens import TOKEN_KINDS
+from runtally.usage import masking
 from runtally.usage.dimensions import (
     DIMENSIONS,
     ERROR_CODE,
@@ -33,6 +38,7 @@ from runtally.usage.dimensions import (
 from runtally.usage.filter import Outcome, RunFilter
 from runtally.usage.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from runtally.usage.totals import Totals
 
@@ -49,10 +55,11 @@ class Answers:
     database: Database
     prices: LivePrices
     clock: Clock
+    names: LiveNames
 
     async def list_projects(self, actor: Actor) -> Answer:
         async with self.database.session() as session:
-            found = await projects.listed(session)
+            found = await projects.list_all(session)
         return _answer(
             projects=[
                 {"id": one.id, "name": one.name, "isArchived": one.archived_at is not None}
@@ -108,18 +115,11 @@ class Answers:
         await self._demand(actor, Scope.METRICS_READ, project_id)
         async with self.database.snapshot() as connection:
             use = await get_use(connection, project_id, self.clock())
-        if use is None:
+            states = await read_states(connection, project_id, self.clock())
+        if use is None and not states:
             raise NotFound("This project has no budget.")
-        return _answer(
-            project_id=project_id,
-            month=f"{use.month.start:%Y-%m}",
-            amount_usd=use.amount_usd,
-            spent_usd=use.spent_usd,
-            left_usd=use.left_usd,
-            forecast_usd=use.forecast_usd,
-            used_up_at=use.used_up_at,
-            runs_without_cost=use.unpriced,
-        )
+        of_month = {} if use is None else _of_month(use)
+        return _answer(project_id=project_id) | of_month | {"budgets": [_state(one) for one in states]}
 
     async def _groups(  # noqa: PLR0913  # What says which groups has its name at the call.
         self,
@@ -135,7 +135,7 @@ class Answers:
         now = self.clock()
         timeline = Timeline.whole(reach.span(now, BucketWidth.HOUR), now)
         question = GroupQuestion(
-            timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, has_latencies=False
+            timeline, run_filter, tuple(by), limit=limit + has_value, rank_by=rank_by, latencies=LatencyDetail.NONE
         )
         async with self.database.snapshot() as connection:
             found = await read_groups(connection, question)
@@ -161,9 +161,11 @@ class Answers:
     async def _demand(self, actor: Actor, scope: Scope, project_id: str | None) -> None:
         """Raise `Forbidden` for what the actor may not read, and `NotFound` for a project that is not there."""
         demand(actor, scope, project_id)
+        await self.names.refresh()
+        masking.use(NameMask(self.names, actor))
         if project_id is not None:
             async with self.database.session() as session:
-                await projects.found(session, project_id)
+                await projects.get(session, project_id)
 
 
 def _dimension(name: str) -> Dimension:
@@ -179,7 +181,7 @@ def _row(by: Sequence[Dimension], group: Sequence[str | None], sums: Sums) -> An
 
 
 def _others(found: GroupAnswer) -> Answer | None:
-    """What the groups come to that have no row of their own."""
+    """Return the sums of the groups without a row."""
     other = next((sums for group, sums in found.groups.items() if OTHER in group), None)
     return None if other is None else {"name": OTHER_NAME, **_totals(other.totals)}
 
@@ -194,6 +196,34 @@ def _totals(totals: Totals) -> Answer:
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cached_input_tokens=totals.cached_input_tokens,
+    )
+
+
+def _of_month(use: Use) -> Answer:
+    return _answer(
+        month=f"{use.month.start:%Y-%m}",
+        amount_usd=use.amount_usd,
+        spent_usd=use.spent_usd,
+        left_usd=use.left_usd,
+        forecast_usd=use.forecast_usd,
+        used_up_at=use.used_up_at,
+        runs_without_cost=use.unpriced,
+    )
+
+
+def _state(state: BudgetState) -> Answer:
+    terms = state.terms
+    return _answer(
+        dimension=terms.dimension or None,
+        value=masking.shown_name(terms.project_id or None, terms.dimension, terms.value) or None,
+        period=terms.period_name(state.now),
+        amount_usd=terms.amount_usd,
+        values=[
+            _answer(value=one.value or None, spent_usd=one.spent_usd, runs_without_cost=one.unpriced)
+            for one in state.spendings[:MAX_ROWS]
+        ],
+        values_over=len(state.over),
+        problem=state.problem or None,
     )
 
 

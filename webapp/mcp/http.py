@@ -1,4 +1,4 @@
-"""The server over HTTP: who asks is who holds the key in `Authorization`."""
+"""The MCP server over HTTP, with the key of the `Authorization` header."""
 
 import json
 from http import HTTPStatus

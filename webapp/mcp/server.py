@@ -1,4 +1,4 @@
-"""The server of the Model Context Protocol: its tools, and who asks."""
+"""The server of the Model Context Protocol: its tools, and the actor of each call."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -99,7 +99,7 @@ def create_server(answers: Answers) -> MCPServer[Any]:
 
     @tool
     async def budget(project: Project = None) -> dict[str, Any]:
-        """Return a project's budget of this month: what is spent, what is left, and the forecast."""
+        """Return a project's budgets: of this month what is spent and left, and the forecast; by day and by value what is spent."""
         return await answers.budget(asking.get(), project)
 
     return server

@@ -5,7 +5,10 @@ from quart import Quart
 from webapp.links import IdConverter, ProjectIdConverter, RowConverter, SegmentConverter
 from webapp.pages.account import account, join, sign_in, sign_in_openid
 from webapp.pages.admin import audit, clients, health, relay, users
+from webapp.pages.admin import budgets as admin_budgets
+from webapp.pages.agents import agents
 from webapp.pages.breakdown import breakdown
+from webapp.pages.compare import compare
 from webapp.pages.experiments import badges, comparison, experiment, experiments
 from webapp.pages.overview import overview
 from webapp.pages.panel import chart_data
@@ -21,8 +24,23 @@ from webapp.pages.prices import (
     row,
     tester,
 )
-from webapp.pages.project import alerts, budget, costs, embeds, keys, report, settings, shared_links, tracked_keys
+from webapp.pages.project import (
+    alert_rules,
+    alerts,
+    budget,
+    budgets,
+    costs,
+    embeds,
+    keys,
+    names,
+    report,
+    settings,
+    shared_links,
+    tracked_keys,
+)
+from webapp.pages.quality import cache, errors, speed
 from webapp.pages.runs import run, runs, send_runs
+from webapp.pages.sessions import session, sessions
 from webapp.pages.site import appearance, find, reference
 
 
@@ -34,12 +52,14 @@ def register(app: Quart) -> None:
     # A project id may have slashes side by side.
     app.url_map.merge_slashes = False
     for module in (
-        *(overview, report, breakdown, chart_data, embeds),
-        *(costs, settings, keys, tracked_keys, budget, alerts, shared_links),
+        *(overview, report, breakdown, compare, chart_data, embeds),
+        *(costs, settings, keys, tracked_keys, names, budget, budgets, alerts, alert_rules, shared_links),
         *(runs, run, send_runs),
+        *(sessions, session, agents),
+        *(errors, speed, cache),
         *(experiments, experiment, comparison, badges),
         *(prices, forms, covered, row, discounts, tester, catalogue, file, repricing, price),
-        *(users, audit, clients, relay, health),
+        *(users, admin_budgets, audit, clients, relay, health),
         *(account, sign_in, sign_in_openid, join),
         *(appearance, find, reference),
     ):

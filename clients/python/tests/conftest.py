@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import runtally_client
-from runtally_client import _instrument
+from runtally_client import _sdks
 from runtally_client._sender import Sender
 from tests.receiver import Receiver, running_receiver
 
@@ -27,7 +27,7 @@ def begins_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(runtally_client, "_metadata", {})
     monkeypatch.setattr(runtally_client, "_is_warned", False)
     yield
-    _instrument.uninstrument(())
+    _sdks.uninstrument(())
     sender: Sender | None = runtally_client._active  # noqa: SLF001
     if sender:
         sender.close()

@@ -8,14 +8,13 @@ import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from http.client import HTTPConnection
-from urllib.parse import SplitResult
 
 import pytest
 
 import runtally_client as runtally
 from runtally.db.database import Database
-from runtally_client import _sender
-from tests.receiver import Receiver, ok, refuse
+from runtally_client import _sender, _target
+from tests.receiver import Receiver, ok, refuse, running_receiver
 from tests.serving import Server
 
 RUN = {"provider": "acme", "model": "acme-large"}
@@ -147,14 +146,14 @@ def test_runs_go_together_over_one_connection(
     init: Callable[..., None], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_sender, "MAX_RUNS", 3)
-    connections: list[SplitResult] = []
-    connect = _sender._connect  # noqa: SLF001
+    connections: list[HTTPConnection] = []
+    connect = _target.Target._connect  # noqa: SLF001
 
-    def counting(url: SplitResult) -> HTTPConnection:
-        connections.append(url)
-        return connect(url)
+    def counting(target: _target.Target) -> HTTPConnection:
+        connections.append(connect(target))
+        return connections[-1]
 
-    monkeypatch.setattr(_sender, "_connect", counting)
+    monkeypatch.setattr(_target.Target, "_connect", counting)
     init()
 
     for _ in range(10):
@@ -173,13 +172,25 @@ def test_a_connection_that_was_closed_while_idle_costs_nothing(init: Callable[..
     assert runtally.flush(10)
     sender = runtally._active  # noqa: SLF001
     assert sender
-    assert sender._connection  # noqa: SLF001
-    sender._connection.sock.close()  # noqa: SLF001
+    assert sender.target.connection
+    sender.target.connection.sock.close()
 
     runtally.record(**RUN)
 
     assert runtally.flush(10)
     assert len(runs_of(receiver)) == 2
+
+
+def test_another_server_is_another_connection(init: Callable[..., None], receiver: Receiver) -> None:
+    init()
+    runtally.record(**RUN)
+    assert runtally.flush(10)
+
+    with running_receiver() as other:
+        runtally.init(other.url)
+        runtally.record(**RUN)
+        assert runtally.flush(10)
+        assert len(runs_of(other)) == len(runs_of(receiver)) == 1
 
 
 def test_a_run_that_is_too_large_is_dropped_alone(

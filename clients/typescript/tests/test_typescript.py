@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients.environments import npm
 from tests.fake_provider import CANARY, Provider, running_provider
 from tests.guides import code_in
 from tests.serving import Server
@@ -22,17 +23,14 @@ MAX_PACKED_BYTES = 10_000
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the client from its package beside the SDKs of the lock file, and give the folder."""
-    if not (shutil.which("node") and shutil.which("npm")):
-        pytest.skip("there is no node or npm on this machine")
     folder = tmp_path_factory.mktemp("typescript")
-    install = ("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts")
-    run("npm", "ci", *install[2:], cwd=CLIENT)
+    npm("ci", cwd=CLIENT)
     run("npm", "pack", "--silent", "--pack-destination", str(folder), cwd=CLIENT)
     for path in HERE.glob("*.*"):
         shutil.copy(path, folder)
-    run("npm", "ci", *install[2:], cwd=folder)
+    npm("ci", cwd=folder)
     (package,) = folder.glob("runtally-*.tgz")
-    run(*install, "--no-save", package.name, cwd=folder)
+    npm("install", "--no-save", package.name, cwd=folder)
     return folder
 
 

@@ -85,7 +85,7 @@ class Mailer:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One address of mail; without a mailer none is accepted, and what was stored before is not sent."""
+    """E-mail to one address. Without SMTP settings no address is accepted, and nothing is sent to stored ones."""
 
     mailer: Mailer | None
     kind: ClassVar = TargetKind.EMAIL
@@ -103,7 +103,7 @@ class Mail:
         return address
 
     def mask(self, address: str) -> str:
-        """Return the address unmasked: knowing it lets nobody send alerts to it."""
+        """Return the address unmasked: an attacker cannot send alerts by knowing it."""
         return address
 
     def new_secret(self) -> None:

@@ -1,4 +1,4 @@
-"""Microsoft Teams: an Adaptive Card to a workflow's webhook, or to a channel's connector of before.
+"""Microsoft Teams: an Adaptive Card, sent to a workflow's webhook or to an older channel connector.
 
 https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
 """

@@ -63,6 +63,9 @@ def trace_of(project: Project, story: Story, started_at: datetime, rng: Random, 
         **{key: rng.choice(values) for key, values in project.labels.items()},
     }
     user = project.users[int(len(project.users) * rng.random() ** _USER_TAIL)]
+    if project.agent:  # A developer works in one repository on a day.
+        repositories = project.labels["repo"]
+        shared["repo"] = repositories[(project.users.index(user) + started_at.toordinal()) % len(repositories)]
     tags = [rng.choice(project.tags)] if project.tags else None
     calls: list[Call] = []
     at = started_at
@@ -72,8 +75,11 @@ def trace_of(project: Project, story: Story, started_at: datetime, rng: Random, 
         call = _call(project, story, at, chance, project.steps[min(number, len(project.steps) - 1)])
         call.run.run_id = f"{run_prefix}-{number}"
         call.run.trace_id = trace_id
-        call.run.user_id, call.run.session_id, call.run.tags = user, f"{user}-{started_at:%Y%m%d}", tags
+        session = "-".join(filter(None, (project.agent, user, f"{started_at:%Y%m%d}")))
+        call.run.user_id, call.run.session_id, call.run.tags = user, session, tags
         call.run.metadata = {**shared, **(call.run.metadata or {})}
+        if project.agent and calls and calls[-1].run.status != "success":
+            call.run.metadata["attempt"] = 2
         calls.append(call)
         at = call.ended_at + timedelta(milliseconds=chance.randint(20, 900))
     return calls
@@ -95,7 +101,7 @@ def _call(project: Project, story: Story, at: datetime, chance: Random, step: St
         time_to_first_token_ms=outcome.first_token_ms,
         experiment_id=plan.experiment,
         prompt_hash=_prompt_hash(project, step, version),
-        metadata={"feature": step.feature, "release": f"{at:%G.%V}.{version}"},
+        metadata={"feature": step.feature, "release": f"{at:%G.%V}.{version}", **dict(step.labels)},
     )
     _count_tokens(run, plan, chance)
     return Call(at + timedelta(milliseconds=outcome.latency_ms), run)

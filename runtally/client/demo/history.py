@@ -39,10 +39,11 @@ def history(now: datetime, days: int, seed: int) -> list[Batch]:
 
 
 def _day(project: Project, story: Story, day: date, seed: int) -> Iterator[Call]:
-    rng = Random(f"{seed}/{project.id}/{day}")  # noqa: S311  # Made-up traffic is no secret.
+    source = f"-{project.agent}" if project.agent else ""
+    rng = Random(f"{seed}/{project.id}{source}/{day}")  # noqa: S311  # Made-up traffic is no secret.
     usual = project.traces_per_workday * (project.weekend if day.weekday() >= _SATURDAY else 1)
     for number in range(round(usual * rng.uniform(0.88, 1.14))):
         hour = rng.choices(range(24), project.hours)[0]
         started_at = datetime.combine(day, time(hour), UTC) + timedelta(milliseconds=rng.randrange(3_600_000))
         trace = Random(rng.getrandbits(64))  # noqa: S311
-        yield from trace_of(project, story, started_at, trace, f"demo-{seed}-{day:%Y%m%d}-{number}")
+        yield from trace_of(project, story, started_at, trace, f"demo-{seed}{source}-{day:%Y%m%d}-{number}")

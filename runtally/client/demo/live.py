@@ -1,4 +1,4 @@
-"""The demo's live traffic: traces begin at random and unfold in real time, each call ready when it has ended."""
+"""Live traffic of the demo: traces begin at random and run in real time; each call is ready when it has ended."""
 
 from datetime import datetime, timedelta
 from heapq import heappop, heappush

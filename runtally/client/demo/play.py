@@ -1,4 +1,4 @@
-"""Posts the demo: its history in one go, then live traffic without end."""
+"""Post the demo: its history at once, then live traffic without end."""
 
 import asyncio
 from collections.abc import Callable

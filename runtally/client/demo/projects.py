@@ -1,5 +1,6 @@
-"""The projects of the demo: what they ask of which models, and at which hours."""
+"""The projects of the demo: the models that they call, and their hours of use."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from runtally.client.demo.models import (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One kind of call: its models by weight, and the medians of its token counts."""
+    """A kind of call in the demo: its models by weight, and its median token counts."""
 
     feature: str
     models: dict[Model, float]
@@ -28,6 +29,8 @@ class Step:
     output_tokens: int
     cached: float = 0.0
     """Share of the input that is the same in each call, and so can come from a cache."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Metadata of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class Project:
     users: tuple[str, ...]
     """Those who start traces, the busiest first; a few of them start most."""
     tags: tuple[str, ...] = ()
-    """Of which a trace has one, if there are any."""
+    """The tags, of which a trace has one, if there are any."""
+    agent: str = ""
+    """The coding agent whose calls these are; a project has traffic of several."""
 
 
 _OFFICE: Final = (1, 1, 1, 1, 1, 2, 4, 9, 17, 22, 23, 20, 16, 20, 23, 22, 19, 14, 9, 7, 5, 4, 2, 1)
@@ -98,4 +103,53 @@ DOC_SEARCH: Final = Project(
     tags=("search-box", "assistant"),
 )
 
-PROJECTS: Final = (SUPPORT, CODE_REVIEW, DOC_SEARCH)
+_DEVELOPERS: Final = ("anna", "tomas", "priya", "jonas", "mei", "kwame", "lucia", "sam")
+_REPOSITORIES: Final = ("acme/storefront", "acme/payments", "acme/mobile-app", "acme/infra")
+_PLAN: Final = {"costBasis": ("API list price",)}
+"""What runs of developers say who are on a plan and do not pay by token."""
+
+
+def _of_agent(agent: str, prompts: int, steps: tuple[Step, ...], labels: Mapping[str, tuple[str, ...]]) -> Project:
+    # Whom an agent's traffic is of most differs.
+    first = prompts % len(_DEVELOPERS)
+    return Project(
+        id="coding-agents",
+        traces_per_workday=prompts,
+        weekend=0.08,
+        hours=_TWO_CONTINENTS,
+        steps=steps,
+        trace_lengths={2: 1, 3: 2, 4: 3, 5: 3, 6: 2},
+        labels={"agent": (agent,), "repo": _REPOSITORIES, **labels},
+        users=_DEVELOPERS[first:] + _DEVELOPERS[:first],
+        agent=agent,
+    )
+
+
+_MAIN: Final = (("querySource", "repl_main_thread"),)
+_EXPLORER: Final = (("querySource", "agent:explorer"), ("agentName", "explorer"))
+_REVIEWER: Final = (("querySource", "agent:reviewer"), ("agentName", "reviewer"))
+CLAUDE_CODE: Final = _of_agent(
+    "claude-code",
+    12,
+    (
+        Step("plan", {SONNET: 1}, 26_000, 700, cached=0.8, labels=_MAIN),
+        Step("search", {HAIKU: 1}, 14_000, 320, cached=0.7, labels=_EXPLORER),
+        Step("search", {HAIKU: 1}, 17_000, 280, cached=0.7, labels=_EXPLORER),
+        Step("review", {SONNET: 1}, 22_000, 650, cached=0.7, labels=_REVIEWER),
+        Step("edit", {SONNET: 1}, 34_000, 520, cached=0.9, labels=_MAIN),
+        Step("compact", {SONNET: 1}, 90_000, 2_400, cached=0.9, labels=(("querySource", "compact"),)),
+    ),
+    {},
+)
+CODEX: Final = _of_agent("codex", 9, (Step("edit", {TERRA: 1}, 30_000, 900, cached=0.85),), _PLAN)
+GEMINI_CLI: Final = _of_agent(
+    "gemini-cli",
+    6,
+    (
+        Step("route", {FLASH_LITE: 1}, 2_800, 30, cached=0.3, labels=(("role", "utility_router"),)),
+        Step("edit", {FLASH: 1}, 24_000, 480, cached=0.7, labels=(("role", "main"),)),
+    ),
+    _PLAN,
+)
+
+PROJECTS: Final = (SUPPORT, CODE_REVIEW, DOC_SEARCH, CLAUDE_CODE, CODEX, GEMINI_CLI)

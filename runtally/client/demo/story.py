@@ -1,4 +1,4 @@
-"""What happened in the demo's last month: an outage, a slow day, a prompt that grew, a cache that broke, two experiments.
+"""The events of the demo's last month: an outage, a slow day, a prompt that grew, a broken cache, two experiments.
 
 The story changes how a call went, never whether there was one: so runs of a time that a demo of an earlier day has
 posted already keep their ids, and nothing is counted twice.

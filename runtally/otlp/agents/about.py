@@ -1,4 +1,4 @@
-"""Read who used an agent, where, and for what: the listed fields and metadata, and nothing else.
+"""Read the user, repository and purpose of an agent's call from the listed attributes, and nothing else.
 
 Agents send content without being asked to: commands, conversations, the prompt among the arguments of the process. So
 this is a list of what may be read, and everything else is not even decoded.

@@ -1,4 +1,4 @@
-"""The coding agents that are known, and which of their signals is read: one each, since most report a call in several.
+"""The known coding agents, and the one signal that is read from each, since most report a call in several.
 
 An agent is recognised by its service, or by the scope or the names of its events where a user may rename the service.
 """

@@ -86,9 +86,7 @@ class RecordReader:
 
     def __init__(self) -> None:
         self._requests: dict[str, tuple[int, int]] = {}
-        """For each conversation with Codex: when its last request was answered and how long that took, in
-        nanoseconds.
-        """
+        """The end and duration of the last request of each conversation with Codex, in nanoseconds."""
 
     def read(self, agent: Agent, record: LogRecord, place: Place) -> Call | None:
         """Return the call of the record; None if it has none, or repeats one."""

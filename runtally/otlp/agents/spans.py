@@ -1,4 +1,4 @@
-"""Read spans of coding agents: which of them are calls, and what to add to an agent's calls."""
+"""Read spans of coding agents: find those that are calls, and add the agent's metadata."""
 
 from runtally.otlp.agents import about
 from runtally.otlp.agents.known import CLAUDE, COPILOT, COPILOT_CHAT, OPENCODE, Agent, Signal

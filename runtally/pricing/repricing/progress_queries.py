@@ -8,6 +8,7 @@ from runtally.db.database import Connection
 from runtally.models.repricing import RepricingState
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.pricing.repricing.recost_queries import RunCursor
+from runtally.usage.tables import CELLS
 
 # Several processes take different repricings, or none.
 SELECT_NEXT = """
@@ -62,7 +63,7 @@ _COUNTED = f"""grain = {GRAINS[-1].minutes}
 # Whole buckets, so it may be a few too many; good enough for progress. Dropped runs are not counted.
 SELECT_NUMBER = f"""
 SELECT (SELECT coalesce(sum(runs), 0)
-          FROM rollups
+          FROM {CELLS.rows} AS held
          WHERE project_id = coalesce($1::text, '{ALL_PROJECTS_KEY}')
            AND {_COUNTED})::bigint
      - (SELECT coalesce(sum(runs), 0)

@@ -1,4 +1,4 @@
-"""Find the runs whose cost differs from what they would cost at the prices of now. Pure."""
+"""Find the runs whose stored cost differs from their cost at current prices. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Recost:
 
 
 def recosts_of(runs: Iterable[PricedRun], book: PriceBook, project_id: str) -> list[Recost]:
-    """List the runs of a project that would cost something else if they came now, costs reported by providers aside."""
+    """List the runs of a project whose cost at current prices differs, except runs whose provider reported the cost."""
     found = []
     for run in runs:
         cost = resolve_cost(

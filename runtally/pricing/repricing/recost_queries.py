@@ -42,7 +42,7 @@ _PRICED = f"""
     FROM runs
    WHERE project_id = $1"""
 
-# Statements on runs name one project, so that they also work where runs are distributed by it.
+# Statements on runs name one project: each index of runs leads with it.
 SELECT_UNPRICED = f"""{_PRICED}
      AND cost_usd IS NULL
      AND created_at <= $2
@@ -154,7 +154,7 @@ async def select_computed(connection: Connection, cursor: RunCursor, limit: int)
 async def update_costs(
     connection: Connection, project_id: str, recosts: Sequence[Recost], now: datetime, *, queued: bool
 ) -> int:
-    """Set the costs, and queue the runs for the relay; says how many nobody had changed meanwhile."""
+    """Set the costs, queue the runs for the relay, and return how many were still unchanged by others."""
     if not recosts:
         return 0
     columns = zip(

@@ -1,4 +1,4 @@
-"""Compute the costs of past runs again at the prices of now: compare first, and change them once an admin starts it.
+"""Compute the costs of past runs again at current prices: compare first, and change them once an admin starts it.
 
 Each step is a transaction of its own, which stores how far it has come along with the costs. So whatever breaks off, no
 run is left out or counted twice, and runs, rollups and the relay's queue agree at every moment.

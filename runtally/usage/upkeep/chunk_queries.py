@@ -1,4 +1,4 @@
-"""SQL of what there is to scan: from when to when each project has runs or sums, and how many runs on which days."""
+"""SQL of the extent of a scan: the time span of each project's runs or sums, and its run counts by day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class ScanChunk:
 
 
 class RunSpan(NamedTuple):
-    """From the first to the last run or rollup of a project; None if it has neither."""
+    """The time span of a project's runs and rollups; None without any."""
 
     project_id: str
     first: datetime | None
@@ -77,11 +77,11 @@ async def select_span_of_all(connection: Connection) -> tuple[datetime, datetime
 
 
 async def select_counts(connection: Connection, chunk: ScanChunk) -> Mapping[str, int]:
-    """How many runs each of these projects has; not of those that have none."""
+    """Count the runs of each of these projects."""
     await connection.execute(SET_UP)
     return {key: runs for key, runs in await connection.fetch(SELECT_COUNTS, *chunk.values)}  # noqa: C416  # Rows are no pairs.
 
 
 async def is_missing(connection: Connection) -> bool:
-    """Whether there are runs but no rollups at all, or none of one table."""
+    """Return whether there are runs but no rollups, or none in one of the tables."""
     return bool(await connection.fetchval(SELECT_IS_MISSING))

@@ -1,4 +1,4 @@
-"""Chunks in which all runs are scanned: through time, because runs are stored in its order, many projects at once.
+"""Divide a scan of all runs into chunks: in the order of time, as runs are stored, many projects at once.
 
 A chunk is whole days, so that each bucket is in one chunk, and has so few runs that its statements are short.
 """
@@ -30,7 +30,7 @@ def ignore_progress(_done: int, _total: int) -> None:
 
 
 async def run_spans(database: Database) -> Sequence[RunSpan]:
-    """From when to when each project has runs, by id."""
+    """Read the time span of each project's runs, by id."""
     async with database.connection() as connection:
         return await chunk_queries.select_spans(connection)
 
@@ -48,7 +48,7 @@ async def all_projects_chunks(database: Database) -> AsyncIterator[ScanChunk]:
 
 
 async def project_chunks(database: Database, spans: Sequence[RunSpan], now: datetime) -> AsyncIterator[ScanChunk]:
-    """Several days of all projects, or one day of some: as much as fits into a chunk."""
+    """Yield chunks of several days of all projects, or of one day of some, as large as the limit allows."""
     begun: ScanChunk | None = None
     size = 0
     # Before and after a day that runs were dropped before are two chunks: each has all runs of a project or none.
@@ -73,14 +73,14 @@ async def project_chunks(database: Database, spans: Sequence[RunSpan], now: date
 
 
 def progress(spans: Sequence[RunSpan], done: ScanChunk) -> tuple[int, int]:
-    """How many days are done after a chunk of projects, and how many there are."""
+    """Return the number of days done after a chunk, and of all days."""
     first = min(span.first for span in spans if span.first)
     last = max(span.last for span in spans if span.last)
     return (done.until - start_of_day(first)).days, (start_of_day(last) + DAY - start_of_day(first)).days
 
 
 def _days(spans: Sequence[RunSpan]) -> Iterator[ScanChunk]:
-    """Each day with the projects that have runs before and after it."""
+    """Yield each day with the projects whose span includes it."""
     known = [(span.project_id, start_of_day(span.first), span.last) for span in spans if span.first and span.last]
     day = min((first for _, first, _ in known), default=None)
     while day:
@@ -91,7 +91,7 @@ def _days(spans: Sequence[RunSpan]) -> Iterator[ScanChunk]:
 
 
 def _shares(keys: Sequence[str], counts: Mapping[str, int], limit: int) -> Iterator[Sequence[str]]:
-    """Yield groups of projects that fit into a chunk; a project that does not fit is a group by itself."""
+    """Yield groups of projects that fit into a chunk; a larger project is a group by itself."""
     share: list[str] = []
     size = 0
     for key in keys:

@@ -1,4 +1,4 @@
-"""SQL of where the rollups are not what they should be: common table expressions named `difference`.
+"""SQL that compares the rollups with the runs: common table expressions named `difference`.
 
 Both sides are read in one statement, so that ingest may go on meanwhile. Parameters of all: projects, start and end of whole
 days, now. All these projects together, because that is how runs lie: project by project each page of them would be read as
@@ -21,7 +21,7 @@ _OF_OTHERS = f"project_id <> '{ALL_PROJECTS_KEY}' AND bucket >= $2 AND bucket < 
 
 
 def _grains(rows: str) -> str:
-    """Each with the time since when it is kept; reckoned once, not for each row that is compared with it."""
+    """SQL of the grains with the start of their retention, computed once rather than for each row."""
     return (
         f"(SELECT minutes, coalesce($4::timestamptz - kept, '-infinity') AS kept_since FROM {rows} OFFSET 0) AS grains"
     )
@@ -31,7 +31,7 @@ _OF_SKETCH_GRAINS = _grains(GRAIN_ROWS)
 
 
 def _difference(table: SumTable, should_be: str, is_: str) -> str:
-    """Each side has a row for a key; what the rollups lack is positive."""
+    """SQL of the difference of two sides with a row per key; what the rollups lack is positive."""
     should, held = (", ".join(f"coalesce({side}.{name}, 0)" for name in table.sums) for side in ("should_be", "stored"))
     lacking = ",\n         ".join(
         f"coalesce(should_be.{name}, 0) - coalesce(stored.{name}, 0) AS {name}" for name in table.sums
@@ -63,18 +63,19 @@ _COUNTED_CELLS = f"""
 GROUP BY 1, 2, 3, 4, 5"""
 
 
-def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str) -> str:
-    """Sums over what cells have."""
+def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str, cells: str = CELLS.name) -> str:  # noqa: PLR0913, PLR0917  # The parts of a statement.
+    """SQL of sums over cells."""
     names = "".join(f"{name}, " for name in table.names)
     return f"""
   SELECT {scope} AS project_id, minutes AS grain, {bucket} AS bucket, {names}
          {", ".join(f"sum({name}) AS {name}" for name in table.sums)}
-    FROM {CELLS.name} JOIN {_grains(table.grain_rows)} ON grain = {source}
+    FROM {cells} AS cells JOIN {_grains(table.grain_rows)} ON grain = {source}
    WHERE {which.format(moment="bucket")} AND bucket >= kept_since
 GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}"""
 
 
-# The cells of a project are proved by its runs, and the totals by the cells: those of each project, and of all together.
+# The cells of a project are proved by its runs, and the totals by the cells: those of each project, and of all together. What
+# waits to be added to all together counts as if it were; of cells and totals it is the same.
 _SUMMED_TOTALS = _summed(
     TOTALS, "project_id", bucket_of("bucket", "minutes"), f"least(minutes, {_COARSEST})", _OF_THESE
 )
@@ -82,7 +83,9 @@ _SUMMED_TOTALS = _summed(
 CELLS_DIFFER = _difference(CELLS, _COUNTED_CELLS, _is(CELLS, _OF_LIVE))
 TOTALS_DIFFER = _difference(TOTALS, _SUMMED_TOTALS, _is(TOTALS, _OF_THESE))
 CELLS_OF_ALL_DIFFER = _difference(
-    CELLS, _summed(CELLS, f"'{ALL_PROJECTS_KEY}'", "bucket", "minutes", _OF_OTHERS), _is(CELLS, _OF_THESE)
+    CELLS,
+    _summed(CELLS, f"'{ALL_PROJECTS_KEY}'", "bucket", "minutes", _OF_OTHERS),
+    _summed(CELLS, "project_id", "bucket", "minutes", _OF_THESE, CELLS.rows),
 )
 
 _EACH = "unnest(latencies, counts) AS each (latency, n)"
@@ -123,7 +126,7 @@ _WAITING = f"""
 
 
 def _sketches_differ(*sides: str) -> str:
-    """In bins, as all of them can be compared."""
+    """SQL that compares sketches as bins, to which all of them can be converted."""
     return f"""
 WITH difference AS (
   SELECT project_id, grain, bucket, latency, sum(n)::int AS runs

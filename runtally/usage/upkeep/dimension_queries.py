@@ -1,4 +1,4 @@
-"""SQL that keeps the sums by dimension: adds what waits, proves and repairs, fills and drops a key."""
+"""SQL that maintains the sums by dimension: merge, verify, repair, fill and delete."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ LOCK = f"SELECT pg_advisory_xact_lock({_LOCK})"
 
 
 def merging(which: str, *, now: str) -> str:
-    """A statement that adds `dimension_deltas` to the blocks; `which` is a condition on `waiting`. How many runs they were of."""
+    """A statement that merges `dimension_deltas` into the blocks and returns the number of runs; `which` is a condition on `waiting`."""
     return f"""
 WITH taken AS MATERIALIZED (
      DELETE FROM dimension_deltas
@@ -239,7 +239,7 @@ DELETE_UNTRACKED = "DELETE FROM tracked_keys WHERE project_id = $1 AND key = $2 
 
 
 class ChangingKey(NamedTuple):
-    """A key whose past is being counted, or whose sums are being deleted."""
+    """A key that is being filled for the past, or whose sums are being deleted."""
 
     project_id: str
     key: str
@@ -249,30 +249,30 @@ class ChangingKey(NamedTuple):
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Whether no other process changes the blocks; if so, none does until the transaction ends."""
+    """Take the lock of the blocks for this transaction, unless another process has it; return whether it was free."""
     return bool(await connection.fetchval(TRY_LOCK))
 
 
 async def lock(connection: Connection) -> None:
-    """Wait until no other process changes the blocks; none does until the transaction ends."""
+    """Wait for the lock of the blocks, which is held until the transaction ends."""
     await connection.execute(LOCK)
 
 
 async def merge(connection: Connection, now: datetime, most: int, much: int, seconds: float) -> int:
-    """Add waiting runs of projects with `much` of them, or any since so many seconds; about `most` runs. How many it was."""
+    """Merge waiting runs of projects with `much` of them, or any older than some seconds; return how many of about `most`."""
     await connection.execute(_SET_UP)
     return int(await connection.fetchval(MERGE_DUE, now, most, much, seconds))
 
 
 async def select_tracked_ids(connection: Connection) -> Sequence[int]:
-    """The numbers of all keys whose sums are complete."""
+    """Read the numbers of all keys with complete sums."""
     return [row["id"] for row in await connection.fetch(SELECT_TRACKED_IDS)]
 
 
 async def add_differences(
     connection: Connection, chunk: ScanChunk, now: datetime, key_ids: Sequence[int]
 ) -> Counter[str]:
-    """Make the sums of these keys what they should be; how many were wrong, by project. Needs the `lock`."""
+    """Correct the sums of these keys, and return the number of corrections by project. Needs the `lock`."""
     await connection.execute(_SET_UP)
     changed: Counter[str] = Counter()
     for statement in (ADD_SUMS, ADD_LATENCIES):
@@ -282,7 +282,7 @@ async def add_differences(
 
 
 async def select_differences(connection: Connection, chunk: ScanChunk, now: datetime) -> Sequence[Iterable[Any]]:
-    """Rows of where the sums of complete keys first differ in each project: project, and the fields of a `Difference`."""
+    """Read the first difference in each project between sums of complete keys and runs: project, and the fields of a `Difference`."""
     key_ids = await select_tracked_ids(connection)
     await connection.execute(_SET_UP)
     return [
@@ -293,17 +293,17 @@ async def select_differences(connection: Connection, chunk: ScanChunk, now: date
 
 
 async def is_missing(connection: Connection) -> bool:
-    """Whether there are runs with dimensions but no sums of any."""
+    """Return whether there are runs with dimensions but no sums."""
     return bool(await connection.fetchval(SELECT_IS_MISSING))
 
 
 async def delete_expired(connection: Connection, now: datetime, limit: int) -> int:
-    """Delete blocks of hours that are not kept any more, at most so many; how many it were."""
+    """Delete expired blocks of hours, up to a limit, and return their number."""
     return affected_rows(await connection.execute(DELETE_EXPIRED, now, limit))
 
 
 async def select_changing_key(connection: Connection) -> ChangingKey | None:
-    """The next key to fill or to drop, which is this transaction's from now on."""
+    """Read the next key to fill or delete, and lock it for this transaction."""
     row = await connection.fetchrow(SELECT_CHANGING_KEY)
     return ChangingKey(*row) if row else None
 
@@ -313,12 +313,12 @@ async def begin_filling(connection: Connection, key: ChangingKey) -> None:
 
 
 async def is_any_older(connection: Connection, key: ChangingKey) -> bool:
-    """Whether a transaction goes on that began before filling did, and may store runs without counting the key."""
+    """Return whether a transaction from before the filling is still open, which may store runs without counting the key."""
     return bool(await connection.fetchval(SELECT_IS_ANY_OLDER, key.project_id, key.key))
 
 
 async def select_days_to_fill(connection: Connection, key: ChangingKey) -> Sequence[tuple[date, int]]:
-    """The next days that have runs, and how many."""
+    """Read the next days with runs to fill, and their numbers of runs."""
     return [(day, runs) for day, runs in await connection.fetch(SELECT_DAYS_TO_FILL, key.project_id, key.filled_until)]
 
 
@@ -331,12 +331,12 @@ async def set_tracked(connection: Connection, key: ChangingKey) -> None:
 
 
 async def drop_sums(connection: Connection, key: ChangingKey, limit: int) -> int:
-    """Delete blocks of a key, so many of each table at most; the most of one. Needs the `lock`."""
+    """Delete blocks of a key, up to a limit per table, and return the larger number. Needs the `lock`."""
     tags = [await connection.execute(drop, key.project_id, key.id, limit) for drop in (DROP_SUMS, DROP_LATENCIES)]
     return max(affected_rows(tag) for tag in tags)
 
 
 async def set_untracked(connection: Connection, key: ChangingKey) -> None:
-    """The sums of the key are gone."""
+    """Mark a key as untracked once its sums are deleted."""
     for statement in (SET_UNTRACKED, DELETE_UNTRACKED):
         await connection.execute(statement, key.project_id, key.key)

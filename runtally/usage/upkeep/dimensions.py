@@ -1,4 +1,4 @@
-"""Keeps the sums by dimension: adds what waits, fills a key that became tracked, drops the sums of one that is no more."""
+"""Maintain the sums by dimension: merge waiting runs, fill newly tracked keys, delete the sums of untracked ones."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -20,7 +20,7 @@ DROPPED_AT_ONCE = 500
 
 
 async def merge_dimensions(database: Database, now: datetime, *, everything: bool = False) -> int:
-    """Add runs that wait to the sums of projects where many wait, or long; how many runs it were. Or of all projects."""
+    """Merge waiting runs of projects with many of them or old ones, or of all projects, and return their number."""
     async with database.transaction() as connection:
         if not await queries.try_lock(connection):
             return 0
@@ -29,7 +29,7 @@ async def merge_dimensions(database: Database, now: datetime, *, everything: boo
 
 
 async def change_key(database: Database, now: datetime) -> bool:
-    """Fill or drop a piece of the next key that changes; whether there was any to do."""
+    """Fill or delete a part of the next changing key, and return whether there was one."""
     async with database.transaction() as connection:
         # First of all, as in every transaction that changes the blocks.
         if not await queries.try_lock(connection):
@@ -56,7 +56,7 @@ async def change_key(database: Database, now: datetime) -> bool:
 
 
 def _next_chunk(key: ChangingKey, days: Sequence[tuple[date, int]]) -> ScanChunk | None:
-    """The days that come next, as many as have not too many runs; at least one that has any."""
+    """Return the next days to fill within the limit of runs; at least one day with runs."""
     if not days:
         return None
     taken = runs = 0

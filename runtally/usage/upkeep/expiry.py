@@ -1,4 +1,4 @@
-"""Deletes short buckets once they are older than any page reads them."""
+"""Delete short buckets that no page reads any more."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ EXPIRED_AT_ONCE = 10_000
 
 
 async def expire_buckets(database: Database, now: datetime) -> int:
-    """Delete short buckets that no page reads any more; of each length the most rows that were deleted of a table."""
+    """Delete expired buckets, and return for each length the largest number of rows deleted from a table."""
     expired = 0
     for grain in GRAINS:
         if grain.kept is not None:

@@ -1,4 +1,4 @@
-"""SQL that deletes short buckets that are not read any more."""
+"""SQL that deletes expired short buckets."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,6 +27,6 @@ DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", eve
 
 
 async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
-    """Delete buckets of a grain, at most so many rows of each table; the most rows that were deleted of one."""
+    """Delete buckets of a grain, up to a limit per table, and return the largest number."""
     statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_CELLS)
     return max([affected_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])

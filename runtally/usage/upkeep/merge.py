@@ -1,4 +1,4 @@
-"""Merges what waits into the sums that pages read."""
+"""Merge waiting deltas into the sums and sketches that pages read."""
 
 from datetime import datetime
 
@@ -9,9 +9,15 @@ from runtally.usage.upkeep import merge_queries
 MERGED_AT_ONCE = 5_000
 
 
-async def merge_sketches(database: Database, now: datetime) -> int:
-    """Add waiting latencies to the sketches, once for all of a bucket; how many waited, `MERGED_AT_ONCE` at most."""
-    async with database.transaction() as connection:
-        if not await merge_queries.try_lock(connection):
-            return 0
-        return await merge_queries.merge_sketches(connection, now, MERGED_AT_ONCE)
+async def merge_waiting(database: Database, now: datetime) -> int:
+    """Merge waiting deltas into the sums of all projects, and waiting latencies into the sketches, once for each bucket.
+
+    Return how many rows of either waited, `MERGED_AT_ONCE` at most.
+    """
+    merged = 0
+    # In transactions of their own: who deletes a project locks its sketches before sums of all projects.
+    for merge in (merge_queries.merge_sums, merge_queries.merge_sketches):
+        async with database.transaction() as connection:
+            if await merge_queries.try_lock(connection):
+                merged = max(merged, await merge(connection, now, MERGED_AT_ONCE))
+    return merged

@@ -1,4 +1,4 @@
-"""Makes the sums those of the runs, while runs are stored."""
+"""Correct the sums from the runs while ingest goes on."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ from runtally.usage.upkeep.repair_queries import Repair
 async def rebuild_sums(
     database: Database, now: datetime, on_progress: OnProgress = ignore_progress
 ) -> AsyncIterator[tuple[RollupScope, int]]:
-    """Make the rollups what they should be: each project with the number of rows that were changed.
+    """Correct the rollups, and yield each project with its number of changed rows.
 
     Online and repeatable: it adds what is missing and takes away what is too much, while ingest goes on, and every number
     is right at every moment that it was right before. Tells of progress as `verify_sums` does. Raises `StoreUnavailable`.
@@ -37,14 +37,14 @@ async def rebuild_sums(
 
 
 async def rebuild_dimensions(database: Database, now: datetime) -> None:
-    """Count the runs of all days by the keys that their project tracks."""
+    """Correct the sums by tracked key of all days."""
     async with database.patient() as patient:
         async for chunk in chunks.project_chunks(patient, await chunks.run_spans(patient), now):
             await _repair_dimensions(patient, chunk, now, Counter())
 
 
 async def rebuild_if_missing(database: Database, now: datetime) -> bool:
-    """Count all runs after an update from a version without these sums; whether it was one."""
+    """Compute all sums after an update from a version without them; return whether it was needed."""
     async with database.connection() as connection:
         missing = await chunk_queries.is_missing(connection)
     if missing:
@@ -59,7 +59,7 @@ async def rebuild_if_missing(database: Database, now: datetime) -> bool:
 
 
 async def _repair(database: Database, chunk: ScanChunk, now: datetime, changed: Counter[str]) -> None:
-    """Sums and sketches are tables of their own, and so side by side."""
+    """Repair sums and sketches in parallel, since they are separate tables."""
 
     async def work(repairs: Sequence[Repair]) -> None:
         for each in repairs:

@@ -1,4 +1,4 @@
-"""SQL that repairs the rollups: it adds the difference to whatever they have become by then."""
+"""SQL that repairs the rollups by adding the difference to their current values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ changed AS (
 
 
 def _add_sketches(difference: str) -> str:
-    """A new row gets its percentiles at once: to update each of them afterwards would write it twice."""
+    """SQL that inserts sketches with their percentiles, because updating these afterwards would write each row twice."""
     key = ", ".join(BUCKET)
     p50, p95 = (
         f"CASE WHEN min(runs) > 0 THEN min(latency) FILTER (WHERE 100 * reached >= {percent} * total) END"
@@ -54,7 +54,7 @@ changed AS (
 
 
 def _correct_percentiles() -> str:
-    """Those that are not known yet are added; none of them was wrong."""
+    """SQL that computes missing percentiles; existing ones are never wrong."""
     found = differences.sketches(f"p95 IS NULL OR {differences.ARE_WRONG}", "p95 IS NOT NULL AS was_wrong")
     return f"""
 WITH found AS MATERIALIZED ({found}
@@ -80,7 +80,7 @@ def _is_same(one: str, other: str, key: Sequence[str]) -> str:
 
 
 def _delete_empty(table: str, key: tuple[str, ...], is_empty: str) -> str:
-    """Rows that are in use right now are passed over: ingest never waits in a circle with this."""
+    """SQL that deletes empty rows. It skips locked ones, so that ingest and repair never deadlock."""
     names = ", ".join(key)
     return f"""
 WITH empty AS MATERIALIZED (
@@ -112,7 +112,7 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtext('runtally rebuilding'), hashtext($
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A statement for a transaction of its own: rows are locked in one order, which several would not keep."""
+    """A repair statement, which needs its own transaction: rows are locked in one order, which several statements would break."""
 
     table: str
     of_projects: str
@@ -129,7 +129,7 @@ SKETCHES = (
 
 
 async def repair(connection: Connection, what: Repair, chunk: ScanChunk, now: datetime) -> Mapping[str, int]:
-    """Make the rows of a chunk what they should be; how many that changed, by the key of their scope."""
+    """Correct the rows of a chunk, and return the number of changes by scope."""
     await connection.execute(LOCK, what.table)
     await connection.execute(SET_UP)
     statement = what.of_all if chunk.is_of_all else what.of_projects

@@ -1,4 +1,4 @@
-"""Proves that the sums are those of the runs."""
+"""Verify that the sums agree with the runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -16,7 +16,7 @@ from runtally.usage.upkeep.verify_queries import Difference
 async def verify_sums(
     database: Database, now: datetime, on_progress: OnProgress = ignore_progress
 ) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
-    """Each project, and all of them together last, with its first difference; ingest may go on meanwhile.
+    """Yield each project, and last all of them together, with its first difference; ingest may go on meanwhile.
 
     Nothing is known before all days were looked at; until then `on_progress` is told how many were, and of how many.
     Raises `StoreUnavailable`.
@@ -38,7 +38,7 @@ async def verify_sums(
 
 
 async def _differences(database: Database, chunk: ScanChunk, now: datetime) -> Mapping[str, Difference]:
-    """The first of each scope: of sums, else of latencies, else of sums by dimension."""
+    """Return the first difference of each scope: in sums, else in latencies, else in sums by dimension."""
 
     async def select(kind: verify_queries.Kind) -> Mapping[str, Difference]:
         async with database.transaction() as connection:

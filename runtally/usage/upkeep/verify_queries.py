@@ -1,4 +1,4 @@
-"""SQL that proves the rollups: the first difference of each project, counted from the runs."""
+"""SQL that verifies the rollups: the first difference of each project from its runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ SELECT_PERCENTILE_DIFFERENCES = differences.PERCENTILES_DIFFER + _FIRST_PERCENTI
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the rollups of a project first differ from its runs, and by how much: what they lack is positive."""
+    """The first place where the rollups of a project differ from its runs, and the difference: what the rollups lack is positive."""
 
     differing: int
     """Rows that differ in the same chunk of time."""
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is compared in turn."""
+    """The kinds of rollup tables, in the order in which they are compared."""
 
     of_projects: Sequence[str]
     of_all: Sequence[str]
@@ -62,7 +62,7 @@ SKETCHES = Kind(
 async def select_differences(
     connection: Connection, kind: Kind, chunk: ScanChunk, now: datetime
 ) -> Mapping[str, Difference]:
-    """The first of each scope that has any, by its key."""
+    """Read the first difference of each scope that has one."""
     await connection.execute(SET_UP)
     found: dict[str, Difference] = {}
     for statement in kind.of_all if chunk.is_of_all else kind.of_projects:
@@ -74,7 +74,7 @@ async def select_differences(
 async def select_dimension_differences(
     connection: Connection, chunk: ScanChunk, now: datetime
 ) -> Mapping[str, Difference]:
-    """The first of each project whose sums by dimension differ, by its key; of the keys whose sums are complete."""
+    """Read the first difference of each project in sums by dimension, for keys with complete sums."""
     found: dict[str, Difference] = {}
     for key, *difference in await dimension_queries.select_differences(connection, chunk, now):
         found.setdefault(key, Difference(*difference))

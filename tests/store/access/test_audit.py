@@ -67,7 +67,7 @@ async def user(session: AsyncSession, project_id: str, role: Role = Role.VIEWER)
     token = await invitations.invite(session, NOW, BY, f"{role}@{project_id}.example", grant)
     invitation = await invitations.opened(session, NOW, token)
     joined = await invitations.accept(session, NOW, invitation, Newcomer("", "Bob", "hash-of-a-password"))
-    return await users.found(session, joined.id)
+    return await users.get(session, joined.id)
 
 
 async def role_set(session: AsyncSession, project_id: str) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runtally.access.keys import issue, listed, named, revoke, rotate, verify
+from runtally.access.keys import get_by_prefix_or_id, issue, list_all, revoke, rotate, verify
 from runtally.access.scopes import Scope, may
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
@@ -40,7 +40,7 @@ async def test_a_key_is_its_projects_actor_and_its_use_is_recorded(database: Dat
     async with database.connection() as connection:
         actor = await verify(connection, NOW, secret)
     async with database.session() as session:
-        [key] = [key for key in await listed(session, project_id) if key.project_id]
+        [key] = [key for key in await list_all(session, project_id) if key.project_id]
 
     assert may(actor, Scope.METRICS_READ, project_id)
     assert not may(actor, Scope.METRICS_READ, "another")
@@ -101,10 +101,10 @@ async def test_a_key_is_named_by_prefix_or_id(database: Database, project_id: st
         issued = issue(session, NOW, OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ])
         await session.flush()
 
-        assert await named(session, issued.row.prefix) is issued.row
-        assert await named(session, str(issued.row.id)) is issued.row
+        assert await get_by_prefix_or_id(session, issued.row.prefix) is issued.row
+        assert await get_by_prefix_or_id(session, str(issued.row.id)) is issued.row
         with pytest.raises(NotFound):
-            await named(session, "rt_nothing")
+            await get_by_prefix_or_id(session, "rt_nothing")
 
 
 @pytest.mark.parametrize(

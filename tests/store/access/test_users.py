@@ -38,7 +38,7 @@ async def session(empty_database_url: str) -> AsyncIterator[AsyncSession]:
 async def joined(session: AsyncSession, token: str, email: str) -> users.Account:
     invitation = await invitations.claimed(session, NOW, token)
     user = await invitations.accept(session, NOW, invitation, Newcomer(email, "Somebody", "a hash"))
-    return await users.found(session, user.id)
+    return await users.get(session, user.id)
 
 
 async def invited(session: AsyncSession, email: str) -> users.Account:
@@ -78,7 +78,7 @@ async def test_of_two_first_links_used_at_once_one_makes_an_admin(empty_database
         outcomes = await asyncio.gather(used(first, ADA), used(second, BOB))
 
         async with database.session() as session:
-            assert len(await users.listed(session)) == 1
+            assert len(await users.list_all(session)) == 1
             assert await invitations.set_up(session, NOW) is None
     assert sorted(outcomes) == [False, True]
 

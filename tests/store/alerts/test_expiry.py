@@ -19,10 +19,19 @@ DAY = timedelta(days=1)
 
 async def add_alert(database: Database, at: datetime, *, delivered: bool = True) -> UUID:
     id_ = uuid7()
-    texts = dict.fromkeys(("title", "message", "document"), "x")
     async with database.session() as session:
         session.add(
-            Alert(project_id="p", id=id_, kind=AlertKind.TEST, subject=str(id_), level=0, created_at=at, **texts)
+            Alert(
+                project_id="p",
+                id=id_,
+                kind=AlertKind.TEST,
+                subject=str(id_),
+                level=0,
+                title="x",
+                message="x",
+                document="x",
+                created_at=at,
+            )
         )
         delivered_at = at if delivered else None
         session.add(

@@ -16,6 +16,7 @@ from runtally.db.database import Database
 from tests.mailbox import CERTIFICATE
 from tests.receiver import refuse, running_receiver
 from tests.relays import SteppedClock
+from tests.serving import PATIENCE_SECONDS
 from tests.store.alerts.deliveries import PROJECT, add, delivery, running_editor, running_sender
 
 
@@ -157,7 +158,7 @@ async def test_a_receiver_that_is_never_done_is_not_waited_for(
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         await add(project, clock, f"http://127.0.0.1:{port}")
-        async with running_sender(project, clock) as one, asyncio.timeout(20):
+        async with running_sender(project, clock) as one, asyncio.timeout(PATIENCE_SECONDS):
             await one.work()
 
     assert (await delivery(project)).answer == "no answer within 0.2 s"
@@ -177,7 +178,7 @@ async def test_an_answer_whose_body_never_ends_counts_by_its_status(
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         await add(project, clock, f"http://127.0.0.1:{port}")
-        async with running_sender(project, clock) as one, asyncio.timeout(20):
+        async with running_sender(project, clock) as one, asyncio.timeout(PATIENCE_SECONDS):
             await one.work()
 
     assert (await delivery(project)).answer == "HTTP 200"

@@ -13,7 +13,6 @@ from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import InvalidBudget, NotFound
 from runtally.ingest.queries import insert_runs
-from runtally.models.budget import Budget
 from runtally.models.project import Project
 from tests.documents import make_stored_run
 
@@ -72,7 +71,7 @@ async def test_setting_changing_and_removing_a_budget_is_audited(database: Datab
         async with database.session() as session:
             await edit.set_budget(session, OPERATOR, project, sent, NOW)
     async with database.session() as session:
-        budget = await session.get(Budget, project)
+        budget = await edit.get(session, project)
         assert budget is not None
         assert (budget.amount_usd, budget.alert_percents) == (Decimal("1250.5"), [])
         await edit.remove(session, OPERATOR, project)

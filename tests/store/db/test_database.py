@@ -10,12 +10,14 @@ from typing import Any
 import asyncpg
 import pytest
 from sqlalchemy import CursorResult
+from sqlalchemy.engine import make_url
 from sqlmodel.ext.asyncio.session import AsyncSession
 from structlog import wrap_logger
 from structlog.testing import LogCapture
 
 from runtally.db import database as module
 from runtally.db.database import Database
+from runtally.db.reasons import NO_WRITES, REFUSED
 from runtally.errors import StoreUnavailable
 from tests.ops.processes import go_on
 from tests.serving import free_port
@@ -61,6 +63,31 @@ async def test_nobody_listening_is_out_of_reach(run: Run, monkeypatch: pytest.Mo
     assert [(event["event"], event["cause"]) for event in logs.entries] == [
         ("store_unavailable", "ConnectionRefusedError")
     ]
+
+
+@both
+async def test_of_several_servers_each_is_tried_before_all_are_out_of_reach(run: Run) -> None:
+    servers = ",".join(f"127.0.0.1:{free_port()}" for _ in range(3))
+    async with Database(f"postgresql://nobody@{servers}/none") as away:
+        with pytest.raises(StoreUnavailable) as caught:
+            await run(away, "SELECT 1")
+
+    assert caught.value.reason == REFUSED
+
+
+@both
+async def test_a_server_that_takes_no_writes_is_asked_again_over_a_new_connection(
+    empty_database_url: str, run: Run
+) -> None:
+    name = make_url(empty_database_url).database
+    async with Database(empty_database_url) as database, Database(empty_database_url) as operator:
+        await by_connection(operator, f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        with pytest.raises(StoreUnavailable) as caught:
+            await run(database, "CREATE TABLE written ()")
+        assert caught.value.reason == NO_WRITES
+
+        await by_connection(operator, f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+        await run(database, "CREATE TABLE written ()")
 
 
 @both

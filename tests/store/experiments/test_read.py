@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.db.database import Connection
@@ -18,6 +18,7 @@ from runtally.experiments.verdict import Outcome, Stats
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status
+from tests.factories import examples
 from tests.store.experiments.runs import NOW, run
 
 
@@ -155,7 +156,7 @@ async def test_a_window_of_hours_reads_a_limited_number_of_runs_and_is_partial(
     assert stats.is_partial
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@examples(5)
 @given(latencies=st.lists(st.none() | st.integers(0, 10_000), min_size=1, max_size=60))
 async def test_the_p95_is_the_nearest_rank_over_the_runs_that_report_a_latency(
     connection: Connection, project_id: str, latencies: list[int | None]

@@ -28,7 +28,7 @@ from runtally.pricing.repricing.unpriced import UnpricedRuns
 from tests.factories import make_price
 from tests.serving import Postgres
 
-SOON = 20.0
+SOON = 60.0
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.clock import start_of_day
@@ -13,6 +13,7 @@ from runtally.db.database import Database
 from runtally.models.run import StoredRun
 from runtally.runs.model_usage import ModelUsage, read_usage_by_day
 from runtally.usage.memo import DayMemo
+from tests.factories import examples
 from tests.store.usage.test_read import runs, store
 from tests.summaries import new_memo
 
@@ -35,7 +36,7 @@ def _shown(used: ModelUsage) -> tuple[int, int, Decimal, int | None]:
 
 @pytest.mark.parametrize("memo", [DayMemo(0), new_memo()])
 @given(sent=st.lists(runs, max_size=40), since=st.timedeltas(timedelta(days=1), timedelta(days=30)))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5)
 async def test_usage_is_that_of_the_runs_since_then_whatever_the_memo_holds(
     database: Database, memo: DayMemo, sent: list[StoredRun], since: timedelta
 ) -> None:

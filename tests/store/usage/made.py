@@ -3,13 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.upkeep.verify import verify_sums
 
-TABLES = (
+TABLES_OF_PROJECTS = (
     "rollups",
     "rollup_totals",
     "latency_sketches",
@@ -18,13 +17,14 @@ TABLES = (
     "dimension_latencies",
     "dimension_deltas",
 )
-# Short buckets are kept for so long from now, and deleting runs goes by the database's clock.
-NOW = datetime.now(UTC)
+TABLES = (*TABLES_OF_PROJECTS, "rollup_deltas")
+# Also by the clock of the database `own`.
+NOW = datetime(2026, 6, 15, 12, 34, 56, 789012, tzinfo=UTC)
 
 
 async def differences(database: Database) -> dict[str, str]:
-    """Where the rollups differ from the runs, by project; what is erased is by the clock of the database."""
-    return {str(scope): str(found) async for scope, found in verify_sums(database, system_clock()) if found}
+    """Where the rollups differ from the runs, by project."""
+    return {str(scope): str(found) async for scope, found in verify_sums(database, NOW) if found}
 
 
 async def insert(database: Database, sent: list[StoredRun]) -> None:

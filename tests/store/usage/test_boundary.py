@@ -18,7 +18,7 @@ from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
-from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import in_percentiles, new_memo
 
@@ -73,7 +73,7 @@ async def test_the_time_before_is_the_same_whether_its_last_runs_are_remembered_
     runs = [_run(end + timedelta(seconds=47 * (number - 70)), number) for end in ends for number in range(110)]
     async with Database(empty_database_url) as database:
         await _insert(database, *(_run(NOW - timedelta(days=days), days) for days in range(90)), *runs)
-        await merge_sketches(database, NOW)
+        await merge_waiting(database, NOW)
         memo = new_memo()
         for now in (NOW, NOW + MINUTE, NOW - MINUTE, NOW + 5 * MINUTE):
             late = (_run(end + after, 9) for end in ends for after in (MINUTE, timedelta(hours=-40)))

@@ -10,29 +10,29 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.access import erasure_queries
 from runtally.access.projects import erase
 from runtally.audit import ANYONE
-from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.errors import InvalidTrackedKey
 from runtally.models.dimension import DIMENSION_MEASURES, MAX_TRACKED_KEYS, KeyState
 from runtally.models.run import Status, StoredRun
 from runtally.tracking import keys
-from runtally.usage import dimension_queries as reading
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep import dimensions
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
 from runtally.usage.upkeep.expiry import expire_buckets
 from runtally.usage.upkeep.rebuild import rebuild_if_missing, rebuild_sums
+from tests.factories import examples
+from tests.store.usage import dimension_sums as reading
 from tests.store.usage.made import NOW, clear, differences, insert, made
 from tests.store.usage.test_sums import price
 
 CAP = 3
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = examples(10)
 values = st.none() | st.sampled_from(["a", "b", "c", "d", "e", "", "ü" * 300, 1, 1.5, True, ["x"], {"y": 1}])
 runs = st.builds(
     StoredRun,
@@ -218,7 +218,7 @@ async def test_flushes_merges_and_new_prices_at_the_cap_at_once_leave_exact_sums
 
     async def merge() -> None:
         for _ in range(10):
-            await merge_dimensions(own, system_clock(), everything=True)
+            await merge_dimensions(own, NOW, everything=True)
 
     async def reprice() -> None:
         for number in range(4):
@@ -228,7 +228,7 @@ async def test_flushes_merges_and_new_prices_at_the_cap_at_once_leave_exact_sums
     await asyncio.gather(*(ingest(worker) for worker in range(4)), merge(), merge(), reprice())
 
     assert await differences(own) == {}
-    await merge_dimensions(own, system_clock(), everything=True)
+    await merge_dimensions(own, NOW, everything=True)
     assert await differences(own) == {}
     found = await days(own, "one", "feature")
     assert len(found) == CAP + 1
@@ -256,7 +256,9 @@ async def test_merging_takes_the_oldest_first_and_no_more_than_fits(
     assert [await merge_dimensions(own, NOW) for _ in range(2)] == [20, 0]
     await ingest("one", range(5, 7))
     assert await merge_dimensions(own, NOW) == 20
-    later = system_clock() + dimensions.LONGEST_WAIT + timedelta(seconds=1)
+    async with own.connection() as connection:
+        await connection.execute("UPDATE dimension_deltas SET queued_at = $1", NOW)
+    later = NOW + dimensions.LONGEST_WAIT + timedelta(seconds=1)
     assert [await merge_dimensions(own, later) for _ in range(4)] == [20, 20, 20, 0]
     assert await differences(own) == {}
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from runtally.audit import ANYONE
@@ -20,29 +20,27 @@ from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.run import Status, StoredRun
 from runtally.tracking import keys
-from runtally.usage import groups as reading
+from runtally.usage import group_rows
 from runtally.usage.dimension_blocks import summed_ctes
 from runtally.usage.dimensions import OTHER, Dimension, dimension_named
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
-from runtally.usage.group_queries import Group
 from runtally.usage.groups import GroupAnswer, read_groups
-from runtally.usage.plan import ALL_MEASURES, GroupQuestion, Rows, plan_of
+from runtally.usage.memo import DayMemo
+from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, plan_of
+from runtally.usage.sources import Source
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
 from runtally.usage.window import TimeSpan
+from tests.factories import examples
 from tests.reference import nearest_rank
 from tests.store.usage.made import NOW, clear, insert, made
 from tests.store.usage.test_dimensions import values_of
 
 CAP = 3
-FEW = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    # Each example takes so many statements that to shrink one takes minutes.
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
+# Each example takes so many statements that to shrink one takes minutes.
+FEW = examples(5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+MEMO = DayMemo(2**24)
 KEYS = [UUID(int=0), UUID(int=7)]
 DIMENSIONS = [
     "provider",
@@ -101,13 +99,16 @@ filters = st.fixed_dictionaries(
         "minLatency": st.just("5000"),
     },
 ).map(lambda pairs: dict(list(pairs.items())[:2]))
-spans = st.sampled_from([(40, -1), (30, 0), (3, 0), (1, 0), (20, 2)]).flatmap(
-    lambda days: st.sampled_from([timedelta(0), timedelta(hours=5), timedelta(minutes=7)]).map(
-        lambda more: TimeSpan(
-            start_of_day(NOW) - days[0] * timedelta(days=1) + more,
-            start_of_day(NOW) - (days[1] - 1) * timedelta(days=1),
-        )
-    )
+# Neither end need be that of a stored bucket: what is before the first and after the last one is read from the runs.
+ends = st.sampled_from([timedelta(0), timedelta(hours=5), timedelta(minutes=7)])
+spans = st.builds(
+    lambda days, more, less: TimeSpan(
+        start_of_day(NOW) - days[0] * timedelta(days=1) + more,
+        start_of_day(NOW) - (days[1] - 1) * timedelta(days=1) - less,
+    ),
+    st.sampled_from([(40, -1), (30, 0), (3, 0), (1, 0), (20, 2)]),
+    ends,
+    ends,
 )
 
 
@@ -193,14 +194,20 @@ def sums_in(answer: GroupAnswer) -> dict[Group, tuple[Any, ...]]:
 
 
 async def ask(database: Database, question: GroupQuestion) -> GroupAnswer:
+    """Ask without the memo of closed days, then with what it has of earlier questions, then with this one's answer."""
     async with database.snapshot() as connection:
-        return await read_groups(connection, question)
+        answer = await read_groups(connection, question)
+        for _ in range(2):
+            assert await read_groups(connection, question, MEMO) == answer, question
+    return answer
 
 
 async def check_limited(database: Database, question: GroupQuestion, answer: GroupAnswer) -> None:
     """Two groups are told apart, and all others add up to one, in each bucket as over all of the time."""
     found = await ask(database, replace(question, limit=2))
     names = list(answer.groups)
+    ranks = [(one.totals.cost_usd, one.totals.runs) for one in answer.groups.values()]
+    assert ranks == sorted(ranks, reverse=True)
     assert list(found.groups)[:2] == names[:2]
     assert list(found.groups)[2:] == ([(OTHER,) * len(question.by)] if len(names) > 2 else [])
     for of_all, of_two in ((answer.groups, found.groups), (answer.cells, found.cells)):
@@ -277,14 +284,14 @@ def capped(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(upkeep_queries, name, sql.replace("<= 5000", f"<= {CAP}"))
     whole = summed_ctes
     monkeypatch.setattr(
-        "runtally.usage.group_queries.summed_ctes",
+        "runtally.usage.group_cells.summed_ctes",
         lambda *of, **how: whole(*of, **how).replace("<= 5000", f"<= {CAP}"),
     )
 
 
 @pytest.fixture
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(reading, "MAX_RUNS_READ", 5)
+    monkeypatch.setattr(group_rows, "MAX_RUNS_READ", 5)
     return 5
 
 
@@ -388,11 +395,26 @@ async def test_of_runs_that_were_dropped_sums_answer_and_nothing_else_does(own: 
     assert (await ask(own, question_of("metadata.else", days=2))).total.runs == 4
 
 
+async def test_runs_before_the_first_stored_bucket_and_after_the_last_one_both_count(own: Database) -> None:
+    await clear(own)
+    hour, minute = timedelta(hours=1), timedelta(minutes=1)
+    last = start_of_day(NOW) - timedelta(days=1) + 12 * hour
+    span = TimeSpan(last - 5 * hour - 7 * minute, last + 7 * minute)
+    early, late = featured(1, "a"), featured(2, "a")
+    early.occurred_at, late.occurred_at = span.since + minute, span.until - minute
+    await insert(own, [early, late])
+    await merge_dimensions(own, NOW, everything=True)
+
+    answer = await ask(own, question_of("metadata.feature", timeline=Timeline.whole(span, NOW)))
+
+    assert answer.groups[("a",)].totals.runs == 2
+
+
 def test_days_of_a_key_are_read_from_its_sums_and_shorter_buckets_by_model_from_the_runs() -> None:
-    assert plan_of(question_of("metadata.feature"), is_tracked=True).rows is Rows.VALUES
+    assert plan_of(question_of("metadata.feature"), is_tracked=True).sums is Source.VALUES
     by_hour = replace(
         question_of("metadata.feature", "model"), timeline=Timeline.of(TimeSpan(NOW, NOW), BucketWidth.HOUR, NOW)
     )
     assert plan_of(by_hour, is_tracked=True).cover.stored == ()
-    assert plan_of(question_of(measures=("runs", "cost_usd")), is_tracked=False).rows is Rows.TOTALS
-    assert plan_of(GroupQuestion(question_of().timeline, ALL_RUNS), is_tracked=False).rows is Rows.CELLS
+    assert plan_of(question_of(measures=("runs", "cost_usd")), is_tracked=False).sums is Source.TOTALS
+    assert plan_of(GroupQuestion(question_of().timeline, ALL_RUNS), is_tracked=False).sums is Source.CELLS

@@ -11,6 +11,7 @@ from runtally.models.run import Status, StoredRun
 from runtally.usage import project_queries
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import new_memo
 
@@ -34,6 +35,7 @@ async def test_a_bucket_that_has_no_run_any_more_does_not_count(empty_database_u
     async with Database(empty_database_url) as database:
         await _insert(database, earlier)
         await _insert(database, NOW - timedelta(minutes=20))
+        await merge_waiting(database, NOW)
         async with database.connection() as connection:
             await connection.execute("DELETE FROM runs WHERE occurred_at > $1", earlier)
             await connection.execute("UPDATE rollup_totals SET runs = 0 WHERE bucket > $1", earlier)

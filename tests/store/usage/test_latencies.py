@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.db.database import Connection, Database
@@ -15,11 +15,12 @@ from runtally.usage import summary_queries
 from runtally.usage.memo import DayMemo
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.summary import Summary
-from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import Range, TimeSpan, Window
+from tests.factories import examples
 from tests.summaries import new_memo, read_summary
 
-NOW = datetime.now(UTC)
+NOW = datetime(2026, 6, 15, 12, 34, 56, 789012, tzinfo=UTC)
 OLD = timedelta(days=2)
 WINDOWS = [window for range_ in Range for window in (Window.of(range_, NOW), Window.of(range_, NOW).previous(NOW))]
 runs = st.tuples(st.timedeltas(timedelta(0), timedelta(days=60)), st.integers(0, 10**6))
@@ -44,17 +45,6 @@ async def _insert(database: Database, project_id: str, *sent: tuple[timedelta, i
         await insert_runs(connection, stored)
 
 
-async def _fold(database: Database, project_id: str) -> None:
-    """Whoever else folds at this moment."""
-    waits = True
-    while waits:
-        await merge_sketches(database, NOW)
-        async with database.connection() as connection:
-            waits = await connection.fetchval(
-                "SELECT EXISTS (SELECT FROM latency_deltas WHERE project_id = $1)", project_id
-            )
-
-
 async def _percentiles(
     memo: DayMemo, database: Database, window: Window, project_id: str | None
 ) -> tuple[float, float]:
@@ -66,18 +56,18 @@ async def _percentiles(
 @given(
     batches=st.lists(st.lists(runs, min_size=1, max_size=9), min_size=1, max_size=3), folds=st.sets(st.integers(0, 2))
 )
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(10)
 async def test_they_are_those_of_all_runs_whenever_these_came(
-    database: Database, batches: list[list[tuple[timedelta, int]]], folds: set[int]
+    own: Database, batches: list[list[tuple[timedelta, int]]], folds: set[int]
 ) -> None:
     memo, project_id = new_memo(), f"past-{uuid.uuid4().hex}"
     for number, batch in enumerate(batches):
-        await _insert(database, project_id, *batch)
+        await _insert(own, project_id, *batch)
         if number in folds:
-            await merge_sketches(database, NOW)
+            await merge_waiting(own, NOW)
         for window, whose in product(WINDOWS, (project_id, None)):
-            known = await _percentiles(memo, database, window, whose)
-            assert known == await _percentiles(DayMemo(0), database, window, whose)
+            known = await _percentiles(memo, own, window, whose)
+            assert known == await _percentiles(DayMemo(0), own, window, whose)
 
 
 @pytest.mark.parametrize("is_of_all", [False, True])
@@ -96,7 +86,7 @@ async def test_closed_days_are_read_again_only_when_one_of_their_runs_comes(
     async with Database(empty_database_url) as database:
         for age, latency_ms in ((OLD, 100), (timedelta(0), 900), (OLD, 500)):
             await _insert(database, "p", (age, latency_ms))
-            await _fold(database, "p")
+            await merge_waiting(database, NOW)
             percentiles = await _percentiles(memo, database, window, None if is_of_all else "p")
             found.append((len([span for span in reads if span.since == window.start]), percentiles))
 

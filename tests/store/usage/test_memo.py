@@ -20,7 +20,7 @@ from runtally.usage.memo import DayMemo
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.report import ProjectReport
 from runtally.usage.summary import Summary
-from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 from tests.summaries import new_memo, read_report, read_summary
 
@@ -38,6 +38,8 @@ SOME = (
 )
 # The last has bars of four weeks, one of which today is in as well.
 REACHES = (Range.DAY, Range.WEEK, Range.MONTH, CustomRange(NOW - 9 * DAY, NOW), CustomRange(NOW - 700 * DAY, NOW))
+# Days are remembered for each of the former whatever time is asked for: two times each, and each time at least twice.
+ASKED = [(only, REACHES[(number + far) % len(REACHES)]) for number, only in enumerate(SOME) for far in (0, 2)]
 
 
 def _runs(chance: random.Random, *times: datetime) -> list[StoredRun]:
@@ -76,12 +78,11 @@ async def _pages(database: Database, now: datetime, memo: DayMemo | None) -> lis
     """Each report, and a chart; remembered, or with None read anew."""
     pages = []
     async with database.snapshot() as connection:
-        for only in SOME:
-            for reach in REACHES:
-                report = await read_report(connection, reach, now, "p", only, memo)
-                window = Window.of(reach, now)
-                sums = await read_summary(connection, window, "p", only, memo, latencies=LatencyDetail.NONE)
-                pages.append((report, sums))
+        for only, reach in ASKED:
+            report = await read_report(connection, reach, now, "p", only, memo)
+            window = Window.of(reach, now)
+            sums = await read_summary(connection, window, "p", only, memo, latencies=LatencyDetail.NONE)
+            pages.append((report, sums))
     return pages
 
 
@@ -100,7 +101,7 @@ async def test_some_runs_are_the_same_whether_days_are_remembered_or_read(empty_
             await _insert(database, *_runs(chance, *late, now, midnight, midnight - timedelta(microseconds=1)))
             assert await _pages(database, now, memo) == await _pages(database, now, None)
             # Of a crowded bucket, latencies are put into bins.
-            await merge_sketches(database, now)
+            await merge_waiting(database, now)
             assert await _pages(database, now, memo) == await _pages(database, now, None)
             await _reprice(database, now, Decimal(step + 1))
             assert await _pages(database, now, memo) == await _pages(database, now, None)

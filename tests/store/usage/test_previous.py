@@ -8,7 +8,7 @@ from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
-from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.window import Range, Window
 from tests.summaries import new_memo
 
@@ -22,13 +22,13 @@ async def test_late_latencies_of_its_last_hour_count_once_whether_they_are_folde
     async with Database(empty_database_url) as database:
         await _insert(database, BEFORE - timedelta(days=13), 10)
         await _insert(database, BEFORE - timedelta(days=3), *[100] * 60)
-        await merge_sketches(database, NOW)
+        await merge_waiting(database, NOW)
         await _insert(database, BEFORE - timedelta(minutes=5), *[900] * 40)
         # In the same quarter of an hour, but after the moment up to which is compared.
         await _insert(database, BEFORE + timedelta(minutes=2), *[5_000] * 90)
 
         waiting = await _latency_before(database)
-        await merge_sketches(database, NOW)
+        await merge_waiting(database, NOW)
 
         assert waiting == await _latency_before(database) == (100, 900)
 

@@ -1,10 +1,11 @@
 """Metrics against a plain recount, over random runs."""
 
 import uuid
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.db.database import Connection, Database
@@ -16,6 +17,7 @@ from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import Latency
 from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, Window
+from tests.factories import examples
 from tests.reference import Recount, by_bucket, cost_by, recount
 from tests.summaries import new_memo, read_report, read_summary
 
@@ -67,7 +69,7 @@ async def store(connection: Connection, sent: list[StoredRun]) -> str:
 
 
 @given(sent=st.lists(runs, max_size=60), range_=st.sampled_from(Range), data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5)
 async def test_metrics_equal_a_recount_from_the_runs(
     database: Database, sent: list[StoredRun], range_: Range, data: st.DataObject
 ) -> None:
@@ -151,7 +153,7 @@ reaches = st.sampled_from(Range) | st.builds(
 
 
 @given(sent=st.lists(runs, max_size=60), reach=reaches, only=choices, data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5)
 async def test_some_of_the_runs_over_any_time_equal_a_recount(
     database: Database, sent: list[StoredRun], reach: Range | CustomRange, only: RunFilter, data: st.DataObject
 ) -> None:
@@ -192,3 +194,29 @@ async def test_some_of_the_runs_over_any_time_equal_a_recount(
     if report and window.interval == reach.chart_interval:
         costs = cost_by([run for run in inside if run.experiment_id], "experiment_id")
         assert {name: one.cost_usd for name, one in report.experiments.items()} == costs
+
+
+@given(sent=st.lists(runs, min_size=1, max_size=40), status=st.sampled_from([None, Outcome.SUCCESS, Outcome.FAILED]))
+@examples(5)
+async def test_calendar_months_are_sums_of_their_runs(
+    connection: Connection, sent: list[StoredRun], status: Outcome | None
+) -> None:
+    range_ = CustomRange(datetime(2025, 5, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC), is_by_month=True)
+    window = Window.of(range_, NOW, range_.chart_interval)
+    for number, run in enumerate(sent):
+        run.occurred_at -= timedelta(days=29 * (number % 12))
+    project_id = await store(connection, sent)
+    found = await read_report(connection, range_, NOW, project_id, RunFilter(status=status))
+    kept = [run for run in sent if status is None or (run.status == "success") == (status is Outcome.SUCCESS)]
+    bars = found.report.bars
+
+    assert bars.window == window
+    assert [start.month for start in window.buckets] == [5, 6, 7, 8, 9, 10, 11, 12, 1, 2, 3, 4]
+    for number, (start, point) in enumerate(zip(window.buckets, bars.points, strict=True)):
+        of_month = [run for run in kept if (run.occurred_at.year, run.occurred_at.month) == (start.year, start.month)]
+        assert point.totals.runs == len(of_month)
+        assert point.totals.cost_usd == recount(of_month).cost_usd
+        models = {group: one.runs for (place, group), one in bars.cells.items() if place == number and one.runs}
+        assert models == Counter((run.provider, run.model) for run in of_month)
+    assert bars.total.runs == sum(point.totals.runs for point in bars.points)
+    assert len(found.report.lines.window.buckets) == 365

@@ -11,6 +11,7 @@ from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.errors import NotFound
+from runtally.ids import uuid7
 from runtally.usage import read
 from runtally.usage.filter import ALL_RUNS, RunFilter
 from runtally.usage.memo import DayMemo
@@ -20,6 +21,7 @@ from runtally.usage.read import is_comparable, overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.window import Range, Window
 from tests.factories import make_run
+from tests.store.usage.made import NOW, insert, made
 from tests.summaries import new_memo, read_report, read_summary
 
 
@@ -136,26 +138,30 @@ async def test_what_is_remembered_of_past_days_follows_their_runs(
     assert erased is None or not erased.total.runs
 
 
-async def test_what_experiments_came_to_follows_the_runs_of_past_days(
-    client: httpx.AsyncClient, database: Database, project_id: str
-) -> None:
-    memo, one, other = new_memo(), f"{project_id}-one", f"{project_id}-other"
+async def test_what_experiments_came_to_follows_the_runs_of_past_days(own: Database) -> None:
+    memo, one, other = new_memo(), "one", "other"
+
+    async def store(experiment_id: str | None, *days_ago: int) -> None:
+        sent = [made("p", str(uuid7()), timedelta(days=days, minutes=1)) for days in days_ago]
+        for run in sent:
+            run.experiment_id = experiment_id
+        await insert(own, sent)
 
     async def runs(remembered: DayMemo) -> dict[str, int]:
-        async with database.snapshot() as connection:
-            found = await read_report(connection, Range.WEEK, system_clock(), project_id, memo=remembered)
+        async with own.snapshot() as connection:
+            found = await read_report(connection, Range.WEEK, NOW, "p", memo=remembered)
         return {name: totals.runs for name, totals in found.report.experiments.items()}
 
-    await _post(client, project_id, 0, 2, 3, experimentId=one)
-    await _post(client, project_id, 0, 2, 9)
+    await store(one, 0, 2, 3)
+    await store(None, 0, 2, 9)
     first = [await runs(memo), await runs(memo)]
-    await _post(client, project_id, 2, experimentId=other)
-    await _post(client, project_id, 0, 3, experimentId=one)
+    await store(other, 2)
+    await store(one, 0, 3)
     late = await runs(memo)
-    async with database.connection() as connection:
+    async with own.connection() as connection:
         # What was dropped has sums, and no run.
-        await connection.execute("DELETE FROM runs WHERE project_id = $1 AND experiment_id = $2", project_id, other)
-        await connection.execute("UPDATE projects SET dropped_before = '2026-01-02' WHERE id = $1", project_id)
+        await connection.execute("DELETE FROM runs WHERE experiment_id = $1", other)
+        await connection.execute("UPDATE projects SET dropped_before = '2026-01-02'")
 
     assert first == [{one: 3}, {one: 3}]
     assert late == await runs(new_memo()) | {other: 1} == {one: 5, other: 1}

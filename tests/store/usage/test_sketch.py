@@ -1,10 +1,11 @@
 """Percentiles from what the database makes of latencies, beside the exact ones."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.db.database import Connection, Database
 from runtally.usage.sketch import BINNED, LATENCY, Sketch, merged, percentile
+from tests.factories import examples
 from tests.reference import nearest_rank
 
 latencies = st.integers(0, 2**53 - 1) | st.integers(0, 300) | st.integers(300, 60_000)
@@ -25,7 +26,7 @@ async def stored(connection: Connection, values: list[tuple[int, bool]]) -> Sket
 
 
 @given(st.lists(st.tuples(latencies, st.booleans()), min_size=1, max_size=60), st.sampled_from([50, 95, 99]))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(2)
 async def test_a_percentile_is_within_one_percent_whatever_is_binned(
     database: Database, values: list[tuple[int, bool]], percent: int
 ) -> None:

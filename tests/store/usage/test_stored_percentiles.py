@@ -1,7 +1,7 @@
 """Percentiles that are stored, and sketches of which these are."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.db.database import Connection, Database
@@ -10,6 +10,7 @@ from runtally.models.run import Status, StoredRun
 from runtally.usage.sketch import PERCENTILES
 from runtally.usage.upkeep.merge_queries import merge_sketches
 from runtally.usage.window import INTERVALS, Range, Window
+from tests.factories import examples
 from tests.store.usage.test_read import NOW, runs, store
 from tests.summaries import in_percentiles, read_summary
 
@@ -24,7 +25,7 @@ FORGET_PERCENTILES = "UPDATE latency_sketches SET p50 = NULL, p95 = NULL"
     interval=st.none() | st.sampled_from([*INTERVALS.values()]),
     is_of_all=st.booleans(),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5)
 async def test_a_summary_is_the_same_whether_percentiles_are_stored_or_not(  # noqa: PLR0913  # What is drawn.
     database: Database,
     merged: list[StoredRun],

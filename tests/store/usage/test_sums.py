@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.access.projects import erase
@@ -16,9 +16,10 @@ from runtally.pricing.cost import Cost
 from runtally.pricing.repricing.recost import Recost
 from runtally.pricing.repricing.recost_queries import RunCursor, select_computed, update_costs
 from runtally.usage.upkeep import chunks
-from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.upkeep.rebuild import rebuild_sums
-from tests.store.usage.made import NOW, TABLES, clear, differences, insert, made
+from tests.factories import examples
+from tests.store.usage.made import NOW, TABLES, TABLES_OF_PROJECTS, clear, differences, insert, made
 
 moments = st.timedeltas(timedelta(days=-40), timedelta(hours=23)).map(lambda offset: NOW + offset)
 runs = st.builds(
@@ -39,6 +40,8 @@ runs = st.builds(
     created_at=st.just(NOW),
 )
 batches = st.lists(st.lists(runs, min_size=1, max_size=12), min_size=1, max_size=4)
+# Each day of a project with more runs than a step may have is a step, and each takes a second of the database's time.
+small_batches = st.lists(st.lists(runs, min_size=1, max_size=6), min_size=1, max_size=3)
 
 
 async def price(database: Database, project_id: str, run_ids: list[str]) -> None:
@@ -52,7 +55,7 @@ async def price(database: Database, project_id: str, run_ids: list[str]) -> None
 
 
 @given(sent=batches, erased=st.sampled_from(["one", "two"]), prices=st.booleans(), merges=st.sets(st.integers(0, 9)))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5)
 async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
     own: Database, sent: list[list[StoredRun]], erased: str, prices: bool, merges: set[int]
 ) -> None:
@@ -61,7 +64,7 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
     for number, batch in enumerate(sent):
         await insert(own, batch)
         if number in merges:
-            await merge_sketches(own, NOW)
+            await merge_waiting(own, NOW)
     assert await differences(own) == {}
     if prices:
         await price(own, "one", [run.id for batch in sent for run in batch])
@@ -71,7 +74,7 @@ async def test_they_are_the_sums_of_runs_that_came_were_priced_and_went(
             await erase(session, ANYONE, erased)
         assert await differences(own) == {}
         async with own.connection() as connection:
-            for table in TABLES:
+            for table in TABLES_OF_PROJECTS:
                 assert not await connection.fetchval(f"SELECT count(*) FROM {table} WHERE project_id = $1", erased)
 
 
@@ -82,8 +85,8 @@ async def rows_of(database: Database, table: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in rows]
 
 
-@given(sent=batches, at_once=st.sampled_from([1, 8, 20, 1000]))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sent=small_batches, at_once=st.sampled_from([1, 4, 8, 1000]))
+@examples(10)
 async def test_rebuilt_from_nothing_they_are_what_ingest_had_made(
     own: Database, sent: list[list[StoredRun]], at_once: int
 ) -> None:
@@ -91,7 +94,7 @@ async def test_rebuilt_from_nothing_they_are_what_ingest_had_made(
     await clear(own)
     for batch in deepcopy(sent):
         await insert(own, batch)
-    while await merge_sketches(own, NOW):
+    while await merge_waiting(own, NOW):
         pass
     before = [await rows_of(own, table) for table in ("rollups", "rollup_totals")]
     async with own.connection() as connection:
@@ -113,7 +116,7 @@ async def test_rebuilt_from_nothing_they_are_what_ingest_had_made(
 
 
 @given(ages=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=40), at_once=st.integers(1, 30))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(5)
 async def test_steps_have_each_run_once_and_no_more_than_fit(
     own: Database, ages: list[tuple[str, int]], at_once: int
 ) -> None:

@@ -9,8 +9,9 @@ import pytest
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.summary import Summary
+from runtally.usage.tables import CELLS
 from runtally.usage.upkeep.expiry import expire_buckets
-from runtally.usage.upkeep.merge import merge_sketches
+from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.upkeep.rebuild import rebuild_if_missing, rebuild_sums
 from runtally.usage.upkeep.verify import verify_sums
 from runtally.usage.window import Range, Window
@@ -32,8 +33,8 @@ async def test_a_latency_counts_at_once_and_folding_it_changes_nothing_that_is_r
 
     before = await read()
     assert all(metrics.latency.p95_ms > 300 for metrics in before)
-    assert await merge_sketches(own, NOW) == 2
-    assert await merge_sketches(own, NOW) == 0
+    assert await merge_waiting(own, NOW) == 2
+    assert await merge_waiting(own, NOW) == 0
     assert [[point.totals for point in metrics.points] for metrics in await read()] == [
         [point.totals for point in metrics.points] for metrics in before
     ]
@@ -63,7 +64,7 @@ async def test_percentiles_that_are_stored_are_those_of_the_sketch(own: Database
         ids = [f"{batch}{'-' * batch}{number * '0'}" for number in range(200)]
         await insert(own, [made("one", id_, timedelta(hours=len(id_) // 50 * 7)) for id_ in ids])
         before = await read()
-        await merge_sketches(own, NOW)
+        await merge_waiting(own, NOW)
         if batch:
             assert await stored() > 0
         assert [one.points for one in await read()] == [one.points for one in before]
@@ -83,6 +84,9 @@ DAMAGES = {
     "a sum over all that is off": "UPDATE rollups SET runs = runs - 1 WHERE project_id = ''",
     "a lost total": "DELETE FROM rollup_totals WHERE project_id = 'one' AND grain = 1440",
     "a total over all that is off": "UPDATE rollup_totals SET input_tokens = input_tokens + 1 WHERE project_id = ''",
+    "a sum over all that waits twice": "INSERT INTO rollup_deltas"
+    f" SELECT bucket, nextval('rollup_deltas_id_seq'), {', '.join((*CELLS.names, *CELLS.sums))} FROM rollups"
+    " WHERE project_id = '' AND grain = 15",
     "no totals at all": "TRUNCATE rollup_totals",
     "a latency that waits twice": "INSERT INTO latency_deltas (project_id, bucket, latencies, counts)"
     " SELECT project_id, bucket, latencies, counts FROM latency_sketches WHERE project_id = 'one' AND grain = 15",
@@ -96,7 +100,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_difference_is_found_and_repaired(own: Database, damage: str) -> None:
     await insert(own, [made(project, f"r{number}") for project in ("one", "two") for number in range(5)])
-    await merge_sketches(own, NOW)
+    await merge_waiting(own, NOW)
     async with own.connection() as connection:
         await connection.execute(DAMAGES[damage])
 
@@ -127,7 +131,7 @@ async def test_rebuilds_go_on_beside_each_other_and_ingest(own: Database) -> Non
 
     async def merge() -> None:
         for _ in range(20):
-            await merge_sketches(own, NOW)
+            await merge_waiting(own, NOW)
 
     await asyncio.gather(ingest(), rebuild(), ingest(), rebuild(), merge(), merge())
 
@@ -175,7 +179,7 @@ async def test_rollups_that_were_never_made_are_made_once(own: Database, lacking
     await clear(own)
     assert not await rebuild_if_missing(own, NOW)
     await insert(own, [made("one", "r1")])
-    await merge_sketches(own, NOW)
+    await merge_waiting(own, NOW)
     async with own.connection() as connection:
         await connection.execute(DAMAGES[lacking])
 

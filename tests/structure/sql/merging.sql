@@ -1,16 +1,88 @@
 -- TRY_LOCK
 SELECT pg_try_advisory_xact_lock(hashtext('runtally merging'))
 
+-- MERGE_SUMS
+WITH taken AS (
+     DELETE FROM rollup_deltas
+           WHERE ctid = ANY (ARRAY(SELECT ctid FROM rollup_deltas LIMIT $2))
+       RETURNING rollup_deltas.*
+),
+rolled_totals AS (
+     INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
+             estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
+          SELECT '',
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
+                         sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
+            FROM taken
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
+                         (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= $1::timestamptz - kept)
+        GROUP BY 1, 2, 3
+        ORDER BY 1, 2, 3
+     ON CONFLICT (project_id, grain, bucket) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd
+       RETURNING 1
+),
+rolled AS (
+     INSERT INTO rollups AS held (project_id, grain, bucket, provider, model, runs, errors, timeouts,
+             unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
+             cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
+             timeout_cost_usd, cache_savings_usd)
+          SELECT '',
+                 grains.minutes,
+                 to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
+                         60)),
+                 provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated),
+                         sum(cost_usd), sum(input_tokens), sum(output_tokens), sum(cached_input_tokens),
+                         sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
+                         sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
+                         sum(cache_savings_usd)
+            FROM taken
+                 CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
+                         make_interval(days => NULL))) AS grains (minutes, kept)
+           WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
+                   (grains.minutes * 60)) >= $1::timestamptz - kept)
+             AND (SELECT count(*) FROM rolled_totals) >= 0
+        GROUP BY 1, 2, 3, 4, 5
+        ORDER BY 1, 2, 3, 4, 5
+     ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
+             SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
+                     held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
+                     estimated = held.estimated + excluded.estimated, cost_usd = held.cost_usd +
+                     excluded.cost_usd, input_tokens = held.input_tokens + excluded.input_tokens,
+                     output_tokens = held.output_tokens + excluded.output_tokens, cached_input_tokens =
+                     held.cached_input_tokens + excluded.cached_input_tokens, cache_write_tokens =
+                     held.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens =
+                     held.reasoning_tokens + excluded.reasoning_tokens, audio_input_tokens =
+                     held.audio_input_tokens + excluded.audio_input_tokens, audio_output_tokens =
+                     held.audio_output_tokens + excluded.audio_output_tokens, error_cost_usd =
+                     held.error_cost_usd + excluded.error_cost_usd, timeout_cost_usd = held.timeout_cost_usd +
+                     excluded.timeout_cost_usd, cache_savings_usd = held.cache_savings_usd +
+                     excluded.cache_savings_usd
+       RETURNING 1
+)
+SELECT count(*)
+  FROM taken
+
 -- MERGE_SKETCHES
 WITH taken AS (
      DELETE FROM latency_deltas
-           USING (SELECT project_id, bucket, id
-                    FROM latency_deltas AS waiting
-                   WHERE TRUE
-                ORDER BY project_id, bucket, id
-                   LIMIT $2 FOR UPDATE SKIP LOCKED) AS oldest
-           WHERE (latency_deltas.project_id, latency_deltas.bucket, latency_deltas.id)
-                 = (oldest.project_id, oldest.bucket, oldest.id)
+           WHERE ctid = ANY (ARRAY(SELECT ctid
+                                     FROM latency_deltas AS waiting
+                                    WHERE TRUE
+                                 ORDER BY project_id, bucket, id
+                                    LIMIT $2 FOR UPDATE SKIP LOCKED))
        RETURNING latency_deltas.*
 ),
 latencies AS (
@@ -22,7 +94,7 @@ merged AS (
      INSERT INTO latency_sketches AS held (project_id, grain, bucket, latencies, counts)
           SELECT project_id, grain, bucket, array_agg(latency ORDER BY latency), array_agg(runs ORDER BY
                   latency)
-            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 100 OR
+            FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 116 OR
                     latency >= 1000000000 THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
@@ -60,7 +132,7 @@ merged AS (
                                    FROM (SELECT CASE WHEN (cardinality(held.latencies) +
                                            cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
-                                                     THEN CASE WHEN latency < 100 OR latency >= 1000000000
+                                                     THEN CASE WHEN latency < 116 OR latency >= 1000000000
                                                              THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
@@ -70,7 +142,7 @@ merged AS (
                                       UNION ALL
                                          SELECT CASE WHEN (cardinality(held.latencies) +
                                                  cardinality(excluded.latencies) > 128
-                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 100 OR latency >=
+                               OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 116 OR latency >=
                                        1000000000 THEN latency
               ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
                       ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))

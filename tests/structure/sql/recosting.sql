@@ -217,24 +217,35 @@ rolled_runs AS (
     FROM weighed
 GROUP BY 1, 2, 3, 4
 ),
+rolled_of_all AS (
+     INSERT INTO rollup_deltas (bucket, provider, model, runs, errors, timeouts, unpriced, estimated,
+             cost_usd, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+             audio_input_tokens, audio_output_tokens, error_cost_usd, timeout_cost_usd, cache_savings_usd)
+          SELECT bucket, provider, model, sum(runs), sum(errors), sum(timeouts), sum(unpriced),
+                  sum(estimated), sum(cost_usd), sum(input_tokens), sum(output_tokens),
+                  sum(cached_input_tokens), sum(cache_write_tokens), sum(reasoning_tokens),
+                  sum(audio_input_tokens), sum(audio_output_tokens), sum(error_cost_usd),
+                  sum(timeout_cost_usd), sum(cache_savings_usd)
+            FROM rolled_runs
+        GROUP BY 1, provider, model
+),
 rolled_totals AS (
      INSERT INTO rollup_totals AS held (project_id, grain, bucket, runs, errors, timeouts, unpriced,
              estimated, cost_usd, input_tokens, output_tokens, error_cost_usd, timeout_cost_usd)
-          SELECT scope.project_id,
+          SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
                  sum(runs), sum(errors), sum(timeouts), sum(unpriced), sum(estimated), sum(cost_usd),
                          sum(input_tokens), sum(output_tokens), sum(error_cost_usd), sum(timeout_cost_usd)
-            FROM rolled_runs AS cells
-                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+            FROM rolled_runs
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL)), (1440, make_interval(days => NULL))) AS grains
                          (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= $12::timestamptz - kept)
         GROUP BY 1, 2, 3
-        ORDER BY scope.project_id = '', 1, 2, 3
+        ORDER BY 1, 2, 3
      ON CONFLICT (project_id, grain, bucket) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,
@@ -250,7 +261,7 @@ rolled AS (
              unpriced, estimated, cost_usd, input_tokens, output_tokens, cached_input_tokens,
              cache_write_tokens, reasoning_tokens, audio_input_tokens, audio_output_tokens, error_cost_usd,
              timeout_cost_usd, cache_savings_usd)
-          SELECT scope.project_id,
+          SELECT project_id,
                  grains.minutes,
                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) * (grains.minutes *
                          60)),
@@ -259,15 +270,14 @@ rolled AS (
                          sum(cache_write_tokens), sum(reasoning_tokens), sum(audio_input_tokens),
                          sum(audio_output_tokens), sum(error_cost_usd), sum(timeout_cost_usd),
                          sum(cache_savings_usd)
-            FROM rolled_runs AS cells
-                 CROSS JOIN LATERAL (VALUES (cells.project_id), ('')) AS scope (project_id)
+            FROM rolled_runs
                  CROSS JOIN (VALUES (15, make_interval(days => 4)), (60, make_interval(days => 35)), (360,
                          make_interval(days => NULL))) AS grains (minutes, kept)
            WHERE (kept IS NULL OR to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
                    (grains.minutes * 60)) >= $12::timestamptz - kept)
              AND (SELECT count(*) FROM rolled_totals) >= 0
         GROUP BY 1, 2, 3, 4, 5
-        ORDER BY scope.project_id = '', 1, 2, 3, 4, 5
+        ORDER BY 1, 2, 3, 4, 5
      ON CONFLICT (project_id, grain, bucket, provider, model) DO UPDATE
              SET runs = held.runs + excluded.runs, errors = held.errors + excluded.errors, timeouts =
                      held.timeouts + excluded.timeouts, unpriced = held.unpriced + excluded.unpriced,

@@ -20,6 +20,7 @@ def test_an_hour_is_compared_with_the_same_of_past_weeks_and_its_neighbours() ->
     assert len(hours) == len(set(hours)) == 12
     assert all(hour.weekday() == HOUR.weekday() and abs(hour.hour - HOUR.hour) <= 1 for hour in hours)
     assert max(hours) < HOUR - timedelta(days=6)
+    assert hours[:3] == tuple(datetime(2026, 11, 13, hour, tzinfo=UTC) for hour in (11, 12, 13))
 
 
 @given(pasts)
@@ -68,3 +69,18 @@ def test_little_history_tells_nothing() -> None:
 @pytest.mark.parametrize(("hours", "is_known"), [(5, False), (6, True)])
 def test_from_six_hours_on_the_usual_is_known(hours: int, is_known: bool) -> None:
     assert (judge(HOUR, Decimal(1000), [Decimal(1)] * hours) is not None) is is_known
+
+
+@pytest.mark.parametrize(
+    ("past", "limit"),
+    [
+        # A dollar more than next to nothing.
+        (["0.01"] * 6, "1.01"),
+        # Twice what it always costs.
+        (["10"] * 6, "20"),
+        # Half of these hours are five dollars off, and a standard deviation is 1.4826 times as much.
+        (["5", "5", "5", "10", "10", "15", "15", "15"], "54.478"),
+    ],
+)
+def test_the_limit_is_the_usual_and_as_much_or_a_dollar_or_six_standard_deviations(past: list[str], limit: str) -> None:
+    assert limit_above([Decimal(cost) for cost in past]) == Decimal(limit)

@@ -99,7 +99,7 @@ def test_less_than_a_day_of_runs_is_no_pace() -> None:
 
     assert young.forecast_usd is None
     assert make_use(10, 0).forecast_usd is None
-    assert budget_line(young).note == "too early to tell where it leads; that takes 1 day of runs"
+    assert budget_line(young).note == "no forecast yet; it needs 1 day of runs"
 
 
 @given(amounts, costs, costs, moments)

@@ -1,14 +1,20 @@
 """Summaries for charts, out of what each bucket holds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from runtally.usage.dimensions import STATUS, Dimension
 from runtally.usage.sketch import Latency
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
+from webapp.charts import series
+from webapp.charts.chart import Chart
+from webapp.charts.marks import Mark
+from webapp.charts.metrics import Metric
+from webapp.charts.series import STATUS_SLOTS, Groups
 
 NOW = datetime(2026, 11, 21, 12, 40, tzinfo=UTC)
 
@@ -37,3 +43,13 @@ def make_summary(
     highest = max(p95s.values(), default=0)
     of_buckets = {number: Latency(p95, p95) for number, p95 in p95s.items()}
     return made_summary(window, cells, of_buckets, Latency(highest, highest))
+
+
+def cost(
+    summary: Summary, previous: Summary | None, by: Dimension, slots: Mapping[str, str], marks: Sequence[Mark] = ()
+) -> Chart:
+    """Return the chart of cost, told apart by a dimension in these colours."""
+    if by == STATUS:
+        slots = {status.value: slot for status, slot in STATUS_SLOTS.items()}
+        return series.chart(Metric.COST, summary.grouped_by_status(), previous, Groups(by, slots), marks)
+    return series.chart(Metric.COST, summary.grouped_by(by), previous, Groups(by, slots), marks)

@@ -1,6 +1,7 @@
 """What charts draw and say of metrics."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
@@ -9,12 +10,14 @@ import jsonschema_rs
 import pytest
 from altair.vegalite.v6.schema.core import load_schema
 
+from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, PROVIDER, STATUS, TAGS, USER
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range
-from tests.unit.charts.made import make_summary
+from tests.unit.charts.made import cost, make_summary
 from webapp.charts import series
 from webapp.charts.chart import Chart, KeyEntry
-from webapp.charts.series import Split
+from webapp.charts.metrics import Metric
+from webapp.charts.series import Groups
 
 SLOTS = {"large": "c1", "small": "c2", "rare": "c3"}
 LAST = 27
@@ -59,27 +62,30 @@ def test_every_chart_is_valid_vega_lite(range_: Range, vega_lite: jsonschema_rs.
     before = make_summary({0: {"large": "1"}}, range_=range_, previous=True)
 
     charts = [
-        series.cost(metrics, before, Split.MODEL, SLOTS),
-        series.cost(metrics, None, Split.PROVIDER, {}),
-        series.runs(metrics, before),
-        series.tokens(metrics, before),
-        series.errors(metrics),
-        series.latency(metrics),
+        cost(metrics, before, MODEL, SLOTS),
+        cost(metrics, None, PROVIDER, {}),
+        series.chart(Metric.RUNS, metrics, before),
+        series.chart(Metric.TOKENS, metrics, before),
+        series.chart(Metric.ERRORS, metrics),
+        series.chart(Metric.LATENCY, metrics),
     ]
 
+    groups = Groups(MODEL, SLOTS)
+    charts += [series.chart(metric, metrics.grouped_by(MODEL), before, groups) for metric in Metric]
+    charts += [series.chart(metric, metrics, before) for metric in Metric]
     for chart in charts:
         assert [error.message for error in vega_lite.iter_errors(payload(chart)["spec"])] == []
 
 
 def test_an_invalid_spec_is_found(vega_lite: jsonschema_rs.Draft7Validator) -> None:
-    spec = payload(series.errors(make_summary()))["spec"]
+    spec = payload(series.chart(Metric.ERRORS, make_summary()))["spec"]
     spec["layer"][0]["mark"] = {"type": "nonsense"}
 
     assert list(vega_lite.iter_errors(spec))
 
 
 def test_a_chart_of_nothing_has_an_axis_and_no_bars() -> None:
-    chart = series.cost(make_summary(), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary(), None, MODEL, SLOTS)
 
     assert datasets(chart)["segments"] == []
     assert parameters(chart)["y_labels"] == ["$0", "$0.25", "$0.50", "$0.75", "$1.00"]
@@ -89,7 +95,7 @@ def test_a_chart_of_nothing_has_an_axis_and_no_bars() -> None:
 
 
 def test_the_costliest_is_at_the_bottom_whatever_its_colour() -> None:
-    chart = series.cost(make_summary({0: {"small": "1", "large": "0.5"}}), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"small": "1", "large": "0.5"}}), None, MODEL, SLOTS)
 
     bottom, top = datasets(chart)["segments"]
     assert bottom == {"i": 0, "y0": 0.0, "y1": 1.0, "slot": "c2"}
@@ -98,32 +104,32 @@ def test_the_costliest_is_at_the_bottom_whatever_its_colour() -> None:
 
 
 def test_names_without_a_colour_are_one_series_on_top() -> None:
-    chart = series.cost(make_summary({0: {"large": "1", "x": "5", "y": "6"}}), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"large": "1", "x": "5", "y": "6"}}), None, MODEL, SLOTS)
 
     assert chart.key == (KeyEntry("large", "c1"), KeyEntry("Other", "other"))
     assert datasets(chart)["segments"][-1] == {"i": 0, "y0": 1.0, "y1": 12.0, "slot": "other"}
 
 
-def test_a_chart_shows_five_names_or_one_more_rather_than_a_rest_of_one() -> None:
+def test_a_chart_shows_eight_names_or_one_more_rather_than_a_rest_of_one() -> None:
     def shown(names: str) -> str:
-        summary = make_summary({0: {name: str(10 - number) for number, name in enumerate(names)}})
-        return "".join(series.charted(summary, Split.MODEL))
+        summary = make_summary({0: {name: str(20 - number) for number, name in enumerate(names)}})
+        return "".join(series.charted(summary.grouped_by(MODEL), Metric.COST))
 
     assert shown("abc") == "abc"
-    assert shown("abcdef") == "abcdef"
-    assert shown("abcdefg") == "abcde"
+    assert shown("abcdefghi") == "abcdefghi"
+    assert shown("abcdefghij") == "abcdefgh"
 
 
 def test_a_model_called_other_or_total_is_not_mixed_up_with_the_rest() -> None:
     slots = {"Other": "c1", "Total": "c2"}
-    chart = series.cost(make_summary({0: {"Other": "4", "Total": "2", "x": "1", "y": "1"}}), None, Split.MODEL, slots)
+    chart = cost(make_summary({0: {"Other": "4", "Total": "2", "x": "1", "y": "1"}}), None, MODEL, slots)
 
     assert chart.table.columns == ("Time (UTC)", "Other", "Total", "Other", "Total")
     assert chart.table.rows[0][1:] == ("$4.00", "$2.00", "$2.00", "$8.00")
 
 
 def test_a_model_without_cost_is_not_in_the_key() -> None:
-    chart = series.cost(make_summary({0: {"large": "1", "small": "0", "rare": "2"}}), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"large": "1", "small": "0", "rare": "2"}}), None, MODEL, SLOTS)
 
     assert [entry.name for entry in chart.key] == ["rare", "large"]
 
@@ -131,7 +137,7 @@ def test_a_model_without_cost_is_not_in_the_key() -> None:
 def test_cost_by_provider_adds_up_its_models() -> None:
     metrics = make_summary({0: {"aa": "1", "ab": "2", "b": "1"}})
 
-    chart = series.cost(metrics, None, Split.PROVIDER, {"a": "c1", "b": "c2"})
+    chart = cost(metrics, None, PROVIDER, {"a": "c1", "b": "c2"})
 
     assert chart.heading == "Cost by provider, per 6 hours"
     assert datasets(chart)["segments"][0] == {"i": 0, "y0": 0.0, "y1": 3.0, "slot": "c1"}
@@ -145,7 +151,7 @@ def test_cost_by_status_has_failed_runs_on_top() -> None:
         1: Totals(runs=2, cost_usd=Decimal(2)),
     }
 
-    chart = series.cost(make_summary(totals=tallies), None, Split.STATUS, {})
+    chart = cost(make_summary(totals=tallies), None, STATUS, {})
 
     assert chart.heading == "Cost by status, per 6 hours"
     assert chart.key == (KeyEntry("Success", "c1"), KeyEntry("Error", "bad"), KeyEntry("Timeout", "warn"))
@@ -158,7 +164,7 @@ def test_cost_by_status_has_failed_runs_on_top() -> None:
 
 def test_names_survive_json_and_stay_out_of_the_spec() -> None:
     name = 'odd "name" </script> \u6f22 \u2028 {{x}} \U0001f4b8'
-    chart = series.cost(make_summary({0: {name: "1", "large": "2"}}), None, Split.MODEL, SLOTS | {name: "c4"})
+    chart = cost(make_summary({0: {name: "1", "large": "2"}}), None, MODEL, SLOTS | {name: "c4"})
 
     read = payload(chart)
 
@@ -167,17 +173,17 @@ def test_names_survive_json_and_stay_out_of_the_spec() -> None:
 
 
 def test_only_the_bucket_that_is_not_over_is_hatched() -> None:
-    chart = series.cost(make_summary({0: {"large": "1"}, LAST: {"large": "1"}}), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"large": "1"}, LAST: {"large": "1"}}), None, MODEL, SLOTS)
 
     assert datasets(chart)["open"] == [{"i": LAST, "y": 1.0}]
-    assert datasets(series.cost(make_summary({0: {"large": "1"}}), None, Split.MODEL, SLOTS))["open"] == []
+    assert datasets(cost(make_summary({0: {"large": "1"}}), None, MODEL, SLOTS))["open"] == []
     assert payload(chart)["tips"][LAST]["title"] == "Sat 21 Nov, 12:00\u201318:00 UTC, so far"
 
 
 def test_the_previous_period_is_a_tick_on_every_bar_and_fits_on_the_axis() -> None:
     before = make_summary({3: {"large": "90"}}, previous=True)
 
-    chart = series.cost(make_summary({0: {"large": "1"}}), before, Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"large": "1"}}), before, MODEL, SLOTS)
 
     assert len(datasets(chart)["previous"]) == 28
     assert datasets(chart)["previous"][3] == {"i": 3, "y": 90.0}
@@ -187,7 +193,7 @@ def test_the_previous_period_is_a_tick_on_every_bar_and_fits_on_the_axis() -> No
 
 
 def test_a_previous_period_without_anything_is_left_out() -> None:
-    chart = series.cost(make_summary({0: {"large": "1"}}), make_summary(previous=True), Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"large": "1"}}), make_summary(previous=True), MODEL, SLOTS)
 
     assert datasets(chart)["previous"] == []
     assert not chart.has_previous
@@ -198,7 +204,7 @@ def test_thirty_days_say_that_they_are_compared_with_28_days_earlier() -> None:
     metrics = make_summary({0: {"large": "2"}}, range_=Range.MONTH)
     before = make_summary({0: {"large": "1"}}, range_=Range.MONTH, previous=True)
 
-    chart = series.cost(metrics, before, Split.MODEL, SLOTS)
+    chart = cost(metrics, before, MODEL, SLOTS)
 
     assert chart.previous_name == chart.table.columns[-1] == payload(chart)["previous"] == "28 days earlier"
     assert "$1.00 28 days earlier" in chart.sentence
@@ -207,7 +213,7 @@ def test_thirty_days_say_that_they_are_compared_with_28_days_earlier() -> None:
 def test_the_sentence_tells_total_comparison_and_peak() -> None:
     metrics = make_summary({0: {"large": "2"}, 18: {"large": "21.4"}})
 
-    chart = series.cost(metrics, make_summary({0: {"large": "1"}}, previous=True), Split.MODEL, SLOTS)
+    chart = cost(metrics, make_summary({0: {"large": "1"}}, previous=True), MODEL, SLOTS)
 
     assert chart.sentence == (
         "Cost by model, per 6 hours. Last 7 days: $23.40 in total, $1.00 the period before. "
@@ -219,7 +225,7 @@ def test_the_tooltip_lists_the_stack_from_its_top_and_leaves_out_what_is_not_in_
     before = make_summary({0: {"large": "7"}}, previous=True)
     metrics = make_summary({0: {"large": "2", "small": "1"}, 1: {"large": "0.02"}})
 
-    chart = series.cost(metrics, before, Split.MODEL, SLOTS)
+    chart = cost(metrics, before, MODEL, SLOTS)
 
     read = payload(chart)
     assert read["rows"] == [["small", "c2"], ["large", "c1"]]
@@ -233,7 +239,7 @@ def test_the_tooltip_lists_the_stack_from_its_top_and_leaves_out_what_is_not_in_
 
 
 def test_sums_of_a_chart_are_exact_before_they_are_drawn() -> None:
-    chart = series.cost(make_summary({0: {"large": "0.1", "small": "0.2"}}), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary({0: {"large": "0.1", "small": "0.2"}}), None, MODEL, SLOTS)
 
     assert datasets(chart)["segments"][-1]["y1"] == 0.3
 
@@ -241,7 +247,7 @@ def test_sums_of_a_chart_are_exact_before_they_are_drawn() -> None:
 def test_runs_and_tokens_are_counted() -> None:
     metrics = make_summary(totals={2: Totals(runs=1_234, input_tokens=46_400_000, output_tokens=12_300_000)})
 
-    runs, tokens = series.runs(metrics, None), series.tokens(metrics, None)
+    runs, tokens = series.chart(Metric.RUNS, metrics, None), series.chart(Metric.TOKENS, metrics, None)
 
     assert runs.key == ()
     assert runs.table.rows[2][1:] == ("1,234",)
@@ -254,7 +260,7 @@ def test_runs_and_tokens_are_counted() -> None:
 def test_an_error_rate_of_no_runs_is_a_gap_and_of_good_runs_is_zero() -> None:
     metrics = make_summary(totals={0: Totals(runs=10, errors=1), 1: Totals(runs=10)})
 
-    chart = series.errors(metrics)
+    chart = series.chart(Metric.ERRORS, metrics)
 
     points = datasets(chart)["points"]
     assert [point["y"] for point in points[:3]] == [0.1, 0.0, None]
@@ -265,15 +271,77 @@ def test_an_error_rate_of_no_runs_is_a_gap_and_of_good_runs_is_zero() -> None:
 
 
 def test_a_latency_of_nothing_is_a_gap() -> None:
-    chart = series.latency(make_summary(latencies={0: 5_100, 2: 840}))
+    chart = series.chart(Metric.LATENCY, make_summary(latencies={0: 5_100, 2: 840}))
 
     assert [point["y"] for point in datasets(chart)["points"][:3]] == [5_100.0, None, 840.0]
     assert [row[1] for row in chart.table.rows[:3]] == ["5.1 s", "\u2013", "840 ms"]
-    assert payload(chart)["rows"][0] == ["p95 latency", "accent"]
+    assert payload(chart)["rows"] == [["p95 latency", "c1"], ["p50", "c2"], ["Runs", ""]]
+
+
+def test_the_median_is_a_second_line_below_the_p95() -> None:
+    chart = series.chart(Metric.LATENCY, make_summary(latencies={0: 5_100, 2: 840}))
+
+    assert chart.key == (KeyEntry("p95 latency", "c1"), KeyEntry("p50", "c2"))
+    by_slot = {slot: [row["y"] for row in datasets(chart)["points"] if row["slot"] == slot] for slot in ("c1", "c2")}
+    assert len(by_slot["c1"]) == len(by_slot["c2"]) == LAST + 1
+    assert by_slot["c2"][:3] == [5_100.0, None, 840.0]
+
+
+def test_a_rate_is_a_line_for_each_of_the_biggest_groups() -> None:
+    metrics = make_summary({0: {"large": "2", "small": "1"}, 2: {"large": "4"}}).grouped_by(MODEL)
+
+    chart = series.chart(Metric.COST_PER_SUCCESS, metrics, None, Groups(MODEL, {"large": "c1", "small": "c2"}))
+
+    points = datasets(chart)["points"]
+    assert [(row["i"], row["y"]) for row in points if row["slot"] == "c1" and row["y"] is not None] == [
+        (0, 2.0),
+        (2, 4.0),
+    ]
+    assert [(row["i"], row["y"]) for row in points if row["slot"] == "c2" and row["y"] is not None] == [(0, 1.0)]
+    assert chart.heading == "Cost per success by model, per 6 hours"
+    assert chart.sentence.endswith("Last 7 days: $2.33 over all runs. Lines: large, small.")
+    assert payload(chart)["tips"][2]["values"] == ["$4.00", None]
+
+
+def test_lines_are_of_five_groups_at_most() -> None:
+    many = make_summary({0: dict.fromkeys("abcdefgh", "1")}).grouped_by(MODEL)
+
+    assert len(series.charted(many, Metric.CACHE)) == 0
+    assert len(series.charted(many, Metric.ERRORS)) == 5
+
+
+def test_runs_without_a_value_and_the_rest_have_words_of_their_own() -> None:
+    by_user = replace(make_summary(), by=(USER,))
+    metrics = replace(
+        by_user,
+        groups={("ann",): Totals(runs=3), (NO_VALUE,): Totals(runs=2), (OTHER,): Totals(runs=1)},
+        cells={(0, ("ann",)): Totals(runs=3), (0, (NO_VALUE,)): Totals(runs=2), (1, (OTHER,)): Totals(runs=1)},
+        buckets={0: Totals(runs=5), 1: Totals(runs=1)},
+    )
+
+    chart = series.chart(Metric.RUNS, metrics, None, Groups(USER, {"ann": "c1", NO_VALUE: "c2"}))
+
+    assert chart.key == (KeyEntry("ann", "c1"), KeyEntry("(none)", "c2"), KeyEntry("Other", "other"))
+    assert [row[1:] for row in chart.table.rows[:2]] == [("3", "2", "0", "5"), ("0", "0", "1", "1")]
+
+
+def test_a_bar_of_groups_that_overlap_is_as_high_as_they_are_and_says_the_true_total() -> None:
+    metrics = replace(
+        make_summary(totals={0: Totals(runs=2)}),
+        by=(TAGS,),
+        groups={("a",): Totals(runs=2), ("b",): Totals(runs=2)},
+        cells={(0, ("a",)): Totals(runs=2), (0, ("b",)): Totals(runs=2)},
+    )
+
+    chart = series.chart(Metric.RUNS, metrics, None, Groups(TAGS, {"a": "c1", "b": "c2"}))
+
+    assert [row["y1"] for row in datasets(chart)["segments"]] == [2.0, 4.0]
+    assert parameters(chart)["top"] >= 4
+    assert payload(chart)["tips"][0]["total"] == "2"
 
 
 def test_lines_of_nothing_say_so() -> None:
-    errors, latency = series.errors(make_summary()), series.latency(make_summary())
+    errors, latency = series.chart(Metric.ERRORS, make_summary()), series.chart(Metric.LATENCY, make_summary())
 
     assert errors.sentence == "Error rate, per 6 hours. Last 7 days: \u2013 over all runs."
     assert parameters(errors)["y_labels"][-1] == "6.0%"
@@ -281,23 +349,25 @@ def test_lines_of_nothing_say_so() -> None:
 
 
 def test_the_line_to_the_unfinished_bucket_is_a_separate_part() -> None:
-    points = datasets(series.latency(make_summary(latencies={LAST - 1: 1_000, LAST: 2_000})))["points"]
+    chart = series.chart(Metric.LATENCY, make_summary(latencies={LAST - 1: 1_000, LAST: 2_000}))
+    points = [point for point in datasets(chart)["points"] if point["slot"] == "c1"]
 
     assert points[-2:] == [
-        {"i": LAST - 1, "y": 1_000.0, "tail": 1},
-        {"i": LAST, "y": 2_000.0, "tail": 1, "open": 1},
+        {"i": LAST - 1, "y": 1_000.0, "tail": 1, "slot": "c1"},
+        {"i": LAST, "y": 2_000.0, "tail": 1, "open": 1, "slot": "c1"},
     ]
     assert not [point for point in points[:-2] if "tail" in point or "open" in point]
 
 
 def test_a_point_without_neighbours_is_marked() -> None:
-    points = datasets(series.latency(make_summary(latencies={0: 10, 3: 10, 4: 10, LAST: 10})))["points"]
+    chart = series.chart(Metric.LATENCY, make_summary(latencies={0: 10, 3: 10, 4: 10, LAST: 10}))
 
-    assert [point["i"] for point in points if "alone" in point] == [0, LAST]
+    alone = [(point["i"], point["slot"]) for point in datasets(chart)["points"] if "alone" in point]
+    assert alone == [(0, "c1"), (LAST, "c1"), (0, "c2"), (LAST, "c2")]
 
 
 def test_the_table_has_a_row_for_every_bucket_and_its_totals_add_up() -> None:
-    chart = series.cost(make_summary({n: {"large": "1", "small": "2"} for n in range(28)}), None, Split.MODEL, SLOTS)
+    chart = cost(make_summary({n: {"large": "1", "small": "2"} for n in range(28)}), None, MODEL, SLOTS)
 
     assert len(chart.table.rows) == 28
     assert sum(Decimal(row[-1].removeprefix("$")) for row in chart.table.rows) == 84

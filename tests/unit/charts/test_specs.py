@@ -10,7 +10,7 @@ from webapp.charts import specs
 from webapp.charts.axes import Ticks
 from webapp.charts.colours import OTHER, SLOTS
 
-ALL = [specs.bars(), specs.line("bad"), specs.line("accent"), specs.burn_down()]
+ALL = [specs.bars(), specs.line("bad"), specs.line("accent"), specs.lines(), specs.burn_down()]
 TICKS = Ticks((0.0, 1.0), ("0", "1"))
 PAINTED = re.compile(r"color|fill|stroke|background", re.IGNORECASE)
 MEASURES = ("strokeWidth", "strokeDash", "strokeJoin", "strokeCap")

@@ -7,14 +7,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from runtally.usage.dimensions import MODEL
 from runtally.usage.sketch import Latency
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
+from tests.unit.charts.made import cost
 from webapp.charts import series
 from webapp.charts.chart import Chart
-from webapp.charts.series import Split
+from webapp.charts.metrics import Metric
 from webapp.charts.svg import HEIGHT, WIDTH, Look, first_paint, svg_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -33,11 +35,11 @@ def metrics(*, model: str = "m", usd: str = "1.5") -> Summary:
 def charts() -> dict[str, Chart]:
     found = metrics()
     return {
-        "cost": series.cost(found, metrics(usd="3"), Split.MODEL, {"m": "c1"}),
-        "tokens": series.tokens(found, None),
-        "errors": series.errors(found),
-        "latency": series.latency(found),
-        "nothing": series.cost(made_summary(WINDOW), None, Split.MODEL, {}),
+        "cost": cost(found, metrics(usd="3"), MODEL, {"m": "c1"}),
+        "tokens": series.chart(Metric.TOKENS, found, None),
+        "errors": series.chart(Metric.ERRORS, found),
+        "latency": series.chart(Metric.LATENCY, found),
+        "nothing": cost(made_summary(WINDOW), None, MODEL, {}),
     }
 
 
@@ -74,7 +76,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 def test_a_line_breaks_where_there_is_nothing() -> None:
     root = parsed(svg_of(charts()["latency"], "Rocket", Look.DARK))
 
-    [line] = [one.get("d") or "" for one in root.iter() if one.get("stroke") == "var(--accent)"]
+    [line] = [one.get("d") or "" for one in root.iter() if one.get("stroke") == "var(--c1)"]
     assert (line.count("M"), line.count("L")) == (1, 5)
 
 
@@ -94,7 +96,7 @@ def test_what_a_page_shows_at_first_has_the_same_figures_and_texts_at_their_plac
 
 def test_a_bucket_that_is_not_over_is_hatched_from_its_top_down() -> None:
     open_ = made_summary(WINDOW, [Cell(WINDOW.buckets[-1], "p", "m", Totals(1, 0, cost_usd=Decimal(2)))])
-    chart = series.cost(open_, None, Split.MODEL, {"m": "c1"})
+    chart = cost(open_, None, MODEL, {"m": "c1"})
 
     [on_page] = parsed(first_paint(chart))[2]
     in_file = [
@@ -108,7 +110,7 @@ def test_a_bucket_that_is_not_over_is_hatched_from_its_top_down() -> None:
 
 
 def test_names_cannot_break_out_of_it() -> None:
-    chart = series.cost(metrics(model=EVIL), None, Split.MODEL, {EVIL: "c1"})
+    chart = cost(metrics(model=EVIL), None, MODEL, {EVIL: "c1"})
 
     text = "".join(parsed(svg_of(chart, EVIL, Look.AUTO)).itertext())
 

@@ -66,7 +66,7 @@ def test_it_says_how_to_load_the_demo() -> None:
 
 
 def test_it_says_what_an_operator_must_know() -> None:
-    assert "Dev mode: everybody" in greeting(service_dev_mode=True)
+    assert "Dev mode: everyone" in greeting(service_dev_mode=True)
     assert "Dev mode" not in greeting()
     assert "INGEST_API_KEY is not set" in greeting(ingest_api_key="")
     assert "SECRET_KEY is not set" in greeting(secret_key=None)

@@ -85,7 +85,7 @@ def test_a_demo_the_next_day_repeats_the_ids_of_the_days_before() -> None:
 
 def test_it_has_the_size_and_the_projects_that_it_promises(month: list[Batch], runs: list[OutgoingRun]) -> None:
     assert {batch.project_id for batch in month} == {project.id for project in PROJECTS}
-    assert 25_000 <= len(runs) <= 40_000
+    assert 25_000 <= len(runs) <= 42_000
     assert all(len(batch.runs) <= BATCH_RUNS for batch in month)
 
 
@@ -270,7 +270,11 @@ def test_metadata_holds_labels_and_no_content(runs: list[OutgoingRun]) -> None:
 
     for run in runs:
         assert run.metadata
-        assert set(run.metadata) - {"repo"} == {"env", "feature", "region", "release"}
+        of_agent = (
+            {"agent", "agentName", "attempt", "costBasis", "querySource", "role"} if "agent" in run.metadata else set()
+        )
+        place = {"repo"} if of_agent else {"region"}
+        assert set(run.metadata) - {"repo"} - of_agent | place == {"env", "feature", "release"} | place
         assert not rule.scrub(run.metadata).dropped
         assert run.prompt_hash
         assert run.prompt_preview is None

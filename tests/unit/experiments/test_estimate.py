@@ -1,7 +1,8 @@
 """Intervals against figures of the literature, and by simulation: they must hold as often as they say."""
 
 import random
-from math import inf, isclose
+from collections.abc import Callable
+from math import exp, inf, isclose, sqrt
 from statistics import mean, variance
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.experiments import estimate
-from runtally.experiments.estimate import MIN_RUNS, Estimate
+from runtally.experiments.estimate import MIN_RUNS, Estimate, ranks
 
 TRIALS = 200
 
@@ -158,3 +159,118 @@ def test_of_an_interval_without_an_end_no_ratio_is_said(open_ended: Estimate) ->
 
     assert estimate.amounts_apart(open_ended, known) is None
     assert estimate.amounts_apart(known, open_ended) is None
+
+
+@pytest.mark.parametrize(("runs", "low", "p95", "high"), [(30, 26, 29, 32), (100, 90, 95, 101), (1000, 936, 950, 965)])
+def test_the_ranks_of_a_p95_are_those_of_the_binomial_distribution(runs: int, low: int, p95: int, high: int) -> None:
+    assert ranks(runs) == pytest.approx([(rank - 0.5) / runs for rank in (low, p95, high)])
+
+
+@pytest.mark.parametrize("apart", [estimate.rates_apart, estimate.amounts_apart])
+def test_what_is_unknown_differs_from_nothing(
+    apart: Callable[[Estimate | None, Estimate | None], object],
+) -> None:
+    known = Estimate(0.5, 0.4, 0.6, MIN_RUNS)
+
+    assert apart(known, known) is not None
+    assert apart(None, known) is apart(known, None) is apart(None, None) is None
+
+
+def test_a_ratio_over_runs_has_the_interval_of_a_mean() -> None:
+    costs = [0.5 + 0.01 * (number % 7) for number in range(50)]
+
+    found = estimate.ratio(mean(costs), [(cost, 1.0) for cost in costs], 50)
+
+    expected = estimate.mean(mean(costs), variance(costs), 50)
+    assert found is not None
+    assert expected is not None
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_interval_of_a_cost_per_token_holds_the_true_one() -> None:
+    chance, held = random.Random(7), 0  # noqa: S311  # A simulation.
+    for _ in range(TRIALS):
+        # Three units a token, give or take, whatever the number of tokens.
+        tokens = [chance.lognormvariate(0, 0.7) for _ in range(300)]
+        pairs = [(one * 3 * chance.uniform(0.5, 1.5), one) for one in tokens]
+        found = estimate.ratio(sum(cost for cost, _ in pairs) / sum(tokens), pairs, len(pairs))
+        held += found is not None and found.low <= 3 <= found.high
+
+    assert 0.91 <= held / TRIALS <= 0.99
+
+
+def test_a_ratio_of_few_known_runs_claims_no_more_than_these() -> None:
+    pairs = [(1.0 + number % 2, 1.0) for number in range(MIN_RUNS)]
+    few, many = estimate.ratio(1.5, pairs[1:], 9_000), estimate.ratio(1.5, pairs, 9_000)
+
+    assert few is not None
+    assert many is not None
+    assert (few.runs, many.runs) == (MIN_RUNS - 1, 9_000)
+    assert many.high - many.low < few.high - few.low
+    assert estimate.ratio(1.5, pairs[:1], 9_000) is None
+    assert estimate.ratio(1.5, [(1.0, 0.0)] * 2, 9_000) is None
+
+
+def test_a_share_lies_within_zero_and_one_also_where_all_runs_agree() -> None:
+    none, all_ = estimate.share(0, [(0.0, 5.0)] * 40, 40), estimate.share(1, [(5.0, 5.0)] * 40, 40)
+    most = estimate.share(0.95, [(9.0, 10.0), (10.0, 10.0)] * 20, 40)
+
+    assert none == estimate.rate(0, 40)
+    assert all_ == estimate.rate(40, 40)
+    assert most is not None
+    assert 0 < most.low < 0.95 < most.high <= 1
+    assert estimate.share(0.5, [], 40) is None
+
+
+def test_the_ranks_of_a_median_lie_to_both_sides_of_it() -> None:
+    assert ranks(100, 0.5) == pytest.approx((0.395, 0.495, 0.605))
+
+
+@pytest.mark.parametrize("value", [0.5, 1, 2])
+def test_the_interval_of_a_mean_is_normal_in_the_logarithm(value: float) -> None:
+    # The standard error is a twentieth of the mean.
+    found = estimate.mean(value, (value / 20) ** 2 * 50, 50)
+
+    assert found is not None
+    assert (found.value, found.runs) == (value, 50)
+    factor = exp(1.959964 / 20)
+    assert (found.low, found.high) == pytest.approx((value / factor, value * factor))
+
+
+def test_of_no_failure_or_of_nothing_else_the_interval_ends_at_zero_or_one_exactly() -> None:
+    for runs in range(1, 500):
+        none, all_ = estimate.rate(0, runs), estimate.rate(runs, runs)
+        assert none is not None
+        assert all_ is not None
+        assert (none.low, all_.high) == (0.0, 1.0)
+
+
+def test_a_percentile_is_the_middle_one_of_the_latencies_at_its_ranks() -> None:
+    assert estimate.percentile((100, 200, 300), 500) == Estimate(200.0, 100.0, 300.0, 500)
+
+
+def test_a_ratio_in_another_unit_is_the_same_ratio() -> None:
+    pairs = [(0.01 * (1 + number % 7), 0.02 + 0.001 * (number % 5)) for number in range(40)]
+    value = sum(over for over, _ in pairs) / sum(under for _, under in pairs)
+    found = estimate.ratio(value, pairs, 40)
+    in_thousands = estimate.ratio(1000 * value, [(over, under / 1000) for over, under in pairs], 40)
+
+    assert found is not None
+    assert in_thousands is not None
+    assert found.low < value < found.high
+    assert (in_thousands.low, in_thousands.high) == pytest.approx((1000 * found.low, 1000 * found.high))
+
+
+def test_two_runs_have_a_ratio_with_an_interval() -> None:
+    found = estimate.ratio(1.5, [(1.0, 1.0), (2.0, 1.0)], 2)
+
+    assert found is not None
+    # The variance of 1 and 2 is a half.
+    assert found.high == pytest.approx(1.5 * exp(1.959964 * sqrt(0.5 / 2) / 1.5))
+
+
+def test_a_share_has_the_interval_of_its_ratio_where_that_is_below_one() -> None:
+    pairs = [(4.0, 10.0), (6.0, 10.0)] * 20
+
+    assert estimate.share(0.5, pairs, 40) == estimate.ratio(0.5, pairs, 40)
+    assert estimate.share(0.5, pairs[:1], 40) is None

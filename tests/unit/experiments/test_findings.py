@@ -5,7 +5,7 @@ import pytest
 from runtally.experiments.estimate import Difference
 from runtally.experiments.verdict import Measure
 from webapp.changes import Tone
-from webapp.pages.experiments.findings import finding_of
+from webapp.pages.experiments.findings import finding_of, short_finding
 
 NAMES = ("old", "new")
 
@@ -50,7 +50,7 @@ def test_a_real_difference_is_given_with_its_interval(
 def test_a_difference_that_may_be_chance_is_given_with_its_bounds() -> None:
     found = finding_of(Measure.ERROR_RATE, Difference(0.01, -0.02, 0.03), NAMES)
 
-    assert found.headline == "No difference is shown"
+    assert found.headline == "No clear difference"
     assert found.sentence == (
         "new may fail up to 2.00 points less often or 3.00 points more often than old: chance alone could make what is seen."
     )
@@ -67,3 +67,41 @@ def test_equal_figures_are_called_equal() -> None:
     found = finding_of(Measure.COST_PER_RUN_USD, Difference(0, 0, 0), NAMES)
 
     assert found.sentence == "old and new came to the very same."
+
+
+@pytest.mark.parametrize(
+    ("difference", "is_points", "headline", "tone", "sentence"),
+    [
+        (
+            None,
+            False,
+            "Too few runs to say",
+            Tone.NEUTRAL,
+            "Each side needs 30 runs at least, and a p95 latency about a hundred.",
+        ),
+        (Difference(0, 0, 0), False, "No difference", Tone.NEUTRAL, "Both came to the very same."),
+        (
+            Difference(0.1, -0.1, 0.3),
+            False,
+            "No clear difference",
+            Tone.NEUTRAL,
+            "Chance could explain this difference.",
+        ),
+        (Difference(-0.2, -0.25, -0.12), False, "Clear difference (95%)", Tone.GOOD, "12.0% to 25.0% lower."),
+        (Difference(0.04, 0.022, 0.0712), True, "Clear difference (95%)", Tone.BAD, "2.20 to 7.12 points higher."),
+        (Difference(86.4, 80.32, 92.86), False, "Clear difference (95%)", Tone.BAD, "81.3 to 93.9 times as much."),
+    ],
+)
+def test_a_table_says_of_a_difference_whether_it_is_more_than_chance(
+    difference: Difference | None, *, is_points: bool, headline: str, tone: Tone, sentence: str
+) -> None:
+    found = short_finding(difference, is_points=is_points, less=Tone.GOOD)
+
+    assert (found.headline, found.tone, found.sentence) == (headline, tone, sentence)
+
+
+def test_less_may_be_bad_or_neither() -> None:
+    less = Difference(-0.2, -0.25, -0.12)
+
+    assert short_finding(less, is_points=True, less=Tone.BAD).tone is Tone.BAD
+    assert short_finding(less, is_points=False, less=Tone.NEUTRAL).tone is Tone.NEUTRAL

@@ -183,3 +183,7 @@ def test_a_verdict_never_gets_better_when_one_more_run_fails(stats: Stats, thres
 
 def _larger(one: N | None, other: N | None) -> N | None:
     return None if one is None or other is None else max(one, other)
+
+
+def test_of_nothing_all_counts_are_zero() -> None:
+    assert Stats() == Stats(runs=0, failed=0, unpriced=0, cost_usd=Decimal(0), p95_latency_ms=None, is_partial=False)

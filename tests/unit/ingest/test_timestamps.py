@@ -109,6 +109,8 @@ def test_rare_forms_of_iso_8601_are_read_whatever_python_reads(text: str) -> Non
         ("2026-11-20T10.5 Z", timedelta(0)),
         ("2026-11-20T11:30.000000016666666666666666+01:00", timedelta(microseconds=0)),
         ("2026-11-20T10:30:00.5Z", timedelta(milliseconds=500)),
+        ("2026-11-20T10.50000000029Z", timedelta(microseconds=1)),
+        ("2026-11-20T10.5" + 5_000 * "0" + "Z", timedelta(0)),
     ],
 )
 def test_a_fraction_is_one_of_the_last_figure(text: str, part: timedelta) -> None:

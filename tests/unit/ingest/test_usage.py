@@ -36,6 +36,13 @@ def test_parts_are_read_as_each_interface_names_them(usage: dict[str, object], p
     assert token_parts(usage) == parts
 
 
+@pytest.mark.parametrize(("cached", "left"), [(None, 8), (0, 8), (7, 1), (8, 0), (9, 0)])
+def test_audio_that_was_cached_is_charged_as_cached_and_never_below_nothing(cached: int | None, left: int) -> None:
+    details = {"audio_tokens": 8, "cached_tokens_details": {"audio_tokens": cached}}
+
+    assert token_parts({"input_token_details": details}) == {"audio_input_tokens": left}
+
+
 @pytest.mark.parametrize("value", [-1, 1.5, True, "4", None, MAX_COUNT + 1, [4]], ids=repr)
 def test_invalid_counts_are_ignored(value: object) -> None:
     assert token_parts({"prompt_tokens_details": {"cached_tokens": value, "audio_tokens": value}}) == {}

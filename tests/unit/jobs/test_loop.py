@@ -10,7 +10,7 @@ from runtally.jobs.loop import Job, repeat, running
 
 # Short enough to wait for, and never the reason that something happens.
 TICK = 0.001
-SOON = 5.0
+SOON = 60.0
 MORE, IDLE = True, False
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.limits.rate import Decision, Rate
+from runtally.limits.rate import Decision, Rate, per_minute
 from runtally.limits.source import source_of
 
 SECOND = 1_000_000_000
@@ -26,6 +26,15 @@ def test_the_burst_is_a_whole_number_of_intervals_and_no_longer_than_the_period(
 def test_ten_a_minute_are_one_every_six_seconds() -> None:
     assert TEN.interval_ns == 6 * SECOND
     assert Rate(10, timedelta(seconds=5)).interval_ns == SECOND / 2
+
+
+def test_the_highest_limit_grants_one_each_nanosecond() -> None:
+    assert Rate(10**9, timedelta(seconds=1)).interval_ns == Rate(10**12, timedelta(seconds=1)).interval_ns == 1
+
+
+def test_a_rate_per_minute_is_always_the_same_object() -> None:
+    assert per_minute(7) == Rate(7, timedelta(minutes=1))
+    assert per_minute(7) is per_minute(7)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,14 @@ from runtally.pricing.changes import changes_of
 from runtally.pricing.cost import Rates, resolve_cost
 from runtally.pricing.discount import Discount
 from runtally.tokens import Usage
+from runtally.usage.first_seen_queries import FirstSeen
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
-from tests.unit.charts.made import make_summary
 from tests.unit.pricing.candidates import NOW, make_candidate
-from webapp.charts import series
-from webapp.charts.drawing import Mark
-from webapp.charts.series import Split
-from webapp.pages.panel.price_marks import price_marks
+from webapp.charts.marks import MarkKind
+from webapp.charts.metrics import Metric
+from webapp.pages.panel.marks import marks_of, price_marks, release_marks
 
 DAY = timedelta(days=1)
 CANDIDATES = (
@@ -73,19 +72,19 @@ def test_a_change_is_a_mark_at_its_time_in_words() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
     metrics = made_summary(window, [Cell(window.buckets[3], "acme", "large", Totals(runs=1))])
 
-    [mark] = price_marks(metrics, BOOK, None)
+    [mark] = price_marks(metrics, window, BOOK, None)
 
-    assert window.start + mark.place * window.interval == NOW - 2 * DAY
+    assert (mark.at, mark.kind) == (NOW - 2 * DAY, MarkKind.PRICE)
     assert mark.text == "30 Oct, large: input $1.00 \u2192 $0.50"
 
 
-def test_marks_are_drawn_once_a_place_and_all_told() -> None:
-    marks = (Mark(2.5, "one"), Mark(2.5, "another"))
+def test_releases_are_on_every_chart_and_prices_on_those_of_cost() -> None:
+    window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
+    metrics = made_summary(window, [Cell(window.buckets[3], "acme", "large", Totals(runs=1))])
+    marks = (*price_marks(metrics, window, BOOK, None), *release_marks([FirstSeen("v2", NOW - 3 * DAY)]))
 
-    chart = series.cost(make_summary(), None, Split.MODEL, {}, marks)
-
-    assert chart.datasets["marks"] == [{"i": 2.5}]
-    assert chart.marks == marks
+    assert [mark.label for mark in marks_of(Metric.COST, marks)] == ["v2", "price"]
+    assert [mark.text for mark in marks_of(Metric.LATENCY, marks)] == ["29 Oct, 00:00: release v2"]
 
 
 @given(st.permutations(RUNS))

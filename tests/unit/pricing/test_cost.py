@@ -73,6 +73,7 @@ usages = st.builds(Usage, *(counts for _ in TOKEN_KINDS))
         (Usage(0, 100, reasoning_tokens=400), REASONER, "0.008"),
         (Usage(1000, 500), EMBEDDING, "0.003"),
         (Usage(1, 0), replace(SONNET, rates=Rates.of(input=1)), "0.000000000001"),
+        (Usage(0, 1), replace(SONNET, rates=Rates.of(output=1)), "0.000000000001"),
     ],
 )
 def test_a_cost_is_tokens_times_price(usage: Usage, price: Price, expected: str) -> None:
@@ -217,6 +218,8 @@ def test_without_price_and_reported_cost_the_cost_is_unknown_not_zero() -> None:
         (Usage(None, None), None, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
         (Usage(0, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
         (Usage(None, 0), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal(0))),
+        (Usage(1000, None), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal("0.003"))),
+        (Usage(None, 500), REPORTED, msgspec.structs.replace(COMPUTED, total_usd=Decimal("0.0075"))),
     ],
 )
 def test_a_reported_cost_is_used_if_no_tokens_are_known(usage: Usage, reported: Decimal | None, expected: Cost) -> None:
@@ -278,3 +281,13 @@ def test_a_part_that_is_free_is_a_line_of_nothing_and_the_lines_still_add_up() -
 
     assert total_usd(usage, price) == Decimal("0.0018") == sum(line.amount_usd for line in lines.values())
     assert sorted(str(line.amount_usd.normalize()) for line in lines.values()) == ["0", "0.0018"]
+
+
+def test_rates_have_an_amount_or_none_for_each_kind_of_tokens() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        Rates((1,) * (len(TOKEN_KINDS) - 1))
+
+
+def test_an_amount_for_a_kind_of_tokens_that_is_none_is_refused_not_ignored() -> None:
+    with pytest.raises(TypeError, match="No kind of tokens is priced as cached, inputs"):
+        Rates.of(inputs=1, output=2, cached=3)

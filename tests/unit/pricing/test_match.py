@@ -1,6 +1,7 @@
 """Which of several prices is in force."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -269,3 +270,17 @@ def test_blanks_around_a_name_or_an_alias_are_none_of_it() -> None:
 )
 def test_it_is_told_which_pattern_covers_a_name(candidate: PriceCandidate, pattern: str | None) -> None:
     assert [step.pattern for step in PriceIndex([candidate]).look_up("acme", "gpt-4o")][:1] == [pattern]
+
+
+@pytest.mark.parametrize(
+    ("served", "estimated"), [("large", False), ("large:beta", False), ("large:nitro", True), ("large:thinking", True)]
+)
+def test_a_price_is_an_estimate_where_the_way_of_serving_may_change_it(served: str, estimated: bool) -> None:
+    assert found([make_candidate("acme", "large")], "acme", served) == (1, estimated)
+
+
+def test_projects_with_prices_of_their_own_are_told_from_the_others() -> None:
+    for_all, own = make_candidate("acme", "large"), replace(make_candidate("acme", "large"), project_id="ours")
+
+    assert PriceIndex([for_all, own]).projects == {"ours"}
+    assert PriceIndex([for_all]).projects == set()

@@ -92,6 +92,6 @@ def test_amounts_and_times_are_read_as_people_write_them() -> None:
 def test_a_range_begins_where_that_of_the_report_does_and_a_chosen_time_wins() -> None:
     since = datetime(2026, 11, 1, tzinfo=UTC)
 
-    assert RunFilter().starts_at(NOW) == datetime(2026, 11, 14, 13, tzinfo=UTC)
+    assert RunFilter().starts_at(NOW) == datetime(2026, 11, 14, 18, tzinfo=UTC)
     assert RunFilter(range=Period.ALL).starts_at(NOW) is None
     assert RunFilter(since=since).starts_at(NOW) == since

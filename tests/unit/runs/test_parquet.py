@@ -13,8 +13,9 @@ from arro3.core import DataType
 from arro3.io import read_parquet
 
 from runtally.errors import StoreUnavailable
+from runtally.models.arrow import USD_DIGITS
 from runtally.models.run import CostSource, Status, StoredRun
-from runtally.runs.parquet import USD_DIGITS, parquet
+from runtally.runs.parquet import parquet
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 1, tzinfo=UTC)
 FULL = StoredRun(

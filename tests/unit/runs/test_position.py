@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidFilter
-from runtally.runs.position import Direction, Place, Position
+from runtally.runs.position import Direction, Place, Position, ScanBounds
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
@@ -27,7 +27,13 @@ def test_without_a_place_one_starts_at_the_newest_run() -> None:
 
 @pytest.mark.parametrize(
     "token",
-    ["x", "é", "W10", "WyIyMDI2LTExLTIxVDEyOjAwOjAwIiwiYSIsImIiXQ", Place(datetime.now(UTC), "a\0", "b").token],
+    [
+        "x",
+        "é",
+        "W10",
+        "WyIyMDI2LTExLTIxVDEyOjAwOjAwIiwiYSIsImIiXQ",
+        Place(datetime(2026, 11, 21, 12, tzinfo=UTC), "a\0", "b").token,
+    ],
     ids=["cut", "no base64", "no place", "no time zone", "nul"],
 )
 def test_an_invalid_place_is_refused(token: str) -> None:
@@ -35,3 +41,7 @@ def test_an_invalid_place_is_refused(token: str) -> None:
         Position.parse(token, None)
 
     assert [detail.path for detail in raised.value.details] == ["before"]
+
+
+def test_bounds_of_a_scan_are_without_limit_and_not_empty_by_default() -> None:
+    assert ScanBounds() == ScanBounds(begin=None, end=None, models=None, is_empty=False)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.money import to_usd
+from runtally.usage.dimensions import MODEL
 from runtally.usage.drivers import MAX_DRIVERS, Driver, change_of
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
@@ -24,7 +25,8 @@ models = st.dictionaries(st.sampled_from("abcdefgh"), some_totals)
 
 def summary(of_models: dict[str, Totals]) -> Summary:
     start = WINDOW.start
-    return made_summary(WINDOW, [Cell(start, "acme", model, totals) for model, totals in of_models.items()])
+    cells = [Cell(start, "acme", model, totals) for model, totals in of_models.items()]
+    return made_summary(WINDOW, cells).grouped_by(MODEL)
 
 
 def totals(runs: int, dollars: str) -> Totals:
@@ -39,7 +41,7 @@ def test_the_models_that_make_up_most_of_it_come_first_and_the_rest_is_left_out(
 
     assert change is not None
     assert change.total_usd == Decimal("15.5")
-    assert [(one.model, one.change_usd) for one in change.drivers] == [("a", Decimal(20)), ("b", Decimal(-5))]
+    assert [(one.value, one.change_usd) for one in change.drivers] == [("a", Decimal(20)), ("b", Decimal(-5))]
 
 
 @given(models, models)
@@ -68,7 +70,7 @@ def test_each_change_is_all_explained_by_runs_and_what_they_cost(
         (totals(20, "3.8"), totals(10, "1"), "more runs, more per run"),
         (totals(20, "1.2"), totals(10, "1"), "more runs, less per run"),
         (totals(5, "1"), None, "not used before"),
-        (None, totals(5, "1"), "not used any more"),
+        (None, totals(5, "1"), "no longer used"),
     ],
 )
 def test_the_reason_is_in_words(now: Totals | None, before: Totals | None, reason: str) -> None:

@@ -1,5 +1,6 @@
 """What a page says of a project, from values alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -19,7 +20,7 @@ def _cell(hours_before_end: float, model: str = "large", **totals: int | Decimal
 
 def _report(*cells: Cell) -> Report:
     summary = made_summary(WEEK, cells)
-    return Report(summary, summary, None, None)
+    return Report(summary, summary, None, models=summary)
 
 
 def test_only_what_has_runs_from_the_start_is_compared() -> None:
@@ -44,12 +45,24 @@ def test_models_without_a_price_come_with_their_runs_most_first() -> None:
 
 def test_a_month_costs_as_much_as_goes_on_in_this_period() -> None:
     report = _report(_cell(100, cost_usd=Decimal(7)))
+    established = replace(report, previous=report.bars)
     elapsed = NOW - WEEK.start
 
-    pace = report.month_pace_usd(NOW)
+    pace = established.month_pace_usd(NOW)
 
     assert pace == Decimal(7) * 2_628_000 / int(elapsed.total_seconds())
     assert Decimal(30) < pace < Decimal(32)
+
+
+def test_the_pace_of_a_period_longer_than_its_runs_counts_from_the_first_run() -> None:
+    report = _report(_cell(47, cost_usd=Decimal(2)), _cell(1, cost_usd=Decimal(2)))
+    elapsed = NOW - WEEK.buckets[-8]
+
+    assert report.month_pace_usd(NOW) == Decimal(4) * 2_628_000 / int(elapsed.total_seconds())
+
+
+def test_runs_of_less_than_a_day_have_no_pace() -> None:
+    assert _report(_cell(19, cost_usd=Decimal(2))).month_pace_usd(NOW) is None
 
 
 def test_cost_per_run_is_over_the_runs_whose_cost_is_known() -> None:

@@ -78,3 +78,17 @@ def test_percentiles_cannot_be_added_up() -> None:
 def test_totals_have_a_field_for_each_measure() -> None:
     assert Totals._fields == tuple(measure.name for measure in MEASURES)
     assert all(type(zero) is measure.python_type for zero, measure in zip(Totals(), MEASURES, strict=True))
+
+
+@given(st.lists(cells))
+def test_groups_of_one_dimension_and_of_how_runs_ended_add_up(some: list[Cell]) -> None:
+    # No more runs fail than there are.
+    possible = [cell for cell in some if cell.totals.errors <= cell.totals.runs]
+    bars = summary_of(possible).in_bars()
+
+    for grouped in (bars.grouped_by(MODEL), bars.grouped_by(PROVIDER), bars.grouped_by_status()):
+        assert len(grouped.by) == 1
+        whole = total_of(grouped.groups.values())
+        assert total_of(grouped.cells.values()) == whole
+        assert (whole.runs, whole.failed, whole.cost_usd) == (bars.total.runs, bars.total.failed, bars.total.cost_usd)
+        assert grouped.buckets == bars.buckets

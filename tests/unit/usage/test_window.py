@@ -1,5 +1,6 @@
 """Windows: whole, aligned, and holding now."""
 
+from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 
 from runtally.clock import start_of_day
 from runtally.errors import InvalidInterval, InvalidRange
-from runtally.models.rollup import GRAINS, TOTAL_GRAINS
-from runtally.usage.window import EPOCH, CustomRange, Range, Window, parse_interval
+from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain
+from runtally.usage.totals import Totals
+from runtally.usage.window import EPOCH, LAST, CustomRange, Range, TimeSpan, Window, next_month, parse_interval
+from tests.summaries import Cell, made_summary
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
 intervals = st.sampled_from(["15m", "1h", "6h", "1d"]).map(parse_interval)
@@ -74,9 +77,10 @@ def test_a_time_of_ones_own_is_whole_buckets_that_can_be_told_apart(since: datet
     window = Window.of(reach, reach.until, reach.chart_interval)
     assert window.start == reach.since
     assert window.until == reach.until <= window.end < reach.until + window.interval
-    assert 1 <= len(window.buckets) <= 32
+    # A year is told by week.
+    assert 1 <= len(window.buckets) <= 54
     fine = window.in_buckets_of(reach.interval)
-    assert len(fine.buckets) <= 224
+    assert len(fine.buckets) <= 378
     assert fine.buckets[0] == window.start
     assert window.interval % fine.interval == timedelta(0)
     assert window.is_over
@@ -120,7 +124,7 @@ def test_in_stored_buckets_neither_a_time_nor_the_one_before_is_counted_from_run
     assert shown.since <= reach.since < reach.until <= shown.until
     assert shown.until - shown.since < reach.until - reach.since + 2 * max(shown.shortest, timedelta(minutes=15))
     bars = Window.of(shown, now, shown.chart_interval)
-    assert len(bars.buckets) <= 33
+    assert len(bars.buckets) <= 55
     for window in (bars, bars.in_buckets_of(shown.interval), bars.previous(now)):
         for _, rest_since in (window.aligned_cover(), window.coarsest_cover()):
             assert window.until - rest_since < (
@@ -269,6 +273,10 @@ def test_each_range_has_its_length_its_buckets_and_its_bars(
     [
         (timedelta(days=31), timedelta(days=1), timedelta(hours=6)),
         (timedelta(days=32), timedelta(days=7), timedelta(days=1)),
+        # A year is told by week.
+        (timedelta(days=371), timedelta(days=7), timedelta(days=1)),
+        (timedelta(days=372), timedelta(days=28), timedelta(days=7)),
+        (timedelta(days=900), timedelta(days=28), timedelta(days=7)),
         (timedelta(days=7), timedelta(hours=6), timedelta(hours=1)),
         (timedelta(hours=31), timedelta(hours=1), timedelta(minutes=15)),
         (timedelta(hours=32), timedelta(hours=6), timedelta(hours=1)),
@@ -284,6 +292,116 @@ def test_a_time_of_ones_own_has_at_most_31_bars_and_lines_one_step_finer(
     assert (found.chart_interval, found.interval) == (bar, interval)
 
 
+@pytest.mark.parametrize(
+    ("text", "interval"),
+    [
+        (None, None),
+        ("15m", timedelta(minutes=15)),
+        ("1h", timedelta(hours=1)),
+        ("6h", timedelta(hours=6)),
+        ("1d", timedelta(days=1)),
+    ],
+)
+def test_an_interval_is_as_long_as_its_name_says(text: str | None, interval: timedelta | None) -> None:
+    assert parse_interval(text) == interval
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "is_one"),
+    [
+        (EPOCH, EPOCH + timedelta(hours=1), True),
+        (EPOCH - timedelta(minutes=15), EPOCH, False),
+        (LAST - timedelta(hours=1), LAST, True),
+        (LAST - timedelta(hours=1), LAST + timedelta(minutes=15), False),
+        # Two years, and a stored bucket at each end.
+        (EPOCH, EPOCH + timedelta(days=731, hours=12), True),
+        (EPOCH, EPOCH + timedelta(days=731, hours=18), False),
+        (EPOCH, LAST, False),
+    ],
+)
+def test_a_time_of_ones_own_is_since_1970_and_of_two_years_at_most(
+    since: datetime, until: datetime, is_one: bool
+) -> None:
+    assert CustomRange.of(since, until) == (CustomRange(since, until) if is_one else None)
+
+
+@pytest.mark.parametrize(
+    ("length", "back"),
+    [
+        (timedelta(hours=23), timedelta(hours=23)),
+        (timedelta(days=1), timedelta(days=7)),
+        (timedelta(days=6), timedelta(days=7)),
+        (timedelta(days=7), timedelta(days=7)),
+        (timedelta(days=8), timedelta(days=8)),
+    ],
+)
+def test_days_are_compared_with_the_same_weekdays_and_other_times_with_the_time_before(
+    length: timedelta, back: timedelta
+) -> None:
+    since = datetime(2026, 11, 2, tzinfo=UTC)
+    reach = CustomRange(since, since + length)
+
+    assert (reach.back, reach.compared_since) == (back, since - back)
+
+
+def test_in_stored_buckets_a_time_reaches_to_the_ends_of_its_first_and_last_one() -> None:
+    reach = CustomRange(datetime(2026, 11, 2, 8, 15, tzinfo=UTC), datetime(2026, 11, 2, 15, 45, tzinfo=UTC))
+
+    assert reach.in_stored_buckets(GRAINS[2]) == CustomRange(
+        datetime(2026, 11, 2, 6, tzinfo=UTC), datetime(2026, 11, 2, 18, tzinfo=UTC), timedelta(hours=6)
+    )
+    assert reach.in_stored_buckets(GRAINS[0]) == CustomRange(reach.since, reach.until, timedelta(minutes=15))
+
+
+@pytest.mark.parametrize(("grain", "longer"), [(GRAINS[0], GRAINS[1]), (GRAINS[1], GRAINS[2])])
+def test_buckets_are_read_until_a_day_before_they_expire(grain: Grain, longer: Grain) -> None:
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert grain.kept is not None
+    compared_since = now - grain.kept + timedelta(days=1)
+    hour = timedelta(hours=1)
+    at_the_edge = CustomRange(compared_since + hour, compared_since + 2 * hour)
+    older = CustomRange(compared_since, compared_since + hour)
+
+    assert (at_the_edge.stored_in(now), older.stored_in(now)) == (grain, longer)
+
+
+@pytest.mark.parametrize("length", [timedelta(days=56), timedelta(days=57)])
+def test_a_window_of_weeks_is_split_where_the_week_of_today_begins(length: timedelta) -> None:
+    start, midnight = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 21, tzinfo=UTC)
+    reach = CustomRange(start, start + length)
+    window = Window.of(reach, midnight + timedelta(hours=9), reach.chart_interval)
+
+    closed, rest = window.split(midnight)
+
+    assert (closed.since, closed.until) == (start, start + timedelta(days=49))
+    assert (rest.since, rest.until) == (closed.until, reach.until)
+
+
+def test_a_window_that_ends_at_midnight_has_no_rest_and_one_that_begins_today_nothing_closed() -> None:
+    midnight, day = datetime(2026, 11, 21, tzinfo=UTC), timedelta(days=1)
+    before = Window.of(CustomRange(midnight - 52 * day, midnight), midnight + day / 2, 7 * day)
+    today = Window.of(CustomRange(midnight + day / 4, midnight + day / 2), midnight + day / 2, timedelta(hours=1))
+
+    closed, nothing = before.split(midnight)
+    assert (closed, nothing) == ((before.start, midnight), (midnight, midnight))
+    assert closed
+    assert not nothing
+    nothing, rest = today.split(midnight)
+    assert (nothing, rest) == ((today.start, today.start), (today.start, today.until))
+    assert rest
+    assert not nothing
+
+
+def test_a_part_of_a_window_is_read_in_the_same_buckets_at_the_same_moment() -> None:
+    window = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 20, tzinfo=UTC))
+    since, until = window.start + timedelta(hours=1), window.start + timedelta(hours=4)
+
+    part = window.during(TimeSpan(since, until))
+
+    assert part.buckets == [since, since + timedelta(hours=1), since + timedelta(hours=2)]
+    assert (part.until, part.now) == (until, window.now)
+
+
 def test_no_stored_bucket_reaches_before_the_start_of_a_window() -> None:
     start, day = datetime(2026, 10, 1, 3, tzinfo=UTC), timedelta(days=1)
     window = Window.of(CustomRange(start, start + 2 * day), start + 3 * day, day)
@@ -295,3 +413,84 @@ def test_no_stored_bucket_reaches_before_the_start_of_a_window() -> None:
     for part in parts:
         assert not (part.since - EPOCH) % part.grain.length
         assert not (part.until - EPOCH) % part.grain.length
+
+
+def test_a_window_that_ends_before_midnight_has_a_rest_of_less_than_a_stored_bucket() -> None:
+    reach = CustomRange(datetime(2026, 5, 1, 12, 7, tzinfo=UTC), datetime(2026, 5, 3, 17, 50, tzinfo=UTC))
+    window = Window.of(reach, datetime(2026, 5, 9, tzinfo=UTC), timedelta(hours=1))
+
+    closed, rest = window.split(datetime(2026, 5, 9, tzinfo=UTC))
+
+    assert (closed.since, closed.until) == (window.start, datetime(2026, 5, 3, 17, 45, tzinfo=UTC))
+    assert (rest.since, rest.until) == (closed.until, reach.until)
+
+
+def test_stored_buckets_of_a_short_window_end_before_it() -> None:
+    reach = CustomRange(datetime(2026, 5, 1, 12, 15, tzinfo=UTC), datetime(2026, 5, 1, 12, 40, tzinfo=UTC))
+    window = Window.of(reach, datetime(2026, 5, 1, 13, tzinfo=UTC), timedelta(minutes=15))
+
+    parts, rest_since = window.coarsest_cover()
+
+    assert [(part.since, part.until) for part in parts] == [(reach.since, datetime(2026, 5, 1, 12, 30, tzinfo=UTC))]
+    assert rest_since == datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+
+
+def test_what_is_compared_begins_after_the_first_bucket() -> None:
+    window = Window.of(Range.WEEK, datetime(2026, 5, 1, 12, 34, tzinfo=UTC), timedelta(hours=1))
+
+    assert window.comparable_from == window.buckets[1]
+
+
+def test_buckets_are_counted_from_1970_and_no_run_is_of_after_the_year_8999() -> None:
+    assert datetime(1970, 1, 1, tzinfo=UTC) == EPOCH
+    assert datetime(9000, 1, 1, tzinfo=UTC) == LAST
+
+
+def test_a_range_by_month_has_a_bucket_for_each_calendar_month_and_is_compared_with_as_many() -> None:
+    now = datetime(2025, 2, 10, 12, tzinfo=UTC)
+    range_ = CustomRange(datetime(2024, 3, 1, tzinfo=UTC), datetime(2025, 3, 1, tzinfo=UTC), is_by_month=True)
+    window = Window.of(range_, now, range_.chart_interval)
+
+    before = window.previous(now)
+
+    assert [start.month for start in window.buckets] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 2]
+    assert all(start.day == 1 for start in (*window.buckets, *before.buckets))
+    # The months of the year before, with the leap day that it has.
+    assert (before.start, before.end) == (datetime(2023, 3, 1, tzinfo=UTC), range_.since)
+    assert before.length == window.length == 12
+    assert before.until == datetime(2024, 2, 10, 12, tzinfo=UTC) + timedelta(days=0)
+    assert window.comparable_from == datetime(2024, 4, 1, tzinfo=UTC)
+    assert range_.in_stored_buckets(GRAINS[-1]).is_by_month
+
+
+@pytest.mark.parametrize("year", range(2026, 2033))
+def test_months_are_compared_up_to_the_same_day_a_year_earlier_or_the_last_of_its_month(year: int) -> None:
+    moment = datetime(year, 1, 1, 23, 59, tzinfo=UTC)
+    while moment.year == year:
+        first = next_month(start_of_day(moment).replace(day=1))
+        range_ = CustomRange(first.replace(year=first.year - 1), first, is_by_month=True)
+
+        before = Window.of(range_, moment, range_.chart_interval).previous(moment)
+
+        day = min(moment.day, monthrange(year - 1, moment.month)[1])
+        assert before.until == moment.replace(year=year - 1, day=day)
+        assert before.until <= before.end == range_.since
+        # Its last run is in its last month or before, so that the days can be added up by month.
+        by_day = before.in_buckets_of(range_.interval)
+        of_last = Cell(start_of_day(before.until), "a", "b", Totals(runs=1))
+        by_month = made_summary(by_day, [of_last]).in_buckets_of(before)
+        assert [before.buckets[number] for number in by_month.buckets] == [start_of_day(before.until).replace(day=1)]
+        moment += timedelta(days=1)
+
+
+def test_days_and_moments_have_a_place_in_months() -> None:
+    range_ = CustomRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC), is_by_month=True)
+    window = Window.of(range_, datetime(2026, 3, 5, tzinfo=UTC), range_.chart_interval)
+    by_day = window.in_buckets_of(range_.interval)
+
+    places = by_day.places_in(window)
+
+    assert [places.count(number) for number in range(3)] == [31, 28, 31]
+    assert window.place_of(datetime(2026, 2, 15, tzinfo=UTC)) == 1.5
+    assert (window.place_of(window.start), window.place_of(window.end)) == (0, 3)
+    assert by_day.place_of(datetime(2026, 1, 2, 12, tzinfo=UTC)) == 1.5

@@ -56,7 +56,7 @@ async def change_password() -> ResponseReturnValue:
     except PasswordsBusy as error:
         return await render_refused(AccountPage(own, form=form.refused(error)), error)
     async with services().database.session() as database:
-        user = (await users.found(database, own.user.id)).user
+        user = (await users.get(database, own.user.id)).user
         await users.set_password(database, actor(), user, hash_)
     await sessions.begin_as(user)
     return see_other(url_for(".account"), flash="Password changed. Every other browser is signed out.")
@@ -78,7 +78,7 @@ async def _own() -> Account:
     if actor().kind is not ActorKind.USER:
         raise NotFound
     async with services().database.session() as database:
-        return await users.found(database, UUID(actor().name))
+        return await users.get(database, UUID(actor().name))
 
 
 async def _new_hash(own: Account, form: Form) -> str:

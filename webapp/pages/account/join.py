@@ -1,4 +1,4 @@
-"""Opening a link: the first admin's, an invitation, or one for a new password."""
+"""The pages behind one-time links: the first admin's, an invitation's, and one for a new password."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -59,7 +59,7 @@ async def join() -> ResponseReturnValue:
 @blueprint.post("/join")
 @public
 async def post_join() -> ResponseReturnValue:
-    """Make the account, or set the password, and sign in; what is wrong brings the form back with 422."""
+    """Create the account or set the password, and sign in; errors show the form again with 422."""
     sessions.demand_secret()
     form = await sent_form()
     token = form.value("token")

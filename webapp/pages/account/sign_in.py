@@ -1,4 +1,4 @@
-"""Signing in, with a password or a key, and out."""
+"""Sign in with a password or a key, and sign out."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ async def sign_in() -> ResponseReturnValue:
 @blueprint.post("/sign-in")
 @public
 async def post_sign_in() -> ResponseReturnValue:
-    """Sign in and go where one wanted to; what is wrong brings the form back with 422, too many at once with 429 or 503."""
+    """Sign in and go to the requested page; errors show the form again with 422, or 429 or 503 after too many tries."""
     sent = await sent_form()
     target, by_key = safe_path(sent.value("next")), "key" in sent.values
     try:

@@ -1,4 +1,4 @@
-"""Signing in with OpenID Connect: off to the provider, and back."""
+"""Sign in with OpenID Connect: redirect to the provider, and handle its answer."""
 
 from quart import Blueprint, request, session, url_for
 from quart.typing import ResponseReturnValue

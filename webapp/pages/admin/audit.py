@@ -1,4 +1,4 @@
-"""The audit log: who changed what, newest first."""
+"""The audit log, newest entries first."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ blueprint = Blueprint("admin_audit", __name__)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One change; `changes` are field, before and after, of which one may be empty."""
+    """An entry of the audit log; `changes` are field, before and after, of which one may be empty."""
 
     at: str
     who: str
@@ -66,7 +66,7 @@ async def audit() -> ResponseReturnValue:
     project_id, before = chosen_project(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
     async with services().database.session() as session:
         found = await history.entries(session, project_id=project_id, before=before, limit=history.PAGE + 1)
-        known = await projects.listed(session)
+        known = await projects.list_all(session)
     page = AuditPage(
         frame=frame("admin_audit.audit"),
         entries=tuple(_entry(one) for one in found[: history.PAGE]),

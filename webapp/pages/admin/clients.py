@@ -1,4 +1,4 @@
-"""What came by OpenTelemetry, by client, in all projects."""
+"""OpenTelemetry clients of all projects."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,7 +35,7 @@ class ClientsPage(Page):
 @blueprint.get("/admin/clients")
 @admin
 async def clients() -> ResponseReturnValue:
-    """List who sent what by OpenTelemetry, and what became of it."""
+    """List OpenTelemetry clients with the results of their requests."""
     async with services().database.connection() as connection:
         rows = await client_rows(connection, None, SHOWN)
     return await render(ClientsPage(frame("admin_clients.clients"), rows))

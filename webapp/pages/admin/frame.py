@@ -8,6 +8,7 @@ from webapp.pages.panel.ranges import Choice
 
 SECTIONS = (
     ("Prices", "prices.prices"),
+    ("Budgets", "admin_budgets.budgets"),
     ("Users", "admin_users.users_list"),
     ("Audit log", "admin_audit.audit"),
     ("Clients", "admin_clients.clients"),

@@ -12,7 +12,7 @@ from quart.typing import ResponseReturnValue
 from api.current import services
 from runtally import __version__
 from runtally.db.schema import newest
-from runtally.doctor import Finding, State, examine_database, examine_disk, examine_settings
+from runtally.doctor import Finding, State, examine_archive, examine_database, examine_disk, examine_settings
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.admin.relay import RelayPart, relay_part
@@ -49,9 +49,10 @@ async def health() -> ResponseReturnValue:
     settings = services().settings
     async with services().database.connection() as connection:
         found = await examine_database(connection, services().clock, services().prices.book)
+        archive = await examine_archive(services().archive, connection)
     async with services().database.snapshot() as connection:
         relay = await relay_part(connection, services().clock())
-    findings = [*examine_settings(settings), *found]
+    findings = [*examine_settings(settings), *found, *([archive] if archive else [])]
     if settings.data_dir.is_dir():
         findings.append(examine_disk(settings.data_dir))
     by_state = sorted(findings, key=lambda finding: ORDER.index(finding.state))
@@ -63,6 +64,6 @@ def _facts() -> Iterator[tuple[str, str]]:
     up = services().clock() - services().opened_at
     yield "Runtally", __version__
     yield "Up for", formats.duration(int(up.total_seconds() * 1000))
-    yield "Tables", f"version {newest()}"
+    yield "Schema", f"version {newest()}"
     yield "Python", platform.python_version()
     yield "Quart", version("quart")

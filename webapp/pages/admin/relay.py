@@ -1,4 +1,4 @@
-"""The relay: what waits for the reporting table, how long, and what was given up."""
+"""The relay: runs waiting for the reporting table, their age, and runs that failed for good."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class RelayPart:
-    """How the relay is doing."""
+    """The status of the relay."""
 
     waiting: str
     parked: str
@@ -73,7 +73,7 @@ async def relay_part(connection: Connection, now: datetime) -> RelayPart:
 @blueprint.get("/admin/relay")
 @admin
 async def relay() -> ResponseReturnValue:
-    """Where the relay is shown."""
+    """Redirect to the relay's section of the health page."""
     return see_other(url_for("admin_health.health"))
 
 
@@ -89,7 +89,7 @@ async def retry() -> ResponseReturnValue:
         record(session, actor(), Change("relay.retried", run_id or "all parked runs", project_id, after={"runs": runs}))
     return see_other(
         url_for("admin_health.health"),
-        flash="1 run is queued again." if runs == 1 else f"{runs:,} runs are queued again.",
+        flash="1 run queued again." if runs == 1 else f"{runs:,} runs queued again.",
     )
 
 
@@ -103,5 +103,5 @@ def _mode(settings: Settings) -> str:
     if not settings.service_sync_sign:
         return "Off: SERVICE_SYNC_SIGN is not set, so nothing is queued."
     if settings.relay is RelayMode.OFF:
-        return "This server pushes nothing (RELAY=off); `runtally relay` does."
-    return "This server pushes runs as they come."
+        return "This server doesn't send runs (RELAY=off); `runtally relay` does."
+    return "This server sends runs as they arrive."

@@ -1,4 +1,4 @@
-"""Users of the installation: who there is, what they may do, and inviting more."""
+"""Users of the installation: their list, their permissions and invitations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class InvitedRow:
-    """A link that nobody used yet."""
+    """An invitation that was not accepted yet."""
 
     id: str
     email: str
@@ -72,7 +72,7 @@ class ShownLink:
 
 @dataclass(frozen=True, slots=True)
 class UsersPage(Page):
-    """All users, and who is invited."""
+    """All users and open invitations."""
 
     template: ClassVar[str] = "admin/users.html"
     fragment: ClassVar[str] = "admin/_users.html"
@@ -95,7 +95,7 @@ class UsersPage(Page):
 @blueprint.get("")
 @admin
 async def users_list() -> ResponseReturnValue:
-    """All users."""
+    """List all users and open invitations."""
     async with services().database.session() as session:
         return await render(await _page(session))
 
@@ -103,7 +103,7 @@ async def users_list() -> ResponseReturnValue:
 @blueprint.post("/invite")
 @admin
 async def invite() -> ResponseReturnValue:
-    """Make a link for somebody new and show it, this once."""
+    """Create an invitation and show its link, which is shown only once."""
     form = await sent_form("invite")
     async with services().database.session() as session:
         page = await _page(session)
@@ -124,7 +124,7 @@ async def withdraw(invitation_id: UUID) -> ResponseReturnValue:
     """The link of an invitation works no more."""
     async with services().database.session() as session:
         invitation = await invitations.withdraw(session, actor(), invitation_id)
-    return _back(f"The link for {invitation.email} works no more.")
+    return _back(f"The link for {invitation.email} no longer works.")
 
 
 @blueprint.post("/<uuid:user_id>/role")
@@ -133,13 +133,13 @@ async def set_role(user_id: UUID) -> ResponseReturnValue:
     """Give a user a role, in a project or as admin."""
     form = await sent_form(f"role-{user_id}")
     async with services().database.session() as session:
-        page, account = await _page(session), await users.found(session, user_id)
+        page, account = await _page(session), await users.get(session, user_id)
         try:
             await users.set_role(session, actor(), account, grant := _grant(form))
         except (InvalidUser, NotFound) as error:
             return await render(replace(page, refusal=form.refused(error)), 422)
     where = f" in {grant.project_id}" if grant.project_id else ""
-    return _back(f"{account.user.email} is {grant.role}{where} now.")
+    return _back(f"{account.user.email} is now {grant.role}{where}.")
 
 
 @blueprint.post("/<uuid:user_id>/role/remove")
@@ -149,7 +149,7 @@ async def remove_role(user_id: UUID) -> ResponseReturnValue:
     form = await sent_form(f"role-{user_id}")
     project_id = trimmed(form.value("project")) or None
     async with services().database.session() as session:
-        page, account = await _page(session), await users.found(session, user_id)
+        page, account = await _page(session), await users.get(session, user_id)
         try:
             await users.remove_role(session, actor(), account, project_id)
         except InvalidUser as error:
@@ -162,13 +162,13 @@ async def remove_role(user_id: UUID) -> ResponseReturnValue:
 async def disable(user_id: UUID) -> ResponseReturnValue:
     """Turn a user away from now on."""
     async with services().database.session() as session:
-        page, account = await _page(session), await users.found(session, user_id)
+        page, account = await _page(session), await users.get(session, user_id)
         try:
             await users.disable(session, actor(), account.user, services().clock())
         except InvalidUser as error:
             form = await sent_form(f"role-{user_id}")
             return await render(replace(page, refusal=form.refused(error)), 422)
-    return _back(f"{account.user.email} can't sign in any more.")
+    return _back(f"{account.user.email} can no longer sign in.")
 
 
 @blueprint.post("/<uuid:user_id>/enable")
@@ -176,7 +176,7 @@ async def disable(user_id: UUID) -> ResponseReturnValue:
 async def enable(user_id: UUID) -> ResponseReturnValue:
     """Let a user in again."""
     async with services().database.session() as session:
-        account = await users.found(session, user_id)
+        account = await users.get(session, user_id)
         users.enable(session, actor(), account.user)
     return _back(f"{account.user.email} can sign in again.")
 
@@ -186,7 +186,7 @@ async def enable(user_id: UUID) -> ResponseReturnValue:
 async def reset(user_id: UUID) -> ResponseReturnValue:
     """Make a link with which the user sets a new password, and show it, this once."""
     async with services().database.session() as session:
-        user = (await users.found(session, user_id)).user
+        user = (await users.get(session, user_id)).user
         token = await invitations.new_password(session, services().clock(), actor(), user)
         page = await _page(session)
     return await render(replace(page, link=ShownLink(user.email, _join_url(token), is_reset=True)))
@@ -213,9 +213,9 @@ async def _page(session: AsyncSession) -> UsersPage:
     now = services().clock()
     return UsersPage(
         frame=frame("admin_users.users_list"),
-        users=tuple(_row(account, now) for account in await users.listed(session)),
+        users=tuple(_row(account, now) for account in await users.list_all(session)),
         invited=tuple(_invited(one) for one in await invitations.pending(session, now)),
-        projects=_choices(await projects.listed(session)),
+        projects=_choices(await projects.list_all(session)),
     )
 
 

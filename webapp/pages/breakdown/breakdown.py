@@ -1,31 +1,44 @@
-"""Models or providers as one table: what each cost, how it ran, and which price was used."""
+"""The breakdown: runs of a time range grouped by any dimension, with figures and changes for each group."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
 
-from quart import Blueprint, request
+from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from api.usage import csv_parts
+from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.errors import NotFound
+from runtally.errors import DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
+from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
+from runtally.usage.grouped import read_totals
+from runtally.usage.groups import read_groups
 from runtally.usage.project_queries import select_projects
 from runtally.usage.question import LatencyDetail
-from runtally.usage.read import readable, report_question
+from runtally.usage.read import is_comparable, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject
-from webapp import formats
-from webapp.addresses import path_to
-from webapp.charts.series import Split
-from webapp.links import View, chosen_project
-from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Row, groups_of, rows_of
+from runtally.usage.summary import Summary
+from runtally.usage.timeline import BucketWidth
+from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.window import Window
+from webapp import formats, words
+from webapp.addresses import address_of, path_to
+from webapp.charts import series
+from webapp.charts.metrics import Metric
+from webapp.charts.series import Groups
+from webapp.links import MINUTES, View, chosen_project, is_open, requested_project
+from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
+from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
-from webapp.pages.panel.panel import SPLIT_NAMES, overview_name
+from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
@@ -36,7 +49,8 @@ from webapp.zone import local
 blueprint = Blueprint("breakdown", __name__)
 
 GROUPED = "grouped"
-BY = (Split.MODEL, Split.PROVIDER)
+MAX_ROWS = 200
+_CSV_GROUPS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +64,12 @@ class BreakdownView:
     @classmethod
     def parse(cls, query: Mapping[str, str], project_id: str | None) -> "BreakdownView":
         sorting = Sorting.parse(query.get("sort"), Column, Column.COST)
-        view = View.parse(query, project_id).replace(sort=None, search=None)
-        view = view if view.by in BY else view.replace(by=BY[0])
-        return cls(view, sorting, query.get("names") == GROUPED)
+        view = View.parse(query, project_id, is_table=True).replace(sort=None, search=None)
+        return cls(view, sorting, query.get("names") == GROUPED and view.by in BY_MODEL)
+
+    @property
+    def dimension(self) -> Dimension:
+        return self.view.by or MODEL
 
     @property
     def url(self) -> str:
@@ -61,7 +78,7 @@ class BreakdownView:
 
     @property
     def more(self) -> dict[str, str]:
-        """What a form sends along besides the view."""
+        """The hidden fields that a form sends in addition to the view."""
         said = {
             "project": self.view.project_id,
             "names": GROUPED if self.is_grouped else None,
@@ -69,13 +86,25 @@ class BreakdownView:
         }
         return {name: value for name, value in said.items() if value is not None}
 
+    def url_of(self, view: View) -> str:
+        """Return the URL of the same table of another view."""
+        return replace(self, view=view).url
+
     def replace(self, **changes: Any) -> "BreakdownView":  # noqa: ANN401  # Any field of the view.
         return replace(self, view=self.view.replace(**changes))
 
 
 @dataclass(frozen=True, slots=True)
+class CompareForm:
+    """Where rows are compared, and what its address says besides their values."""
+
+    action: str
+    hidden: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BreakdownPage(Page):
-    """The table."""
+    """The table; without rows it says why there are none."""
 
     template: ClassVar[str] = "breakdown/breakdown.html"
     fragment: ClassVar[str] = "breakdown/_breakdown.html"
@@ -85,27 +114,43 @@ class BreakdownPage(Page):
     overview_name: str
     report_url: str
     period: str
+    compared_with: str | None
     now: datetime
+    notes: tuple[str, ...]
     ranges: RangeMenu
-    splits: tuple[Choice, ...]
+    group_menu: GroupMenu
     names: tuple[Choice, ...]
     chips: tuple[Chip, ...]
     runs_url: str
+    csv_url: str | None
+    compare: CompareForm | None
+    """What compares rows that are chosen; None over all projects."""
     headings: tuple[SortHeading, ...]
     rows: tuple[Row, ...]
-    has_latency: bool
-    latency_note: str | None
-    """The runs that the percentiles are taken over."""
+    total: Row | None
+    refusal: Refusal | None
+    foot: tuple[str, ...]
+    """What the table leaves out, in sentences."""
 
     @property
     def document_title(self) -> str:
         return f"{self.heading} · {self.period} · {self.project.name if self.project else self.overview_name}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """The summaries and latencies for the table."""
+
+    groups: Summary
+    before: Summary | None
+    total: Group
+    latencies: Latencies | None
+
+
 @blueprint.get("/breakdown")
 @signed_in
 async def breakdown() -> ResponseReturnValue:
-    """Cost, runs, tokens, errors, latency and price of each model or provider, in a project or in all."""
+    """Cost, runs, tokens, errors and latency of each group, in a project or in all."""
     project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
@@ -114,44 +159,145 @@ async def breakdown() -> ResponseReturnValue:
         return await render(await _page(connection, replace(shown, view=shown.view.replace(range=range_)), now))
 
 
+@blueprint.get("/breakdown.csv")
+@signed_in
+async def breakdown_csv() -> ResponseReturnValue:
+    """Return what `GET /api/usage` answers to the same query, all pages of it as one file."""
+    project_id = requested_project(request.args) or actor().project_id
+    demand(actor(), Scope.METRICS_READ, project_id)
+    query = request.args.copy()
+    query.pop("project", None)
+    asked = read_request(query, project_id, services().clock())
+    if not all(map(is_open, (*asked.question.by, *asked.question.filter.dimensions))):
+        raise Forbidden
+    async with services().reading.snapshot() as connection:
+        answer = await read_groups(connection, replace(asked.question, latencies=LatencyDetail.NONE), services().memo)
+
+    async def parts() -> AsyncIterator[str]:
+        for part in csv_parts(answer):
+            yield part
+            # Others have their turn between the buckets of a year.
+            await asyncio.sleep(0)
+
+    response = Response(parts(), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = 'attachment; filename="usage.csv"'
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
 async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> BreakdownPage:
-    """Return the project. Raises `NotFound`."""
+    """Return the table of a project, or of all. Raises `NotFound`."""
     view, project_id = shown.view, shown.view.project_id
     projects = await select_projects(connection, project_id) if project_id is not None else ()
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
     reader = UsageReader.of_page(connection, services().memo, window, project_id)
-    # Read in the same way as the overview, so that the memo can be shared.
-    summary = await reader.summary(replace(report_question(reader, window, view.filter), latencies=LatencyDetail.NONE))
-    latencies = await read_latencies(connection, view.run_filter, now) if project_id is not None else Latencies()
-    slots = await read_slots(summary, view.by)
-    groups = groups_of(summary, latencies, services().prices.book, now, view, is_grouped=shown.is_grouped)
-    titles = {name: title for name, title in TITLES.items() if name is not Column.LATENCY or project_id is not None}
+    figures, refusal = None, None
+    try:
+        figures = await _read(reader, shown, window, now)
+    except DimensionNotTracked as error:
+        refusal = refusal_of(error.message, project_id)
+    groups = () if figures is None else _groups(figures, shown, now)
+    ids = [one.key.value for one in groups] if shown.dimension == KEY else []
+    names = await read_names(reader, view.filter, ids)
+    coloured: list[str] = []
+    if figures is not None and figures.groups.groups:
+        coloured = series.charted(figures.groups.grouped_by(shown.dimension), Metric.COST)
+    shown_groups = Groups(shown.dimension, await read_slots(shown.dimension, coloured), names)
     return BreakdownPage(
-        heading=f"By {view.by}",
+        heading=f"By {words.in_sentence(shown.dimension)}",
         project=projects[0] if projects else None,
         overview_name=overview_name(actor().project_id),
         report_url=view.url,
         period=view.period,
+        compared_with=compared_with(view.range) if figures and figures.before else None,
         now=now,
-        ranges=range_menu_of(
-            view,
-            window,
-            path_to("breakdown.breakdown"),
-            lambda one: replace(shown, view=one).url,
-            **shown.more,
-        ),
-        splits=tuple(Choice(SPLIT_NAMES[one], shown.replace(by=one).url, one is view.by) for one in BY),
-        names=_names(shown),
-        chips=chips_of(view, lambda one: replace(shown, view=one).url),
+        notes=view.notes,
+        ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
+        group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
+        names=_names(shown) if shown.dimension in BY_MODEL else (),
+        chips=chips_of(view, names, shown.url_of),
         runs_url=view.runs_url(),
-        headings=headings_of(shown.sorting, titles, NAMES, lambda one: replace(shown, sorting=one).url),
-        rows=rows_of(shown.sorting.sorted(groups, KEYS, NAMES), view, slots),
-        has_latency=project_id is not None,
-        latency_note=None
-        if latencies.reached is None
-        else f"p95 of the runs since {formats.moment(local(latencies.reached))}",
+        csv_url=_csv_url(shown, window) if groups else None,
+        compare=_compare_form(shown) if groups and project_id is not None else None,
+        headings=headings_of(shown.sorting, TITLES, NAMES, lambda one: replace(shown, sorting=one).url),
+        rows=rows_of(_sorted(groups, shown), view, shown.dimension, shown_groups, figures.total) if figures else (),
+        total=total_row(groups, figures.total) if figures and groups else None,
+        refusal=refusal,
+        foot=_foot(figures, groups),
+    )
+
+
+async def _read(reader: UsageReader, shown: BreakdownView, window: Window, now: datetime) -> _Figures:
+    """Read the groups, now and before, and all of them. Raises `DimensionNotTracked`."""
+    view, dimension = shown.view, shown.dimension
+    run_filter = view.filter.replace(project_id=view.project_id)
+    by = BY_MODEL if dimension in BY_MODEL else (dimension,)
+    # Of a project's models there are latencies that can be added up, as families of them are.
+    are_of_models = dimension in BY_MODEL and view.project_id is not None
+    groups = await read_totals(reader, window, run_filter, by, limit=MAX_ROWS, has_latencies=not are_of_models)
+    whole = await read_totals(reader, window, run_filter, (), limit=1, has_latencies=True)
+    total = Group(Key(""), whole.total)
+    total.known_p95_ms = whole.group_latencies[()].p95_ms if () in whole.group_latencies else None
+    before, earlier = None, window.previous(now)
+    if await is_comparable(reader.connection, earlier, view.project_id, run_filter):
+        before = await read_totals(reader, earlier, run_filter, by, limit=MAX_ROWS)
+        total.before = (await read_totals(reader, earlier, run_filter, (), limit=1)).total
+    latencies = await read_latencies(reader.connection, view.run_filter, now) if are_of_models else None
+    return _Figures(groups, before, total, latencies)
+
+
+def _groups(figures: _Figures, shown: BreakdownView, now: datetime) -> tuple[Group, ...]:
+    book = services().prices.book
+    found = groups_of(
+        figures.groups, figures.before, figures.latencies, book, now, shown.view, is_grouped=shown.is_grouped
+    )
+    return tuple(found)
+
+
+def _sorted(groups: tuple[Group, ...], shown: BreakdownView) -> list[Group]:
+    """Sort the groups; the rest stays last."""
+    told = shown.sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES)
+    return [*told, *(one for one in groups if one.is_rest)]
+
+
+def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...]:
+    if figures is None or not groups:
+        return ()
+    said = []
+    if figures.groups.is_overlapping:
+        said.append(OVERLAPS)
+    if any(one.is_rest for one in groups):
+        said.append(f"The {len(groups) - 1} most expensive are listed; all others are combined.")
+    if figures.latencies is not None and figures.latencies.reached is not None:
+        said.append(f"p95 covers the runs since {formats.moment(local(figures.latencies.reached))}.")
+    return tuple(said)
+
+
+def _csv_url(shown: BreakdownView, window: Window) -> str:
+    """Return the same groups by day as a file, asked for as `GET /api/usage` is."""
+    said = {name: value for name, value in shown.view.filter.query.items() if name != "range"}
+    return address_of(
+        "breakdown.breakdown_csv",
+        {
+            "project": shown.view.project_id,
+            "start": f"{window.start.strftime(MINUTES)}Z",
+            "end": f"{window.until.strftime(MINUTES)}Z",
+            "bucketWidth": BucketWidth.DAY.value,
+            "groupBy": shown.dimension.name,
+            "limit": _CSV_GROUPS,
+            "format": "csv",
+            **said,
+        },
+    )
+
+
+def _compare_form(shown: BreakdownView) -> CompareForm:
+    by = {"by": shown.dimension.name, **shown.view.filter_query}
+    return CompareForm(
+        path_to("compare.show", project_id=shown.view.project_id or ""),
+        tuple((name, str(value)) for name, value in by.items()),
     )
 
 

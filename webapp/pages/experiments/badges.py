@@ -1,4 +1,4 @@
-"""The badge of an experiment: how it looks, where it can be put, and who can see what it says."""
+"""The badge of an experiment: its style, its snippets, and who may see it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from runtally.experiments.read import verdict_on
 from runtally.experiments.rule import Measured
 from webapp.addresses import server_url
 from webapp.links import choice
-from webapp.rendering import Page, render, see_other
+from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import project_editor, signed_in
 
 blueprint = Blueprint("badges", __name__)
@@ -106,7 +106,7 @@ class BadgePanel:
 
 @dataclass(frozen=True, slots=True)
 class BadgePage(Page):
-    """The panel alone, as it is after a change of its options."""
+    """The panel of a badge alone, for changes of its options."""
 
     template: ClassVar[str] = "experiments/_badge_panel.html"
     fragment: ClassVar[str] = "experiments/_badge_panel.html"
@@ -117,13 +117,16 @@ class BadgePage(Page):
 @blueprint.get("/experiments/<segment:project_id>/<segment:experiment_id>/badge")
 @signed_in
 async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
-    """The badge panel with the options of the query; the page around it takes their address."""
+    """The badge panel with the options of the query; the page around it takes their address, and is where else it leads."""
     demand(actor(), Scope.METRICS_READ, project_id)
     async with services().database.snapshot() as connection:
         judged = await verdict_on(connection, services().clock(), project_id, experiment_id, services().memo)
     badge = badge_panel(judged.experiment)
+    page_url = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
+    if not wants_part():
+        return see_other(page_url)
     response = await render(BadgePage(badge))
-    response.headers["HX-Replace-Url"] = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
+    response.headers["HX-Replace-Url"] = page_url
     return response
 
 
@@ -139,10 +142,10 @@ async def change(project_id: str, experiment_id: str) -> ResponseReturnValue:
             edit.make_private(session, actor(), experiment)
         else:
             edit.make_public(session, actor(), experiment)
-    said = "The badge is public now; its URL needs no token."
+    said = "The badge is now public; its URL needs no token."
     if is_private:
         said = (
-            "The badge has a new token; copy it again." if was_private else "The badge is private now; copy it again."
+            "The badge has a new token; copy it again." if was_private else "The badge is now private; copy it again."
         )
     return see_other(_page_url(project_id, experiment_id, Look(), Markup.MARKDOWN), said)
 

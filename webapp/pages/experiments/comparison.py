@@ -1,4 +1,4 @@
-"""Two experiments side by side, and in a plain sentence whether they really differ."""
+"""The comparison of two experiments, and whether they differ by more than chance."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

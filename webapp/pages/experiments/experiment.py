@@ -53,7 +53,7 @@ class DayMark:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPage(Page):
-    """One experiment."""
+    """The page of an experiment."""
 
     template: ClassVar[str] = "experiments/experiment.html"
     fragment: ClassVar[str] = "experiments/_experiment.html"
@@ -93,7 +93,7 @@ async def experiment(project_id: str, experiment_id: str) -> ResponseReturnValue
 @blueprint.post("/experiments/<segment:project_id>/<segment:experiment_id>/thresholds")
 @project_editor
 async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnValue:
-    """Judge by another rule from now on; what is wrong with it brings the page back with 422."""
+    """Set the rule of an experiment; errors show the page again with 422."""
     form = await sent_form()
     try:
         rule = thresholds.parsed(form)

@@ -1,4 +1,4 @@
-"""Experiments: all that the reader may see, each with its verdict and what that is made of."""
+"""The list of experiments with their verdicts and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ ORDER = (Outcome.FAIL, Outcome.PASS, Outcome.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One figure of the judged runs, and whether it holds, in words as well as in colour."""
+    """A figure of the judged runs, and in words whether it is within its limit."""
 
     measure: Measure
     name: str

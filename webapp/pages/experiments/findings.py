@@ -1,4 +1,4 @@
-"""A difference between two experiments in a plain sentence: whether it is real, and how large it may be. Pure."""
+"""Describe the difference between two experiments, or two sets of runs, in a sentence: whether it is real, and its size. Pure."""
 
 from dataclasses import dataclass
 
@@ -26,6 +26,12 @@ _TIMES = {
 }
 _POINTS = " points"
 _MINUS = "\u2212"
+REAL, NOT_REAL, TOO_FEW, NONE = (
+    "Clear difference (95%)",
+    "No clear difference",
+    "Too few runs to say",
+    "No difference",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +50,72 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
     first, second = names
     if difference is None:
         sentence = f"Each experiment needs {MIN_RUNS} runs at least, and a p95 latency about a hundred."
-        return Finding("Too few runs to say", sentence, "", Tone.NEUTRAL)
+        return Finding(TOO_FEW, sentence, "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
-        return Finding("No difference", f"{first} and {second} came to the very same.", "", Tone.NEUTRAL)
+        return Finding(NONE, f"{first} and {second} came to the very same.", "", Tone.NEUTRAL)
     if measure in _TIMES and 1 + difference.low >= _TIMES_FROM:
         return _many_times(measure, difference, names)
     verb, less, more = _VERBS[measure]
-    change = (
-        f"{_signed(measure, difference.value)}, between {_signed(measure, difference.low)} "
-        f"and {_signed(measure, difference.high)}"
-    )
+    is_points = measure is Measure.ERROR_RATE
+    change = _change(difference, is_points=is_points)
     if difference.is_real:
         is_less = difference.high < 0
-        size = _span(measure, *sorted((abs(difference.low), abs(difference.high))))
+        size = _span(difference, is_points=is_points)
         sentence = f"{second} {verb} {size} {less if is_less else more} than {first}."
-        return Finding("Clear difference (95%)", sentence, change, Tone.GOOD if is_less else Tone.BAD)
+        return Finding(REAL, sentence, change, Tone.GOOD if is_less else Tone.BAD)
     sentence = (
-        f"{second} {_MAY[measure]} up to {_size(measure, difference.low)} {less} or {_size(measure, difference.high)} "
+        f"{second} {_MAY[measure]} up to {_size(difference.low, is_points=is_points)} {less} or "
+        f"{_size(difference.high, is_points=is_points)} "
         f"{more} than {first}: chance alone could make what is seen."
     )
-    return Finding("No difference is shown", sentence, change, Tone.NEUTRAL)
+    return Finding(NOT_REAL, sentence, change, Tone.NEUTRAL)
 
 
 def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]) -> Finding:
     value, low, high = (f"{1 + one:,.1f}" for one in (difference.value, difference.low, difference.high))
     sentence = f"{names[1]} {_TIMES[measure].format(f'{low} to {high}', names[0])}"
-    return Finding("Clear difference (95%)", sentence, f"{value} times, between {low} and {high}", Tone.BAD)
+    return Finding(REAL, sentence, f"{value} times, between {low} and {high}", Tone.BAD)
 
 
-def _span(measure: Measure, low: float, high: float) -> str:
+def short_finding(difference: Difference | None, *, is_points: bool, less: Tone, of: str = "runs") -> Finding:
+    """Describe a difference without names, for a table; `less` is what a lower second figure means."""
+    if difference is None:
+        return Finding(
+            TOO_FEW, f"Each side needs {MIN_RUNS} {of} at least, and a p95 latency about a hundred.", "", Tone.NEUTRAL
+        )
+    if difference.low == difference.high == 0:
+        return Finding(NONE, "Both came to the very same.", "", Tone.NEUTRAL)
+    change = _change(difference, is_points=is_points)
+    if not difference.is_real:
+        return Finding(NOT_REAL, "Chance could explain this difference.", change, Tone.NEUTRAL)
+    is_less = difference.high < 0
+    more = {Tone.GOOD: Tone.BAD, Tone.BAD: Tone.GOOD}.get(less, less)
+    if not is_points and 1 + difference.low >= _TIMES_FROM:
+        low, high = (f"{1 + one:,.1f}" for one in (difference.low, difference.high))
+        return Finding(REAL, f"{low} to {high} times as much.", f"{1 + difference.value:,.1f} times", more)
+    size = _span(difference, is_points=is_points)
+    return Finding(REAL, f"{size} {'lower' if is_less else 'higher'}.", change, less if is_less else more)
+
+
+def _change(difference: Difference, *, is_points: bool) -> str:
+    value, low, high = (
+        _signed(one, is_points=is_points) for one in (difference.value, difference.low, difference.high)
+    )
+    return f"{value}, between {low} and {high}"
+
+
+def _span(difference: Difference, *, is_points: bool) -> str:
     """2.20 to 7.12 points, 2.9% to 35.7%."""
-    start = _size(measure, low).removesuffix(_POINTS)
-    return f"{start} to {_size(measure, high)}"
+    low, high = (_size(one, is_points=is_points) for one in sorted((abs(difference.low), abs(difference.high))))
+    return f"{low.removesuffix(_POINTS)} to {high}"
 
 
-def _size(measure: Measure, size: float) -> str:
-    if measure is Measure.ERROR_RATE:
+def _size(size: float, *, is_points: bool) -> str:
+    if is_points:
         return formats.percent(abs(size)).removesuffix("%") + _POINTS
     return formats.percent(abs(size), digits=1)
 
 
-def _signed(measure: Measure, value: float) -> str:
+def _signed(value: float, *, is_points: bool) -> str:
     sign = "" if value == 0 else "+" if value > 0 else _MINUS
-    return f"{sign}{_size(measure, value)}"
+    return f"{sign}{_size(value, is_points=is_points)}"

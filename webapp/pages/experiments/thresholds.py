@@ -1,4 +1,4 @@
-"""The form of an experiment's rule: from the rule to what is filled in, and back."""
+"""The form of an experiment's rule: fill it from a rule, and parse it into one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace

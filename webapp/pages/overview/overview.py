@@ -1,4 +1,4 @@
-"""All projects: together, and each of them as a row. Before the first run, how to send one."""
+"""The overview: figures and charts of all projects, and a row for each. Before the first run it shows how to send one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,20 +13,26 @@ from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.queries import select_budgeted, select_uses
 from runtally.budgets.use import Use
 from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
 from runtally.runs.read import read_newest
 from runtally.runs.values import ListedRun
+from runtally.setting_sources import SECRETS_FILE
 from runtally.usage import read
+from runtally.usage.dimensions import PROJECT
+from runtally.usage.grouped import MAX_GROUPS, read_totals
 from runtally.usage.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
+from runtally.usage.summary import Summary
+from runtally.usage.tracked_key_queries import select_tracked_keys
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
-from webapp.links import Metric, View
+from webapp.links import View
 from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
-from webapp.pages.panel.panel import Panel, overview_name, panel_of
-from webapp.pages.panel.slots import read_slots
+from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
+from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.runs.lists import NEWEST, RunList, newest_of
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
@@ -36,14 +42,15 @@ blueprint = Blueprint("overview", __name__)
 
 @dataclass(frozen=True, slots=True)
 class OverviewPage(Page):
-    """All projects that the reader may see."""
+    """The overview of all projects that the reader may see."""
 
     template: ClassVar[str] = "overview/overview.html"
     fragment: ClassVar[str] = "overview/_overview.html"
 
     heading: str
     panel: Panel
-    list: ProjectList
+    list: ProjectList | None
+    """None of some runs, whose projects are a list among others."""
     recent: RunList | None
     """The newest runs; None for readers who may not see single runs."""
     runs_url: str
@@ -64,6 +71,8 @@ class FirstRunPage(Page):
     shows_key: bool
     url: str
     is_admin: bool
+    secrets: str
+    """The file with the keys that `serve --provision` made; shown to admins."""
 
     @property
     def document_title(self) -> str:
@@ -73,7 +82,7 @@ class FirstRunPage(Page):
 @blueprint.get("/")
 @signed_in
 async def overview() -> ResponseReturnValue:
-    """All projects, or the one that is the reader's; who has several gets a list of them."""
+    """Show the overview; a reader of one project gets that project, and one of several a list of them."""
     if has_several_or_none(actor()):
         return await render(await your_projects())
     view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
@@ -101,23 +110,60 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     async with concurrently(_newest(view, now)) as reading:
         async with services().reading.snapshot() as connection:
             view = await _readable(connection, view, now)
-            has_lines = view.metric in {Metric.ERRORS, Metric.LATENCY}
             window = view.window(now)
             reader = UsageReader.of_page(connection, services().memo, window, of_project)
-            report = await read.overview(reader, window, view.filter, has_lines=has_lines)
+            try:
+                report = await read.overview(reader, window, view.filter, has_lines=not view.metric.is_sum)
+            except DimensionNotTracked as error:
+                return _page(await _refused(reader, view, error.message), view, now, None, await reading)
             if report.last_run_at is None:
                 return None
-            projects = await _project_list(reader, view, is_comparable=report.previous is not None)
-        slots = await read_slots(report.bars, view.by)
-        panel = panel_of(report, view, now, of_project, book=services().prices.book, slots=slots)
+            groups = await read_page_groups(reader, view, report)
+            # Projects that are compared with each other are read from sums by model.
+            is_of_models = view.filter.is_of_models
+            projects = (
+                await _project_list(reader, view, is_comparable=report.previous is not None) if is_of_models else None
+            )
+            by_project = None if is_of_models else await _projects_of_some(reader, view)
+        panel = panel_of(
+            report,
+            view,
+            now,
+            of_project,
+            book=services().prices.book,
+            groups=groups,
+            drawn=await read_chart_groups(groups, view),
+            projects=by_project,
+        )
         newest = await reading
+    return _page(panel, view, now, projects, newest)
+
+
+def _page(
+    panel: Panel, view: View, now: datetime, projects: ProjectList | None, newest: tuple[ListedRun, ...]
+) -> OverviewPage:
     return OverviewPage(
-        heading=overview_name(of_project),
+        heading=overview_name(actor().project_id),
         panel=panel,
         list=projects,
         recent=newest_of(newest, now) if newest else None,
         runs_url=view.runs_url(),
     )
+
+
+async def _refused(reader: UsageReader, view: View, refusal: str) -> Panel:
+    keys = await select_tracked_keys(reader.connection, reader.project_id)
+    names = await read_names(reader, view.filter)
+    return refused_panel(refusal, view, reader.now, reader.project_id, keys, names)
+
+
+async def _projects_of_some(reader: UsageReader, view: View) -> Summary | None:
+    """Read the projects of the runs that match a filter; None if stored sums cannot answer it."""
+    window, run_filter = view.window(reader.now), view.filter.replace(project_id=reader.project_id)
+    try:
+        return await read_totals(reader, window, run_filter, (PROJECT,), limit=MAX_GROUPS)
+    except DimensionNotTracked:
+        return None
 
 
 async def _readable(connection: Connection, view: View, now: datetime) -> View:
@@ -168,4 +214,5 @@ def _first_run_page() -> FirstRunPage:
     )
     url, of_project = server_url(), actor().project_id
     command = first_run_command(url, shown, of_project or EXAMPLE_PROJECT)
-    return FirstRunPage(command, shows_key=shown is not None, url=url, is_admin=of_project is None)
+    secrets = str(settings.data_dir / SECRETS_FILE)
+    return FirstRunPage(command, shows_key=shown is not None, url=url, is_admin=of_project is None, secrets=secrets)

@@ -113,7 +113,7 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class ProjectList:
-    """The rows with their headings, those of the figures before the costs apart from those of the costs."""
+    """The rows of the list with their headings, split before the columns of cost."""
 
     name: SortHeading
     figures: tuple[SortHeading, ...]
@@ -180,12 +180,12 @@ class Columns:
 
     @property
     def is_by_change(self) -> bool:
-        """Whether all projects have to be compared with the previous period, not only those that are shown."""
+        """Whether the order needs the change of all projects, not only of those on the page."""
         return self.sorting.column is Column.CHANGE
 
     @property
     def is_by_budget(self) -> bool:
-        """Whether the budgets of all projects have to be read, not only of those that are shown."""
+        """Whether the order needs the budgets of all projects, not only of those on the page."""
         return self.sorting.column is Column.BUDGET
 
     def sorted(self, projects: Sequence[ProjectSummary]) -> Sequence[ProjectSummary]:
@@ -203,6 +203,12 @@ def project_list_of(
     view, headings = columns.view, columns.headings
     highest = listing.projects[0].total.cost_usd if listing.projects else Decimal(0)
     url_of = view.project_urls()
+    money = {
+        one: formats.column_money(
+            project.total.cost_usd if one is columns.of_range else _SPENT[one](project) for project in shown
+        )
+        for one in columns.costs
+    }
     return ProjectList(
         name=headings[Column.NAME],
         figures=tuple(headings[one] for one in (Column.RUNS, Column.ERRORS, Column.UNPRICED)),
@@ -210,7 +216,7 @@ def project_list_of(
         costs=tuple(headings[one] for one in columns.costs),
         cost_of_range=columns.of_range.value,
         change=headings[Column.CHANGE],
-        rows=tuple(_row(one, columns, url_of(one.project.id), highest) for one in shown),
+        rows=tuple(_row(one, columns, money, url_of(one.project.id), highest) for one in shown),
         search=view.search or "",
         action=View().url,
         hidden=tuple(view.replace(search=None).query.items()),
@@ -258,7 +264,9 @@ def _budget_use(use: Use | None) -> BudgetUse | None:
     return BudgetUse(formats.share(use.spent_usd, use.amount_usd), amount, level, SHORT[level])
 
 
-def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decimal) -> Row:
+def _row(
+    summary: ProjectSummary, columns: Columns, money: Mapping[Column, formats.Write], url: str, highest_usd: Decimal
+) -> Row:
     budget = _budget_use(columns.uses.get(summary.project.id))
     of_budget = f" · {budget.share} of {budget.amount}" if budget else ""
     total, before = summary.total, summary.previous
@@ -271,7 +279,9 @@ def _row(summary: ProjectSummary, columns: Columns, url: str, highest_usd: Decim
         error_rate=error_rate,
         error_rate_before=formats.percent(before.error_rate) if before and _has_risen(total, before) else None,
         unpriced=formats.count(total.unpriced) if total.unpriced else None,
-        amounts=tuple(_amount(summary, total, column, columns.of_range) for column in columns.costs),
+        amounts=tuple(
+            _amount(summary, column, write, is_of_range=column is columns.of_range) for column, write in money.items()
+        ),
         change=changes.change(total.cost_usd, before.cost_usd) if before else None,
         summary=(f"{formats.runs(total.runs)} · {error_rate} errors" if total.runs else "no runs") + of_budget,
         sparkline=sparkline_of(summary.costs),
@@ -284,10 +294,10 @@ def _has_risen(now: Totals, before: Totals) -> bool:
     return now.failed >= _LEAST_FAILED and before.runs > 0 and now.error_rate >= _RISEN * before.error_rate
 
 
-def _amount(summary: ProjectSummary, total: Totals, column: Column, of_range: Column) -> Amount:
-    if column is of_range:
-        return Amount(
-            "no price" if total.runs and total.unpriced == total.runs else formats.money(total.cost_usd),
-            is_of_range=True,
-        )
-    return Amount(formats.money(_SPENT[column](summary)), is_of_range=False)
+def _amount(summary: ProjectSummary, column: Column, money: formats.Write, *, is_of_range: bool) -> Amount:
+    if not is_of_range:
+        return Amount(money(_SPENT[column](summary)), is_of_range=False)
+    total = summary.total
+    return Amount(
+        "no price" if total.runs and total.unpriced == total.runs else money(total.cost_usd), is_of_range=True
+    )

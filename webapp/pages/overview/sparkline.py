@@ -1,4 +1,4 @@
-"""Bars of one colour in a row of a table, as an ornament: a page has fifty, so their path is made here."""
+"""Draw the bars in a row of a table. They are an ornament, of which a page has fifty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The first page of a user who has several projects, or none yet: there is no sum over just these."""
+"""The first page of a user with several projects or none; no sum over just these projects is stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def has_several_or_none(reader: Actor) -> bool:
 
 async def your_projects() -> YourProjectsPage:
     async with services().database.session() as session:
-        found = await projects.those(session, list(actor().grants))
+        found = await projects.list_by_ids(session, list(actor().grants))
     return YourProjectsPage(tuple(_own(found)))
 
 

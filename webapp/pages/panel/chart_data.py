@@ -1,4 +1,4 @@
-"""The data of each chart of a report as JSON, where it was not sent along with the page."""
+"""Answer the data of a chart as JSON, if it was not sent with the page."""
 
 from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
@@ -6,17 +6,18 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand
 from runtally.budgets.read import get_burn_down
-from runtally.errors import NotFound
-from runtally.usage.read import is_comparable, line_interval, previous_question, readable, report_question
+from runtally.errors import DimensionNotTracked, NotFound
+from runtally.usage.read import is_comparable, read_report, readable
 from runtally.usage.reader import UsageReader
 from webapp.caching import recent_changes, unchanged
-from webapp.charts import series
 from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
-from webapp.links import Metric, View, requested_project
+from webapp.charts.metrics import Metric
+from webapp.links import View, requested_project
 from webapp.pages.panel.chart_payload import payload_of
-from webapp.pages.panel.price_marks import price_marks
-from webapp.pages.panel.slots import read_slots
+from webapp.pages.panel.grouping import read_chart_groups, read_page_groups
+from webapp.pages.panel.marks import all_marks, read_releases
+from webapp.pages.panel.panel import main_chart
 from webapp.security import signed_in
 
 blueprint = Blueprint("charts", __name__)
@@ -55,19 +56,20 @@ async def budget_chart() -> ResponseReturnValue:
     return await payload_of(drawn)
 
 
-async def read_chart(reader: UsageReader, metric: Metric, view: View) -> Chart:
-    """Read the chart of a report: its question is the report's, so that most of the answer is in the memo."""
-    window = view.window(reader.now)
-    is_line = metric in {Metric.LATENCY, Metric.ERRORS}
-    has_lines = is_line or view.project_id is not None
-    interval = await line_interval(reader, window) if has_lines else None
-    lines = await reader.summary(report_question(reader, window, view.filter, lines=interval))
-    if is_line:
-        return series.latency(lines) if metric is Metric.LATENCY else series.errors(lines)
-    bars, before = lines.in_bars(), None
-    if await is_comparable(reader.connection, window.previous(reader.now), view.project_id, view.filter):
-        before = await reader.previous(previous_question(reader, window, view.filter))
-    if metric is Metric.COST:
-        slots = await read_slots(bars, view.by)
-        return series.cost(bars, before, view.by, slots, price_marks(bars, services().prices.book, view.project_id))
-    return series.runs(bars, before) if metric is Metric.RUNS else series.tokens(bars, before)
+async def read_chart(reader: UsageReader, metric: Metric, view: View, *, has_releases: bool = True) -> Chart:
+    """Read the chart of a report: its question is the report's, so that most of the answer is in the memo.
+
+    Raises `DimensionNotTracked`.
+    """
+    view, window = view.replace(metric=metric), view.window(reader.now)
+    before = window.previous(reader.now)
+    is_fair = metric.is_sum and await is_comparable(reader.connection, before, view.project_id, view.filter)
+    has_lines = not metric.is_sum or view.project_id is not None
+    report = await read_report(reader, window, view.filter, is_fair=is_fair, has_lines=has_lines)
+    groups = await read_page_groups(reader, view, report)
+    if groups.refusal is not None:
+        raise DimensionNotTracked(groups.refusal)
+    drawn = await read_chart_groups(groups, view)
+    book = services().prices.book
+    releases = await read_releases(reader, window) if has_releases else ()
+    return main_chart(report, metric, groups, drawn, all_marks(report, book, view.project_id, releases))

@@ -1,4 +1,4 @@
-"""A chart as the browser gets it, to be drawn."""
+"""A chart as the browser receives it."""
 
 from quart import Response
 

@@ -1,4 +1,4 @@
-"""What came by OpenTelemetry, by client: why somebody who sends sees runs, or none."""
+"""The list of OpenTelemetry clients, which explains why a client's runs are or are not seen."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from webapp.zone import local
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """One service that sent to one project by one kind of exporter."""
+    """A service that sent to a project through one kind of exporter."""
 
     service: str
     project_id: str

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from runtally.usage.drivers import Driver
-from runtally.usage.report import Report
-from webapp import formats
+from runtally.usage.dimensions import Dimension
+from runtally.usage.drivers import Driver, change_of
+from webapp import formats, words
+from webapp.addresses import address_of
 from webapp.links import View
+from webapp.pages.panel.grouping import PageGroups
 from webapp.pages.panel.narrowing import toggled
 
 # If one cause explains this part of a change, the other one is not named.
@@ -15,9 +17,9 @@ _MAINLY = Decimal("0.75")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A model that made the cost change; without a URL, all others together."""
+    """A value that made the cost change; without a URL, runs that no filter keeps."""
 
-    model: str
+    name: str
     url: str | None
     reason: str
     amount: str
@@ -29,50 +31,66 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """The change as a sentence, and the models that make up most of it."""
+    """The change as a sentence, and the values that make up most of it."""
 
     sentence: str
     lines: tuple[Line, ...]
     zero: float
     """The place of zero in percent: far enough from the left for the longest bar to the left."""
+    compare_url: str | None
+    """The comparison of both periods; None over all projects."""
 
 
-def drivers_of(report: Report, view: View) -> Drivers | None:
-    """Return the causes of the change; None without a previous period, or if nothing changed."""
-    change = report.change
+def drivers_of(groups: PageGroups, view: View) -> Drivers | None:
+    """Return the causes of the change; None without a previous period, if nothing changed, or where groups overlap."""
+    now, before = groups.bars, groups.previous
+    if view.by is None or now is None or before is None or now.is_overlapping:
+        return None
+    change = change_of(now, before)
     if change is None:
         return None
     rest = change.rest_usd
     sizes = [Decimal(0), rest, *(driver.change_usd for driver in change.drivers)]
     width = max(sizes) - min(sizes)
     zero = _percent(-min(sizes), width)
-    lines = [_line(driver, view, width, zero) for driver in change.drivers]
+    money = formats.column_money(sizes)
+    lines = [
+        _bar(
+            words.value_name(view.by, driver.value, groups.names),
+            toggled(view, view.by, driver.value),
+            reason_of(driver),
+            driver.change_usd,
+            money=money,
+            width=width,
+            zero=zero,
+        )
+        for driver in change.drivers
+    ]
     if rest and formats.money_apart(rest) != formats.NEARLY_NOTHING:
-        lines.append(_bar("All others", None, "", rest, width=width, zero=zero))
-    return Drivers(_sentence(change.total_usd), tuple(lines), zero)
+        lines.append(_bar("All others", None, "", rest, money=money, width=width, zero=zero))
+    compare_url = None
+    if view.project_id is not None:
+        compare_url = address_of("compare.show", view.filter_query, project_id=view.project_id)
+    return Drivers(_sentence(change.total_usd, view.by), tuple(lines), zero, compare_url)
 
 
-def _sentence(change_usd: Decimal) -> str:
+def _sentence(change_usd: Decimal, dimension: Dimension) -> str:
     if not change_usd or formats.money_apart(change_usd) == formats.NEARLY_NOTHING:
-        return "Cost is the same as in the previous period, but not for the same models."
+        by = words.in_sentence(dimension)
+        return f"Cost is the same as in the previous period, but not for every {by}."
     size = formats.money(abs(change_usd))
     return f"Cost is {size} {'more' if change_usd > 0 else 'less'} than in the previous period."
 
 
-def _line(driver: Driver, view: View, width: Decimal, zero: float) -> Line:
-    url = toggled(view, "model", driver.model)
-    return _bar(driver.model, url, reason_of(driver), driver.change_usd, width=width, zero=zero)
-
-
 def _bar(  # noqa: PLR0913  # The fields of the line.
-    name: str, url: str | None, reason: str, change_usd: Decimal, *, width: Decimal, zero: float
+    name: str, url: str | None, reason: str, change_usd: Decimal, *, money: formats.Write, width: Decimal, zero: float
 ) -> Line:
     length = _percent(abs(change_usd), width)
     return Line(
         name,
         url,
         reason,
-        formats.money_apart(change_usd),
+        formats.money_apart(change_usd, money),
         start=zero if change_usd > 0 else round(zero - length, 2),
         length=length,
         rises=change_usd > 0,
@@ -88,7 +106,7 @@ def reason_of(driver: Driver) -> str:
     if driver.is_new:
         return "not used before"
     if driver.is_gone:
-        return "not used any more"
+        return "no longer used"
     runs = "more runs" if driver.by_runs_usd > 0 else "fewer runs"
     each = "more per run" if driver.by_cost_per_run_usd > 0 else "less per run"
     sizes = abs(driver.by_runs_usd), abs(driver.by_cost_per_run_usd)

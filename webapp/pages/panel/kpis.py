@@ -1,7 +1,7 @@
-"""The figures over a whole range, beside those of the period before."""
+"""The figures over a whole range, with the change from the previous period."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from runtally.usage.report import Report
@@ -9,9 +9,9 @@ from runtally.usage.sketch import Latency
 from runtally.usage.totals import NO_RUNS, Totals
 from webapp import changes, formats
 from webapp.changes import Change
-from webapp.links import Metric, View
+from webapp.charts.metrics import Metric
+from webapp.links import View
 
-LEAST_FOR_PACE = timedelta(days=1)
 LABELS = {
     Metric.COST: "Cost",
     Metric.RUNS: "Runs",
@@ -42,18 +42,23 @@ class Kpi:
     is_chosen: bool
 
 
-def kpis_of(report: Report, view: View, now: datetime) -> tuple[Kpi, ...]:
-    readings = {
+def kpis_of(report: Report | None, view: View, now: datetime) -> tuple[Kpi, ...]:
+    """Return the figures; without a report each of them is unknown."""
+    readings = dict.fromkeys(LABELS, Reading()) if report is None else _readings(report, view, now)
+    return tuple(
+        Kpi(metric, LABELS[metric], reading, view.replace(metric=metric).url, metric is view.metric.kpi)
+        for metric, reading in readings.items()
+    )
+
+
+def _readings(report: Report, view: View, now: datetime) -> dict[Metric, Reading]:
+    return {
         Metric.COST: _cost(report, view, now),
         Metric.RUNS: _runs(report),
         Metric.ERRORS: _errors(report, view),
         Metric.LATENCY: _latency(report, view),
         Metric.TOKENS: _tokens(report),
     }
-    return tuple(
-        Kpi(metric, LABELS[metric], reading, view.replace(metric=metric).url, metric is view.metric)
-        for metric, reading in readings.items()
-    )
 
 
 def _cost(report: Report, view: View, now: datetime) -> Reading:
@@ -69,11 +74,11 @@ def _cost(report: Report, view: View, now: datetime) -> Reading:
 
 
 def _pace(report: Report, view: View, now: datetime) -> str:
-    """What a month costs as things are now: nothing to tell of a time that is over, of a few hours, or of failed runs."""
-    window = report.bars.window
-    if window.is_over or now - window.start < LEAST_FOR_PACE or view.filter.status is not None:
+    """Return the cost of a month at the current pace; empty for past ranges, for less than a day, and for failed runs."""
+    pace_usd = report.month_pace_usd(now)
+    if report.bars.window.is_over or pace_usd is None or view.filter.status is not None:
         return ""
-    pace = formats.rough_money(report.month_pace_usd(now))
+    pace = formats.rough_money(pace_usd)
     return f"{'' if pace.startswith('<') else '≈ '}{pace} a month at this pace"
 
 
@@ -97,20 +102,20 @@ def _errors(report: Report, view: View) -> Reading:
     total, before = report.bars.total, _before(report)
     if not total.runs:
         return Reading()
-    if view.filter.status is not None:
+    if view.filter.status is not None or view.filter.error_code is not None:
         # Of failed runs all failed.
-        return Reading(note="choose all statuses to see it")
+        return Reading(note="remove the status filter to see it")
     note = {0: "no failed runs", 1: "1 failed run"}.get(total.failed, f"{formats.count(total.failed)} failed runs")
     change = changes.change_in_points(total.error_rate, before.error_rate) if before.runs else None
     return Reading(formats.percent(total.error_rate), note, change)
 
 
 def _latency(report: Report, view: View) -> Reading:
-    latency = report.bars.latency
+    latency, total = report.bars.latency, report.bars.total
     before = report.previous.latency if report.previous else Latency()
     if not latency.p95_ms:
         is_of_all = view.filter.is_narrowed and view.project_id is None
-        return Reading(note="choose a project to see it" if is_of_all else "")
+        return Reading(note="choose a project to see it" if is_of_all and total.runs else "")
     change = changes.change(Decimal(latency.p95_ms), Decimal(before.p95_ms), more_is_worse=True)
     return Reading(formats.duration(latency.p95_ms), f"p50 {formats.duration(latency.p50_ms)}", change)
 

@@ -1,18 +1,19 @@
-"""Looking at less: some of a project's runs, a time of one's own choice, one bucket of a chart; and looking on, live."""
+"""Controls that narrow a report: filters, a custom range and one bucket of a chart; and the switch for live updates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
 
+from runtally.errors import InvalidFilter
 from runtally.models.rollup import GRAINS
+from runtally.usage.dimensions import NO_VALUE, OTHER, Dimension
 from runtally.usage.window import CustomRange, Range, Window
 from webapp.links import MINUTES, View
 from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
+from webapp.words import parts_of
 
 MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
-FIELDS = {"model": "Model", "provider": "Provider", "status": "Status", "experiment_id": "Experiment"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +36,33 @@ class Narrower:
     runs_url: str
 
 
-def chips_of(view: View, url_of: Callable[[View], str] = attrgetter("url")) -> tuple[Chip, ...]:
-    """Return a chip for each filter, with a link to the page without it; `url_of` returns the URL of a view."""
-    chosen = {label: (name, getattr(view.filter, name)) for name, label in FIELDS.items()}
+def chips_of(
+    view: View, names: Mapping[str, str] | None = None, url_of: Callable[[View], str] = attrgetter("url")
+) -> tuple[Chip, ...]:
+    """Return a chip for each filter, with a link to the page without it.
+
+    `names` has those of keys, by their id; `url_of` returns the URL of a view.
+    """
     return tuple(
-        Chip(label, str(value), url_of(_with(view, name, None)))
-        for label, (name, value) in chosen.items()
-        if value is not None
+        Chip(part.label, part.value, url_of(view.replace(filter=part.rest))) for part in parts_of(view.filter, names)
     )
 
 
-def toggled(view: View, field: str, value: str) -> str:
-    """The page with this filter, or without it if it has it."""
-    return _with(view, field, None if getattr(view.filter, field) == value else value).url
+def toggled(
+    view: View, dimension: Dimension, value: str, url_of: Callable[[View], str] = attrgetter("url")
+) -> str | None:
+    """Return the page of the runs with a value, or of any again if it is of these.
 
-
-def _with(view: View, field: str, value: str | None) -> View:
-    changes: dict[str, Any] = {field: value}
-    return view.replace(filter=view.filter.replace(**changes))
+    None for what no filter keeps: the runs without a value, and those of all other values.
+    """
+    if value in {NO_VALUE, OTHER}:
+        return None
+    if view.filter.value_of(dimension) == value:
+        return url_of(view.replace(filter=view.filter.without_dimension(dimension)))
+    try:
+        return url_of(view.replace(filter=view.filter.with_value(dimension, value)))
+    except InvalidFilter:
+        return None
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
@@ -69,7 +79,7 @@ def narrower_of(view: View, window: Window) -> Narrower:
 def range_menu_of(
     view: View, window: Window, action: str, url_of: Callable[[View], str] = attrgetter("url"), **more: str
 ) -> RangeMenu:
-    """Return the control of a report's range; `more` is what its page knows besides the view."""
+    """Return the range control of a report; `more` are query parameters besides those of the view."""
     rest = view.replace(range=Range.WEEK, is_live=False)
     since, until = view.mistaken or tuple(at.strftime(MINUTES) for at in (window.start, min(window.until, window.now)))
     return range_menu(

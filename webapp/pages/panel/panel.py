@@ -1,42 +1,57 @@
 """The common part of overview and project page: figures, charts and lists of a report."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
 from api.current import actor
-from runtally.access.scopes import Scope, may
+from runtally.access.scopes import Permission, Scope, may
 from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
-from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, ERROR_CODE, OTHER, PROJECT, STATUS, Dimension
+from runtally.usage.filter import ALL_RUNS
 from runtally.usage.report import STALE_AFTER, Report, UnpricedModel
+from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
-from webapp import formats
-from webapp.addresses import path_to
+from webapp import formats, words
+from webapp.addresses import address_of, path_to
 from webapp.charts import series
 from webapp.charts.chart import Chart
-from webapp.charts.colours import OTHER
-from webapp.charts.drawing import Mark
-from webapp.charts.series import STATUS_SLOTS, Split
-from webapp.links import Metric, View
+from webapp.charts.colours import OTHER as OTHER_SLOT
+from webapp.charts.marks import Mark
+from webapp.charts.metrics import Metric, name_of
+from webapp.charts.series import STATUS_SLOTS, Groups
+from webapp.links import View
 from webapp.pages.panel.drivers import Drivers, drivers_of
+from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
+from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
-from webapp.pages.panel.price_marks import price_marks
 from webapp.pages.panel.ranges import Choice
-from webapp.pages.panel.slots import Slots
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",
     Range.WEEK: "the 7 days before",
     Range.MONTH: "the same weekdays 28 days earlier",
 }
-SPLIT_NAMES = {Split.MODEL: "Model", Split.PROVIDER: "Provider", Split.STATUS: "Status"}
 # The charts below the main one, out of those that are not the main one.
 BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
 MAX_BESIDE = 2
+MAX_CODES = 50
+"""The error codes with a row each: some clients send a code of its own for each failure."""
+# The figures of a family, beside each other.
+VARIANTS = {
+    Metric.COST: "Total",
+    Metric.COST_PER_SUCCESS: "Per success",
+    Metric.ERRORS: "Rate",
+    Metric.FAILED: "Failed runs",
+    Metric.TOKENS: "Total",
+    Metric.CACHE: "Cached share",
+}
+OVERLAPS = "A run with several tags counts for each of them, so groups add up to more than the total."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +91,31 @@ class BarList:
     bars: tuple[Bar, ...]
     table_url: str | None = None
     """The URL of the page with all figures of the list."""
+    table_name: str | None = None
+    """What the link to it says, where that is not to compare them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reason why figures cannot be shown, and a link to the settings for readers who may change it."""
+
+    sentence: str
+    url: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The body of a report."""
+    """The body of a report; without a main figure it says why there is none."""
 
     title: str
     period: str
     compared_with: str | None
     now: datetime
     stale: str | None
-    splits: tuple[Choice, ...]
+    notes: tuple[str, ...]
+    group_menu: GroupMenu
+    variants: tuple[Choice, ...]
+    """The figures of the one that is chosen above the chart; none where it has only itself."""
     kpis: tuple[Kpi, ...]
     has_runs: bool
     has_cost: bool
@@ -98,7 +126,11 @@ class Panel:
     unpriced_models: tuple[UnpricedModel, ...]
     unpriced_url: str | None
     """The page to add prices, for readers who may."""
-    main: Figure
+    main: Figure | None
+    main_heading: str
+    """What the main figure shows, or would."""
+    main_note: str | None
+    refusal: Refusal | None
     beside: tuple[Figure, ...]
     lists: tuple[BarList, ...]
     chips: tuple[Chip, ...]
@@ -107,27 +139,47 @@ class Panel:
 
 
 def panel_of(  # noqa: PLR0913  # What a report is shown with.
-    report: Report, view: View, now: datetime, of_project: str | None, *, book: PriceBook, slots: Slots
+    report: Report,
+    view: View,
+    now: datetime,
+    of_project: str | None,
+    *,
+    book: PriceBook,
+    groups: PageGroups,
+    drawn: Groups | None,
+    projects: Summary | None = None,
+    kinds: Mapping[tuple[str, Status], int] | None = None,
+    releases: tuple[Mark, ...] = (),
 ) -> Panel:
-    """The report of a project, or of all with None, as this view shows it; the book knows which prices changed."""
-    metrics, total = report.bars, report.bars.total
-    marks = price_marks(metrics, book, of_project)
+    """The report of a project, or of all with None, as this view shows it; the book knows which prices changed.
+
+    `drawn` has the groups of the chart, `projects` those of all projects, where they are a list among others, and `kinds` the number
+    of failed runs by error code and status, where it is known.
+    """
+    total = report.bars.total
+    marks = all_marks(report, book, of_project, releases)
     kpis = kpis_of(report, view, now)
 
-    def figure(metric: Metric) -> Figure:
-        chart = _chart(report, metric, view.by, slots, marks)
-        picture = view.picture_url(metric, of_project)
-        return Figure(metric, chart, view.chart_url(metric, of_project), picture=picture)
+    def figure(metric: Metric, chart: Chart) -> Figure:
+        of_metric = view if metric is view.metric else view.replace(by=None)
+        picture = of_metric.picture_url(metric, of_project)
+        return Figure(metric, chart, of_metric.chart_url(metric, of_project), picture=picture)
 
-    main = figure(view.metric)
-
+    main = None
+    if groups.refusal is None:
+        shown = main_chart(report, view.metric, groups, drawn, marks)
+        window = groups.drawn.window if groups.drawn and drawn else _window(report, view.metric)
+        main = replace(figure(view.metric, shown), narrower=narrower_urls(view, window))
+    overlaps = OVERLAPS if drawn and view.metric.is_sum and groups.bars and groups.bars.is_overlapping else None
     return Panel(
         title=f"{kpis[0].reading.value} · {view.period}",
         period=view.period,
-        compared_with=_compared_with(view.range) if report.previous else None,
+        compared_with=compared_with(view.range) if report.previous else None,
         now=now,
         stale=_stale(report.last_run_at, now),
-        splits=tuple(Choice(SPLIT_NAMES[one], view.replace(by=one).url, one is view.by) for one in Split),
+        notes=view.notes,
+        group_menu=group_menu(view, groups.keys),
+        variants=_variants(view),
         kpis=kpis,
         has_runs=total.runs > 0,
         has_cost=total.runs > total.unpriced,
@@ -135,13 +187,75 @@ def panel_of(  # noqa: PLR0913  # What a report is shown with.
         unpriced_runs=total.unpriced,
         unpriced_models=report.unpriced_models,
         unpriced_url=f"{path_to('prices.prices')}#unpriced" if may(actor(), Scope.ADMIN, None) else None,
-        main=replace(main, narrower=narrower_urls(view, _window(report, view.metric))),
-        beside=tuple(map(figure, _beside(view))),
-        lists=_lists(report, view, slots),
-        chips=chips_of(view),
+        main=main,
+        main_heading=_heading(view),
+        main_note=groups.note or overlaps,
+        refusal=None if groups.refusal is None else refusal_of(groups.refusal, of_project),
+        beside=tuple(figure(one, _chart(report, one, None, marks)) for one in _beside(view)),
+        lists=_lists(report, view, groups, drawn, projects, kinds),
+        chips=chips_of(view, groups.names),
         narrower=narrower_of(view, report.bars.window),
-        drivers=drivers_of(report, view),
+        drivers=drivers_of(groups, view),
     )
+
+
+def refused_panel(  # noqa: PLR0913, PLR0917  # What a page is shown with.
+    refusal: str, view: View, now: datetime, of_project: str | None, keys: tuple[str, ...], names: Mapping[str, str]
+) -> Panel:
+    """Return the panel for runs that stored sums cannot tell from others, so that no figure is known."""
+    window = view.window(now)
+    return Panel(
+        title=view.period,
+        period=view.period,
+        compared_with=None,
+        now=now,
+        stale=None,
+        notes=view.notes,
+        group_menu=group_menu(view, keys),
+        variants=_variants(view),
+        kpis=kpis_of(None, view, now),
+        has_runs=False,
+        has_cost=False,
+        estimates="",
+        unpriced_runs=0,
+        unpriced_models=(),
+        unpriced_url=None,
+        main=None,
+        main_heading=_heading(view),
+        main_note=None,
+        refusal=refusal_of(refusal, of_project),
+        beside=(),
+        lists=(),
+        chips=chips_of(view, names),
+        narrower=narrower_of(view, window),
+        drivers=None,
+    )
+
+
+def main_chart(
+    report: Report, metric: Metric, groups: PageGroups, drawn: Groups | None, marks: tuple[Mark, ...]
+) -> Chart:
+    """Return the chart of a metric, with its groups if they are known."""
+    if drawn is None or groups.drawn is None:
+        return _chart(report, metric, None, marks)
+    return series.chart(metric, groups.drawn, report.previous, drawn, marks_of(metric, marks))
+
+
+def refusal_of(sentence: str, of_project: str | None) -> Refusal:
+    if of_project is None or not may(actor(), Permission.EDIT_PROJECT, of_project):
+        return Refusal(sentence, None)
+    return Refusal(sentence, f"{path_to('project_settings.settings', project_id=of_project)}#tracked-keys")
+
+
+def _heading(view: View) -> str:
+    return name_of(view.metric) + ("" if view.by is None else f" by {words.in_sentence(view.by)}")
+
+
+def _variants(view: View) -> tuple[Choice, ...]:
+    family = view.metric.family
+    if len(family) == 1:
+        return ()
+    return tuple(Choice(VARIANTS[one], view.replace(metric=one).url, one is view.metric) for one in family)
 
 
 def _beside(view: View) -> list[Metric]:
@@ -154,94 +268,143 @@ def overview_name(of_project: str | None) -> str:
     return "All projects" if of_project is None else "Your project"
 
 
-def _chart(report: Report, metric: Metric, by: Split, slots: Slots, marks: tuple[Mark, ...]) -> Chart:
-    match metric:
-        case Metric.COST:
-            return series.cost(report.bars, report.previous, by, slots, marks)
-        case Metric.RUNS:
-            return series.runs(report.bars, report.previous)
-        case Metric.TOKENS:
-            return series.tokens(report.bars, report.previous)
-        case Metric.ERRORS:
-            return series.errors(report.lines)
-        case Metric.LATENCY:
-            return series.latency(report.lines)
+def _chart(report: Report, metric: Metric, groups: Groups | None, marks: tuple[Mark, ...] = ()) -> Chart:
+    marks = marks_of(metric, marks)
+    if not metric.is_sum:
+        return series.chart(metric, report.lines, None, groups, marks)
+    return series.chart(metric, report.bars, report.previous, groups, marks)
 
 
-def _compared_with(reach: TimeRange) -> str:
+def compared_with(reach: TimeRange) -> str:
+    """Return the name of the period that a range is compared with."""
     if isinstance(reach, CustomRange):
         length = reach.until - reach.since
+        if reach.is_by_month:
+            return "the 12 months before"
         return f"the {formats.length(length)} before" if reach.back == length else "the same time a week earlier"
     return COMPARED_WITH[reach]
 
 
 def _window(report: Report, metric: Metric) -> Window:
     """Return the window with the buckets of a metric's chart."""
-    return report.lines.window if metric in {Metric.ERRORS, Metric.LATENCY} else report.bars.window
+    return report.bars.window if metric.is_sum else report.lines.window
 
 
-def _lists(report: Report, view: View, slots: Slots) -> tuple[BarList, ...]:
-    """Only the list of what cost is split by has colours: they mean its series in the chart."""
-    models = _bars(report.bars.list_by(MODEL), view, "model", slots if view.by is Split.MODEL else None)
-    providers = _bars(report.bars.list_by(PROVIDER), view, "provider", slots if view.by is Split.PROVIDER else None)
-    lists = [
-        BarList("models", "Models", "Cost", models, view.replace(by=Split.MODEL).breakdown_url()),
-        BarList("providers", "Providers", "Cost", providers, view.replace(by=Split.PROVIDER).breakdown_url()),
-    ]
-    if report.experiments:
-        experiments = _bars(report.experiments, view, "experiment_id", whole_usd=report.bars.total.cost_usd)
+def _lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
+    report: Report,
+    view: View,
+    groups: PageGroups,
+    drawn: Groups | None,
+    projects: Summary | None,
+    kinds: Mapping[tuple[str, Status], int] | None,
+) -> tuple[BarList, ...]:
+    """Return the values of the chosen dimension first; only they have colours, which mean their series in the chart."""
+    slots = drawn.slots if drawn else {}
+    known: dict[Dimension, Mapping[str, Totals]] = {}
+    if groups.bars is not None and view.by is not None:
+        known[view.by] = groups.bars.list_by(view.by)
+    if projects is not None:
+        known[PROJECT] = projects.list_by(PROJECT)
+    for dimension in BY_MODEL[::-1]:
+        if report.models is not None and dimension not in known:
+            known[dimension] = report.models.list_by(dimension)
+    lists = []
+    for dimension in sorted(known, key=lambda one: (one != view.by, one != PROJECT)):
+        if dimension == STATUS:
+            continue
+        colours = slots if dimension == view.by else None
+        bars = _bars(known[dimension], view, dimension, colours, groups.names, report.bars.total.cost_usd)
+        table_url = None if dimension == PROJECT else view.replace(by=dimension).breakdown_url()
+        # The name of a key is no plural, as "models" is.
+        table_name = None if words.is_built_in(dimension) else "Compare values"
+        lists.append(BarList(_id_of(dimension), words.heading_of(dimension), "Cost", bars, table_url, table_name))
+    if report.experiments and view.by != ANY_EXPERIMENT:
+        whole = report.bars.total.cost_usd
+        experiments = _bars(report.experiments, view, ANY_EXPERIMENT, whole_usd=whole)
         lists.append(BarList("experiments", "Experiments", "Cost", experiments))
     if view.project_id is not None:
-        lists.append(BarList("statuses", "Statuses", "Runs", _statuses(report.bars.total, view)))
+        url = address_of("errors.show", view.replace(filter=ALL_RUNS).filter_query, project_id=view.project_id)
+        lists.append(
+            BarList("outcomes", "Outcomes", "Runs", _outcomes(report.bars.total, view, kinds), url, "Errors by kind")
+        )
     return tuple(lists)
 
 
-def _bars(
+def _id_of(dimension: Dimension) -> str:
+    return words.heading_of(dimension).lower() if dimension in BY_MODEL else "groups"
+
+
+def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
     groups: Mapping[str, Totals],
     view: View,
-    field: str,
+    dimension: Dimension,
     slots: Mapping[str, str] | None = None,
-    whole_usd: Decimal | None = None,
+    names: Mapping[str, str] | None = None,
+    whole_usd: Decimal = Decimal(0),
 ) -> tuple[Bar, ...]:
-    """Return the bars of these; their shares are of all of them together, or of a whole that they are a part of."""
-    whole = sum((totals.cost_usd for totals in groups.values()), Decimal(0)) if whole_usd is None else whole_usd
+    """Return the bars of these values; their shares are of what all runs cost."""
     money = formats.column_money(totals.cost_usd for totals in groups.values())
     longest = max((totals.cost_usd for totals in groups.values()), default=Decimal(0))
 
-    def bar(name: str, totals: Totals) -> Bar:
+    def bar(value: str, totals: Totals) -> Bar:
         has_cost = totals.runs > totals.unpriced
+        of_project = view.replace(project_id=value).url if dimension == PROJECT and value != OTHER else None
         return Bar(
-            name,
-            None if slots is None else slots.get(name, OTHER),
+            words.value_name(dimension, value, names),
+            None if slots is None else slots.get(value, OTHER_SLOT),
             length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
-            share=formats.share(totals.cost_usd, whole) if has_cost else formats.NOTHING,
+            share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
             amount=money(totals.cost_usd) if has_cost else "no price",
-            url=toggled(view, field, name),
-            is_chosen=getattr(view.filter, field) == name,
+            url=of_project or toggled(view, dimension, value),
+            is_chosen=dimension != PROJECT and view.filter.value_of(dimension) == value,
         )
 
-    return tuple(bar(name, totals) for name, totals in groups.items())
+    return tuple(bar(value, totals) for value, totals in sorted(groups.items(), key=lambda item: item[0] == OTHER))
 
 
-def _statuses(total: Totals, view: View) -> tuple[Bar, ...]:
-    """Rank failures by runs, because the cost of a failed run matters little."""
-    runs = {
-        Status.SUCCESS: total.runs - total.failed,
-        Status.ERROR: total.failed - total.timeouts,
-        Status.TIMEOUT: total.timeouts,
-    }
-    return tuple(
-        Bar(
-            status.capitalize(),
-            STATUS_SLOTS[status] if view.by is Split.STATUS else None,
-            length=round(number / total.runs * 100, 2),
-            share=formats.share(Decimal(number), Decimal(total.runs)),
-            amount=formats.count(number),
-            url=toggled(view, "status", status),
-            is_chosen=view.filter.status == status.value,
-        )
-        for status, number in runs.items()
-        if number
+def _outcomes(total: Totals, view: View, kinds: Mapping[tuple[str, Status], int] | None) -> tuple[Bar, ...]:
+    """Return how runs ended, by runs: the cost of a failed run matters little. Failed ones by error code, where that is known."""
+    whole = {Status.ERROR: total.failed - total.timeouts, Status.TIMEOUT: total.timeouts}
+    failed = _by_kind(kinds) if kinds is not None else {status: runs for status, runs in whole.items() if runs}
+    succeeded = total.runs - total.failed
+    outcomes = [_outcome(total, view, STATUS, Status.SUCCESS, succeeded)] if succeeded else []
+    ranked = sorted(failed.items(), key=lambda item: (-item[1], item[0]))
+    rest = dict([item for item in ranked if not isinstance(item[0], Status)][MAX_CODES:])
+    for kind, runs in ranked:
+        if kind in rest:
+            continue
+        if isinstance(kind, Status):
+            # No filter keeps those without a code alone.
+            outcomes.append(_outcome(total, view, STATUS, kind, runs, is_part=runs != whole[kind]))
+        else:
+            outcomes.append(_outcome(total, view, ERROR_CODE, kind, runs))
+    if rest:
+        name = "1 other code" if len(rest) == 1 else f"{formats.count(len(rest))} other codes"
+        others = _outcome(total, view, ERROR_CODE, OTHER, sum(rest.values()))
+        outcomes.append(replace(others, name=name, url=None))
+    return tuple(outcomes)
+
+
+def _by_kind(kinds: Mapping[tuple[str, Status], int]) -> Mapping[str, int]:
+    """Add runs up by their error code, and those without one by their status."""
+    runs: Counter[str] = Counter()
+    for (code, status), number in kinds.items():
+        runs[code or status] += number
+    return runs
+
+
+def _outcome(  # noqa: PLR0913  # What a bar is made of.
+    total: Totals, view: View, dimension: Dimension, value: str, runs: int, *, is_part: bool = False
+) -> Bar:
+    name = value.capitalize() if dimension == STATUS else value
+    return Bar(
+        f"{name}, no code" if is_part else name,
+        STATUS_SLOTS[Status(value)] if view.by == STATUS and dimension == STATUS else None,
+        length=round(runs / total.runs * 100, 2),
+        share=formats.share(Decimal(runs), Decimal(total.runs)),
+        amount=formats.count(runs),
+        url=None if is_part else toggled(view, dimension, value),
+        is_chosen=view.filter.value_of(dimension) == value,
     )
 
 

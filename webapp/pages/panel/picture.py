@@ -1,4 +1,4 @@
-"""The answer that is a chart as one SVG."""
+"""Answer a chart as an SVG image."""
 
 from quart import Response, request
 

@@ -1,4 +1,4 @@
-"""The control that every page of a time has: the usual ranges, those of the calendar, and a time of one's own."""
+"""The range control of every page with a time range: presets, calendar ranges and a custom one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from webapp.ranges import Calendar
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several views of the same page."""
+    """A link to another view of the same page."""
 
     name: str
     url: str
@@ -33,7 +33,7 @@ class RangeMenu:
 
     @property
     def label(self) -> str:
-        """What the menu says before it is opened."""
+        """The label of the closed menu."""
         if self.is_custom:
             return "Custom"
         return next((one.name for one in self.others if one.is_chosen), "More")
@@ -44,7 +44,7 @@ class RangeMenu:
 
     @property
     def longest(self) -> Choice:
-        """The longest of the usual ranges, for whoever finds nothing in a shorter one."""
+        """The longest preset, which empty pages offer."""
         return self.usual[-1]
 
 

@@ -1,21 +1,23 @@
-"""The colours of what a cost chart shows."""
+"""The colours of the values that a chart shows."""
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 
 from api.current import services
-from runtally.usage.summary import Summary
-from webapp.charts import series
+from runtally.usage.dimensions import BY_MODEL, STATUS, Dimension
 from webapp.charts.colours import slots_of
-from webapp.charts.series import STATUS_SLOTS, Split
-
-Slots: TypeAlias = Mapping[str, str]
-"""By name."""
+from webapp.charts.series import STATUS_SLOTS
 
 
-async def read_slots(summary: Summary, by: Split) -> Slots:
-    """Return the colours of the names that a chart of this summary shows, as they have them everywhere."""
-    if by is Split.STATUS:
-        return {status.value: slot for status, slot in STATUS_SLOTS.items()}
-    names = series.charted(summary, by)
-    return slots_of(names, await services().colours.of(by.value, names))
+async def read_slots(dimension: Dimension, values: Sequence[str]) -> Mapping[str, str]:
+    """Return the colours of these values of a dimension, the most important first, as they have them everywhere."""
+    if dimension == STATUS:
+        return {status.value: slot for status, slot in STATUS_SLOTS.items() if status.value in values}
+    stored = {value: _stored(dimension, value) for value in values}
+    numbers = await services().colours.of(dimension.name, list(stored.values()))
+    return slots_of(values, {value: numbers[name] for value, name in stored.items()})
+
+
+def _stored(dimension: Dimension, value: str) -> str:
+    """Return the name under which a colour is stored; users and customers are hashed, so that erasing a project leaves no trace."""
+    return value if dimension in BY_MODEL else blake2b(value.encode(), digest_size=12).hexdigest()

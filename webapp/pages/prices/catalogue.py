@@ -24,12 +24,12 @@ from webapp.security import admin
 PATH = "/admin/prices/catalogue"
 SHOWN = 200
 HEADINGS = {
-    Kind.NEW: ("New", "Models and periods that the registry does not have."),
+    Kind.NEW: ("New", "Models and periods that have no price yet."),
     Kind.CHANGED: (
         "Changed",
-        "A changed amount ends the present price now, and starts another; all else changes the entry.",
+        "A new amount ends the current price now and starts a new one. Other changes apply to the current price.",
     ),
-    Kind.VANISHED: ("Vanished", "The catalogue has dropped these. They go on pricing runs, unless you end them."),
+    Kind.VANISHED: ("Vanished", "No longer in the catalogue. They keep pricing runs until you end them."),
 }
 
 blueprint = Blueprint("price_catalogue", __name__)

@@ -55,7 +55,7 @@ async def covered() -> ResponseReturnValue:
 async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
     names = _names(sent)
     if not names.provider or not (names.model or names.pattern):
-        return CoveredModels("Enter a provider and a model to see which models in use it fits.")
+        return CoveredModels("Enter a provider and a model to see which models in use it matches.")
     now = services().clock()
     async with services().database.connection() as connection:
         used = await select_used_models(connection, now - registry.USED_WITHIN)
@@ -68,7 +68,7 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
         return CoveredModels(f"No model of {names.provider} was used in the last 90 days.")
     seen = "1 model" if found.seen == 1 else f"{found.seen:,} models"
     return CoveredModels(
-        f"Fits {len(found.models):,} of the {seen} of {names.provider} used in the last 90 days"
+        f"Matches {len(found.models):,} of the {seen} of {names.provider} used in the last 90 days"
         f"{':' if found.models else '.'}",
         tuple(
             (one.model, "1 run" if one.runs == 1 else f"{formats.count(one.runs)} runs") for one in found.models[:SHOWN]

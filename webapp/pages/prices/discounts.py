@@ -18,6 +18,7 @@ from runtally.pricing import registry
 from webapp.form import Form, sent_form
 from webapp.links import requested_project
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
+from webapp.pages.prices.names import Names, names_in_use
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -42,7 +43,7 @@ class DiscountRow:
 
 @dataclass(frozen=True, slots=True)
 class DiscountsPage(Page):
-    """All discounts, and a form for another."""
+    """All discounts, and the form for a new one."""
 
     template: ClassVar[str] = "prices/discounts.html"
     fragment: ClassVar[str] = "prices/_discounts.html"
@@ -51,6 +52,7 @@ class DiscountsPage(Page):
     rows: tuple[DiscountRow, ...]
     projects: tuple[tuple[str, str], ...]
     form: Form
+    names: Names
 
     @property
     def document_title(self) -> str:
@@ -72,7 +74,7 @@ async def add() -> ResponseReturnValue:
     form = await sent_form()
     async with services().database.session() as session:
         try:
-            project = await projects.found(session, requested_project({"project": form.value("project")}) or "")
+            project = await projects.get(session, requested_project({"project": form.value("project")}) or "")
             sent = {name: form.value(name) for name in FIELDS}
             await project_discounts.add(session, actor(), project.id, sent, services().clock())
         except InvalidPrice as error:
@@ -96,8 +98,9 @@ async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
     return DiscountsPage(
         frame=prices_frame("price_discounts.discounts"),
         rows=tuple(_row(one, now) for one in await registry.list_discounts(session)),
-        projects=tuple((one.id, one.id) for one in await projects.listed(session)),
+        projects=tuple((one.id, one.id) for one in await projects.list_all(session)),
         form=form,
+        names=await names_in_use(),
     )
 
 
@@ -107,7 +110,9 @@ def _row(one: ProjectDiscount, now: datetime) -> DiscountRow:
         project_id=one.project_id,
         percent=f"{plain(one.percent)}%",
         provider=one.provider or "all providers",
-        period=period_of(one.effective_from, one.effective_to),
+        period="no end date"
+        if one.effective_from is one.effective_to is None
+        else period_of(one.effective_from, one.effective_to),
         note=one.note,
         is_over=one.effective_to is not None and one.effective_to <= now,
     )

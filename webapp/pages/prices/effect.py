@@ -1,4 +1,4 @@
-"""What a price would change in money, while it is typed: the tokens of the last 30 days at the price now and at the new one."""
+"""Preview the effect of a price while it is entered: the last 30 days' tokens at the current and at the new price."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """All of them together, and the dearest."""
+    """The effect on all models together, and on the most expensive ones."""
 
     now: str
     then: str
@@ -65,6 +65,7 @@ def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
     known = [before for _, before, _ in pairs if before is not None]
     was, then = sum(known, Decimal(0)), sum((after for _, _, after in pairs), Decimal(0))
     change = changes.change(then, was) if len(known) == len(pairs) else None
+    money_now, money_then = formats.column_money(known), formats.column_money(after for _, _, after in pairs)
     return Effect(
         now=formats.money(was) if known else "no price",
         then=formats.money(then),
@@ -74,8 +75,8 @@ def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
             EffectRow(
                 one.model,
                 formats.count(one.runs),
-                "no price" if before is None else formats.money(before),
-                formats.money(after),
+                "no price" if before is None else money_now(before),
+                money_then(after),
             )
             for one, before, after in pairs[:SHOWN]
         ),

@@ -1,4 +1,4 @@
-"""The registry as a CSV file: download it, and upload one after seeing what each line would do."""
+"""The registry as a CSV file: download it, and upload one after a preview of its changes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ async def form() -> ResponseReturnValue:
 @blueprint.get(f"{PATH}/prices.csv")
 @admin
 async def download() -> ResponseReturnValue:
-    """All prices in force and to come."""
+    """Download all current and future prices."""
     async with services().database.session() as session:
         text = await price_file.write(session)
     headers = {"Content-Disposition": 'attachment; filename="prices.csv"', "Cache-Control": "private, no-store"}

@@ -1,4 +1,4 @@
-"""The forms that change the registry: a new price, a corrected one, one that follows another."""
+"""The forms that change the registry: a new price, a correction, and a successor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from runtally.tokens import TOKEN_KINDS, TokenKind
 from webapp.form import Form, sent_form
 from webapp.pages.prices.covered import CoveredModels, covered_models
 from webapp.pages.prices.frame import PricesFrame, prices_frame
-from webapp.pages.prices.names import Names, names_of
+from webapp.pages.prices.names import Names, names_in_use
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -42,8 +42,7 @@ class Act(StrEnum):
 ACTS = {"correct": Act.CORRECT, "follow": Act.FOLLOW}
 WHAT_HAPPENS = {
     Act.ADD: "Unpriced runs that match get this price right away.",
-    Act.CORRECT: "Where an amount, a name or the start changes, this entry is withdrawn and another takes its place; runs that "
-    "have a cost keep it until they are repriced.",
+    Act.CORRECT: "A new amount, name or start replaces this price. Runs that have a cost keep it until you reprice them.",
     Act.FOLLOW: "The current price ends when this one starts.",
 }
 
@@ -79,7 +78,7 @@ class PriceFormPage(Page):
 
     @property
     def shows_more(self) -> bool:
-        """Whether a field that is seldom needed is filled in or wrong."""
+        """Whether a field of the collapsed section is filled in or has an error."""
         names = ("aliases", "pattern", "project_id", "above_input_tokens", "per_thousand_requests")
         return any(self.form.value(name) not in {"", "0"} or name in self.form.errors for name in names)
 
@@ -108,7 +107,7 @@ async def add() -> ResponseReturnValue:
 @blueprint.get(f"{PATH}/<row:entry_id>/<any(correct, follow):how>")
 @admin
 async def change(entry_id: int, how: str) -> ResponseReturnValue:
-    """A form with the price as it is, to correct it or to let another follow."""
+    """Show the form with a price's values, to correct it or to enter its successor."""
     async with services().database.session() as session:
         entry = await entries.get(session, entry_id)
         texts = Draft.of(entry).texts
@@ -154,13 +153,8 @@ def _refused(page: PriceFormPage, error: InvalidPrice) -> PriceFormPage:
     return replace(page, form=form)
 
 
-async def _names() -> Names:
-    async with services().reading.connection() as connection:
-        return await names_of(connection)
-
-
 async def _page(session: AsyncSession, act: Act, entry: PriceEntry | None, form: Form) -> PriceFormPage:
-    known = [one.id for one in await projects.listed(session)]
+    known = [one.id for one in await projects.list_all(session)]
     chosen = form.value("project_id")
     ids = known if not chosen or chosen in known else [*known, chosen]
     if entry is None:
@@ -177,5 +171,5 @@ async def _page(session: AsyncSession, act: Act, entry: PriceEntry | None, form:
         form=form,
         projects=(("", "All projects"), *((one, one) for one in ids)),
         covered=await covered_models({name: form.value(name) for name in FIELDS}),
-        names=await _names(),
+        names=await names_in_use(),
     )

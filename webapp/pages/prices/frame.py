@@ -1,4 +1,4 @@
-"""The common part of the pages about prices: their links, and a price in words."""
+"""The common part of the pages about prices: their tabs, and the description of a price."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class PriceRow:
 def rows_of(
     entries: Iterable[PriceEntry], now: datetime, runs: Mapping[int, int | None] | None = None
 ) -> tuple[PriceRow, ...]:
-    """Convert entries to rows, with the numbers of runs that `registry.list_in_use` returns, if given."""
+    """Convert entries to rows, with the numbers of runs that `registry.list_in_use` returns, if passed."""
     return tuple(_row(entry, now, (runs or {}).get(entry.id or 0)) for entry in entries)
 
 
@@ -126,5 +126,6 @@ def state_of(entry: PriceEntry, now: datetime) -> str:
 
 
 def source_of(entry: PriceEntry) -> str:
-    source = "catalogue" if entry.source == PriceSource.CATALOGUE else entry.author or "an admin"
+    """Who set the price: an entry of the catalogue stays one when an admin ends it or changes its names."""
+    source = entry.author or ("catalogue" if entry.source == PriceSource.CATALOGUE else "catalogue, edited")
     return f"{source}, estimate" if entry.estimated else source

@@ -1,7 +1,8 @@
-"""Suggestions for fields of a provider and a model: those in use, and other models of their vendors that have a price."""
+"""Suggest providers and models for a form: those in use, and priced models of the same vendors."""
 
 from dataclasses import dataclass
 
+from api.current import services
 from runtally.db.database import Connection
 from runtally.pricing.queries import select_priced_names
 from runtally.runs.rollup_queries import select_names
@@ -23,3 +24,9 @@ async def names_of(connection: Connection, project_id: str | None = None) -> Nam
     providers = tuple(dict.fromkeys(provider for provider, _ in used))
     priced = await select_priced_names(connection, providers, MOST)
     return Names(providers, tuple(dict.fromkeys((*used, *priced))))
+
+
+async def names_in_use() -> Names:
+    """Return the names of all projects, for a form of an admin."""
+    async with services().reading.connection() as connection:
+        return await names_of(connection)

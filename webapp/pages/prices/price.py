@@ -86,7 +86,7 @@ async def end(entry_id: int) -> ResponseReturnValue:
         except InvalidPrice as error:
             page = await _page(session, entry, form.refused(error, "effective_to"))
             return await render(page, 422)
-    return see_other(url_for(".price", entry_id=entry_id), flash="The price has an end now.")
+    return see_other(url_for(".price", entry_id=entry_id), flash="End date saved.")
 
 
 @blueprint.post(f"{PATH}/withdraw")
@@ -99,7 +99,7 @@ async def withdraw(entry_id: int) -> ResponseReturnValue:
             await entries.withdraw(session, actor(), entry, services().clock())
         except InvalidPrice as error:
             return await render(await _page(session, entry, END_FORM.refused(error)), 422)
-    said = "Withdrawn. Runs that it priced keep their cost until they are repriced."
+    said = "Price withdrawn. Runs that it priced keep their cost until you reprice them."
     return see_other(url_for(".price", entry_id=entry_id), flash=said)
 
 
@@ -108,7 +108,7 @@ def _end(form: Form, now: datetime) -> datetime:
     try:
         return read_time(form.value("effective_to")) or now
     except (ValueError, OverflowError):
-        raise InvalidPrice("Give a day such as 2026-12-01, in UTC, or nothing for now.") from None
+        raise InvalidPrice("Enter a date such as 2026-12-01 (UTC), or leave it empty for now.") from None
 
 
 async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_FORM) -> PricePage:
@@ -153,7 +153,7 @@ def _facts(entry: PriceEntry) -> tuple[tuple[str, str], ...]:
         "Only for": f"project {entry.project_id}" if entry.project_id else "",
         "Input tokens": f"over {formats.count(entry.above_input_tokens)}" if entry.above_input_tokens else "",
         "Matches": {Match.EXACT: "", Match.PREFIX: "by prefix", Match.REGEX: "by pattern"}[Match(entry.match)],
-        "Costs are": "estimates" if entry.estimated else "",
+        "Cost accuracy": "estimates" if entry.estimated else "",
         "Set by": f"{source_of(entry).removesuffix(', estimate')}, {formats.day(entry.created_at)}",
     }
     return (

@@ -65,7 +65,7 @@ async def prices() -> ResponseReturnValue:
 @blueprint.get("/admin/prices/unpriced")
 @admin
 async def unpriced() -> ResponseReturnValue:
-    """Where models without a price are listed."""
+    """Redirect to the list of unpriced models."""
     return see_other(f"{url_for('.prices')}#unpriced")
 
 

@@ -1,10 +1,10 @@
-"""Repricing: which past runs would cost something else now, and changing them."""
+"""Repricing: find past runs whose cost differs at current prices, and update them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
@@ -21,6 +21,7 @@ from runtally.pricing.repricing.repricer import Group
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.prices.frame import PricesFrame, period_of, prices_frame
+from webapp.pages.prices.names import Names, names_in_use
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -54,11 +55,11 @@ ACTS = {
     RepricingState.CANCELLED: (),
 }
 RESULT_TEXT = {
-    RepricingState.COMPARING: "Comparing. Nothing is changed.",
-    RepricingState.RUNNING: "Changing costs; every total on every page is right meanwhile.",
-    RepricingState.PAUSED: "Paused. What was changed stays changed, and the rest waits.",
+    RepricingState.COMPARING: "Comparing. Nothing changes yet.",
+    RepricingState.RUNNING: "Updating costs. Totals on every page stay correct.",
+    RepricingState.PAUSED: "Paused. Costs changed so far are kept.",
     RepricingState.DONE: "Done.",
-    RepricingState.CANCELLED: "Cancelled. What was changed before stays changed.",
+    RepricingState.CANCELLED: "Cancelled. Costs changed before that are kept.",
 }
 
 
@@ -104,6 +105,7 @@ class RepricingsPage(Page):
     form: Form
     rows: tuple[RepricingRow, ...]
     projects: tuple[tuple[str, str], ...]
+    names: Names
 
     @property
     def document_title(self) -> str:
@@ -185,34 +187,36 @@ def _scope(form: Form) -> Scope:
         try:
             times[name] = read_time(form.value(name))
         except (ValueError, OverflowError):
-            why = "Give a day such as 2026-12-01, in UTC, or nothing."
+            why = "Enter a date such as 2026-12-01 (UTC), or leave it empty."
             raise InvalidPrice(why, details=(Detail(name, why),)) from None
     project_id, provider, model = (form.value(name).strip() or None for name in ("project", "provider", "model"))
     return Scope(project_id, provider, model, times["since"], times["until"])
 
 
 async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
-    known = [one.id for one in await projects.listed(session)]
+    known = [one.id for one in await projects.list_all(session)]
     now = services().clock()
     return RepricingsPage(
         frame=prices_frame("repricing.repricings"),
         form=form,
         rows=tuple(_row(one, now) for one in await repricer.list_latest(session)),
         projects=(("", "All projects"), *((one, one) for one in known)),
+        names=await names_in_use(),
     )
 
 
 def _page(found: Repricing, form: Form) -> RepricingPage:
     groups, state = repricer.groups_of(found), RepricingState(found.state)
     nothing_changes = state is RepricingState.COMPARED and not groups
-    compared = "Nothing would change." if nothing_changes else "Compared. Nothing is changed yet."
+    compared = "Nothing would change." if nothing_changes else "Compared. Nothing has changed yet."
+    write = _columns(groups)
     return RepricingPage(
         frame=prices_frame("repricing.repricings"),
         one=_row(found, services().clock()),
         result=RESULT_TEXT.get(state, compared),
         acts=(CANCEL,) if nothing_changes else ACTS[state],
-        groups=tuple(_sums(group) for group in groups[:SHOWN]),
-        total=_total(groups),
+        groups=tuple(_sums(group, write) for group in groups[:SHOWN]),
+        total=_total(groups, write),
         hidden=max(len(groups) - SHOWN, 0),
         form=form,
     )
@@ -238,14 +242,22 @@ def _row(one: Repricing, now: datetime) -> RepricingRow:
     )
 
 
-def _sums(group: Group) -> Sums:
+class _Columns(NamedTuple):
+    """What writes the amounts of each column."""
+
+    before: formats.Write
+    after: formats.Write
+    change: formats.Write
+
+
+def _sums(group: Group, write: _Columns) -> Sums:
     notes = (
         (group.priced, "without a cost before"),
         (group.unpriced, "without a cost after"),
     )
     return Sums(
         formats.count(group.runs),
-        *_amounts(group.before_usd, group.after_usd),
+        *_amounts(group.before_usd, group.after_usd, write),
         model=group.model,
         provider=group.provider,
         project_id=group.project_id,
@@ -253,11 +265,19 @@ def _sums(group: Group) -> Sums:
     )
 
 
-def _total(groups: Sequence[Group]) -> Sums:
+def _total(groups: Sequence[Group], write: _Columns) -> Sums:
     before = sum((group.before_usd for group in groups), Decimal(0))
     after = sum((group.after_usd for group in groups), Decimal(0))
-    return Sums(formats.count(sum(group.runs for group in groups)), *_amounts(before, after))
+    return Sums(formats.count(sum(group.runs for group in groups)), *_amounts(before, after, write))
 
 
-def _amounts(before: Decimal, after: Decimal) -> tuple[str, str, str]:
-    return formats.money(before), formats.money(after), formats.money_apart(after - before)
+def _columns(groups: Sequence[Group]) -> _Columns:
+    return _Columns(
+        formats.column_money(group.before_usd for group in groups),
+        formats.column_money(group.after_usd for group in groups),
+        formats.column_money(group.after_usd - group.before_usd for group in groups),
+    )
+
+
+def _amounts(before: Decimal, after: Decimal, write: _Columns) -> tuple[str, str, str]:
+    return write.before(before), write.after(after), formats.money_apart(after - before, write.change)

@@ -1,6 +1,6 @@
 """Edit the amounts of one price in its row of the list. Without JavaScript the form for a whole price does it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from quart import Blueprint, url_for
@@ -40,6 +40,8 @@ class EditedRowPage(Page):
 
     row: PriceRow
     form: Form
+    may_start_now: bool
+    """Whether other amounts can follow now; those of a price that has not started can only be corrected."""
     amounts: tuple[tuple[str, str], ...] = tuple((name, AMOUNT_NAMES[name]) for name in LISTED)
 
 
@@ -60,13 +62,14 @@ async def edit(entry_id: int) -> ResponseReturnValue:
         entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], services().clock())
     texts = Draft.of(entry).texts
-    return await render(EditedRowPage(found, Form(f"row-{entry_id}", {name: (texts[name],) for name in LISTED})))
+    form = Form(f"row-{entry_id}", {name: (texts[name],) for name in LISTED})
+    return await render(EditedRowPage(found, form, found.is_current))
 
 
 @blueprint.post(PATH)
 @admin
 async def save(entry_id: int) -> ResponseReturnValue:
-    """Correct the amounts: the entry is withdrawn and another takes its place, as in the form for a whole price."""
+    """Change the amounts from now on, or correct them: as in the forms for a whole price."""
     form, now = await sent_form(f"row-{entry_id}"), services().clock()
     async with services().database.session() as session:
         entry = await entries.get(session, entry_id)
@@ -74,9 +77,13 @@ async def save(entry_id: int) -> ResponseReturnValue:
         try:
             draft = read_draft(Draft.of(entry).texts | {name: form.value(name) for name in LISTED})
             async with session.begin_nested():
-                entry = await entries.change(session, actor(), entry, draft, now)
+                if form.value("applies") == "now":
+                    draft = replace(draft, effective_from=now)
+                    entry = await entries.follow(session, actor(), entry, draft, now)
+                else:
+                    entry = await entries.change(session, actor(), entry, draft, now)
         except InvalidPrice as error:
-            return await render(EditedRowPage(found, form.refused(error)), 422)
+            return await render(EditedRowPage(found, form.refused(error), found.is_current), 422)
     await services().prices.refresh()
     return await done(PriceRowPage(await _row(entry)), else_to=url_for("price.price", entry_id=entry.id))
 

@@ -1,7 +1,7 @@
-"""Compute the cost of a run that is described in a form: the chosen price, the reasons, and the lines."""
+"""Compute the cost of a run that is described in a form, and show the chosen price, the reasons and the lines."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from runtally.tokens import COUNT_COLUMNS, Usage
 from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import PricesFrame, prices_frame
+from webapp.pages.prices.names import Names, names_in_use
 from webapp.pages.runs.costs import CostLine, PriceNote, cost_line, price_note
 from webapp.rendering import Page, render
 from webapp.security import admin
@@ -63,6 +64,7 @@ class TesterPage(Page):
     frame: PricesFrame
     form: Form
     answer: Answer | None
+    names: Names
     fields: tuple[tuple[str, str], ...] = tuple((name, name.replace("_", " ").capitalize()) for name in COUNT_COLUMNS)
 
     @property
@@ -76,18 +78,18 @@ async def tester() -> ResponseReturnValue:
     """Show the price of a run and the reasons; the run is described in the URL."""
     sent = {**USUAL, **request.args}
     form = Form(values={name: (text,) for name, text in sent.items()})
-    page = TesterPage(prices_frame("prices.prices"), form, None)
+    page = TesterPage(prices_frame("prices.prices"), form, None, await names_in_use())
     if "provider" not in request.args:
         return await render(page)
     try:
         trial = _trial(sent, services().clock())
     except InvalidPrice as error:
-        return await render(TesterPage(page.frame, form.refused(error), None), 422)
+        return await render(replace(page, form=form.refused(error)), 422)
     # Read from the main database, for a reader who has just saved a price.
     await services().prices.refresh()
     async with services().database.connection() as connection:
         answer = await _answer(connection, services().prices.book, trial)
-    return await render(TesterPage(page.frame, form, answer))
+    return await render(replace(page, answer=answer))
 
 
 async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answer:
@@ -95,7 +97,7 @@ async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answ
     price, step = book.price_for(*asked), book.look_up(*asked)
     if price is None or step is None:
         known = book.knows(trial.provider, trial.model, trial.project_id)
-        why = "A price answers to this name, but none is in force at that time." if known else "No price has this name."
+        why = "This model has a price, but none in force at that time." if known else "No price matches this model."
         return Answer("no price", is_estimated=False, lines=(), price=None, reasons=(why,))
     candidate = await select_candidate(connection, price.id)
     return Answer(
@@ -110,13 +112,13 @@ async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answ
 def _reasons(trial: Trial, price: Price, step: LookUp) -> Iterator[str]:
     if step.provider != provider_key(trial.provider):
         if step.is_borrowed:
-            yield f"{trial.provider} has no price for it; {step.provider}'s is taken as an estimate."
+            yield f"{trial.provider} has no price for it; {step.provider}'s is used as an estimate."
         else:
             yield f"{trial.provider} is another name of {step.provider}."
     if step.name != trial.model.strip().lower():
-        yield f"{trial.model} is read as {step.name}."
-    how = f"Its pattern covers {step.name}." if step.pattern else f"It has {step.name} as an exact name."
-    yield f"Entry {price.id} is in force then. {how}"
+        yield f"{trial.model} is treated as {step.name}."
+    how = f"Its pattern matches {step.name}." if step.pattern else f"{step.name} is one of its exact names."
+    yield f"Price {price.id} applies. {how}"
     if price.above_input_tokens:
         tokens = formats.count(trial.usage.input_tokens or 0)
         yield f"{tokens} input tokens are more than {formats.count(price.above_input_tokens)}, where this tier begins."
@@ -126,20 +128,20 @@ def _reasons(trial: Trial, price: Price, step: LookUp) -> Iterator[str]:
 
 def _trial(sent: Mapping[str, str], now: datetime) -> Trial:
     """Read the run from the query. Raises `InvalidPrice` with every field that is wrong."""
-    details = [Detail(name, "Give a name.") for name in ("provider", "model") if not sent.get(name, "").strip()]
+    details = [Detail(name, "Enter a name.") for name in ("provider", "model") if not sent.get(name, "").strip()]
     counts = {}
     for name in COUNT_COLUMNS:
         text = sent.get(name, "").replace(",", "").strip() or "0"
         number = parse_whole(text)
         if number is None:
-            details.append(Detail(name, "Give a whole number."))
+            details.append(Detail(name, "Enter a whole number."))
         else:
             counts[name] = number
     at = None
     try:
         at = read_time(sent.get("at", "")) or now
     except (ValueError, OverflowError):
-        details.append(Detail("at", "Give a day such as 2026-12-01, in UTC, or nothing for now."))
+        details.append(Detail("at", "Enter a date such as 2026-12-01 (UTC), or leave it empty for now."))
     if details or at is None:
         raise InvalidPrice(details=tuple(details))
     return Trial(sent["provider"], sent["model"], sent.get("project", "").strip() or None, at, Usage(**counts))

@@ -1,4 +1,4 @@
-"""Models that are used and have no price: what to enter next."""
+"""Models in use without a price, for the admin to enter next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -55,13 +55,13 @@ async def add(project_id: str) -> ResponseReturnValue:
 @blueprint.post(f"{PATH}/alerts/<uuid:target_id>/test")
 @project_editor
 async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
-    """Send an alert that only says that it arrived; the log tells how that went."""
+    """Send a test alert; the log shows its result."""
     project = await _project(project_id)
     async with services().database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
         is_sent = await services().alert_targets.queue_test(session, actor(), target, project)
     return _back(
-        project_id, "Test on its way." if is_sent else "A test was sent a moment ago; wait a minute for the next."
+        project_id, "Sending a test." if is_sent else "A test was sent a moment ago; wait a minute for the next."
     )
 
 
@@ -78,17 +78,17 @@ async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
 @blueprint.post(f"{PATH}/alerts/<uuid:target_id>/<uuid:alert_id>/retry")
 @project_editor
 async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseReturnValue:
-    """Try an alert again that was given up."""
+    """Queue a failed alert again."""
     async with services().database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
         await services().alert_targets.retry(session, actor(), target, alert_id)
-    return _back(project_id, "On its way again.")
+    return _back(project_id, "Sending again.")
 
 
 async def _project(project_id: str) -> ProjectLink:
     """Return the target. Raises `NotFound`."""
     async with services().database.session() as session:
-        project = await projects.found(session, project_id)
+        project = await projects.get(session, project_id)
     return project_link(project_id, project.name, services().settings.public_url)
 
 

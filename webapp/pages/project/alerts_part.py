@@ -1,4 +1,4 @@
-"""The part of a project's settings about alerts: where they go, and what was sent."""
+"""The alerts section of a project's settings: targets, rules and the delivery log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ def _state(delivery: AlertDelivery) -> str:
     if delivery.delivered_at is not None:
         return "delivered" if delivery.attempts <= 1 else f"delivered after {tries}"
     if delivery.parked_at is not None:
-        return f"given up after {tries}"
+        return f"failed after {tries}"
     if delivery.attempts == 0 or delivery.answer is None:
         return "on its way"
     return f"{tries}, the next at {formats.clock(local(delivery.due_at))}"

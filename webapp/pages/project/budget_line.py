@@ -1,4 +1,4 @@
-"""A project's budget in one line: how much is used, where that leads, and a bar of both."""
+"""A project's budget in one line: the used share, the forecast, and a bar of both."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -95,7 +95,7 @@ def _note(use: Use) -> str:
     if use.used_up_at is not None:
         return f"used up on {formats.weekday_and_date(use.used_up_at)} at this pace"
     if use.forecast_usd is None:
-        return f"too early to tell where it leads; that takes {formats.length(LEAST)} of runs"
+        return f"no forecast yet; it needs {formats.length(LEAST)} of runs"
     return f"{formats.money(use.left_usd)} left"
 
 

@@ -1,10 +1,10 @@
-"""What a project would have cost: on another model, at another day's prices; and reported costs beside computed ones."""
+"""The "What if" page: a project's cost on another model or at another day's prices, and reported beside computed costs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from quart import Blueprint, request, url_for
 from quart.typing import ResponseReturnValue
@@ -89,7 +89,7 @@ class ChartPart:
 
 @dataclass(frozen=True, slots=True)
 class CostsPage(Page):
-    """What if, and drift."""
+    """The "What if" page with its comparison and the drift of reported costs."""
 
     template: ClassVar[str] = "project/costs.html"
     fragment: ClassVar[str] = "project/_project_costs.html"
@@ -117,11 +117,11 @@ class CostsPage(Page):
 @blueprint.get("/projects/<project_id:project_id>/costs")
 @signed_in
 async def costs(project_id: str) -> ResponseReturnValue:
-    """What the last 30 days would have cost otherwise, and how reported and computed costs differ."""
+    """Show the supposed cost of the last 30 days, and the difference between reported and computed costs."""
     demand(actor(), Scope.METRICS_READ, project_id)
     now = services().clock()
     async with services().database.session() as session:
-        project = await projects.found(session, project_id)
+        project = await projects.get(session, project_id)
     form = Form(values={name: (text,) for name, text in request.args.items()})
     async with services().database.snapshot() as connection:
         page = CostsPage(project, form, await names_of(connection, project_id))
@@ -200,12 +200,14 @@ def _alternatives(used: Sequence[ModelUsage], cost: Decimal, project_id: str, no
         amounts = [each.would_cost_usd for each in supposed if each.would_cost_usd is not None]
         if len(amounts) == len(supposed):
             found.append((sum(amounts, Decimal(0)), one))
+    money = formats.column_money(would for would, _ in found)
+    apart = formats.column_money(would - cost for would, _ in found)
     return tuple(
         Alternative(
             provider=one.provider,
             model=one.model,
-            would_cost=formats.money(would),
-            change=_change(cost, would),
+            would_cost=money(would),
+            change=_change(cost, would, apart),
             is_less=would < cost,
             url=url_for(".costs", project_id=project_id, provider=one.provider, model=one.model),
         )
@@ -223,7 +225,7 @@ def _target(query: Mapping[str, str], now: datetime) -> Target:
     try:
         return Target(read_time(query.get("at", "")) or now, provider, model)
     except (ValueError, OverflowError):
-        why = "Give a day such as 2026-12-01, in UTC, or nothing for now."
+        why = "Enter a date such as 2026-12-01 (UTC), or leave it empty for now."
         raise InvalidPrice(why, details=(Detail("at", why),)) from None
 
 
@@ -238,39 +240,52 @@ def _filled(page: CostsPage, supposed: tuple[Supposition, ...], drifts: tuple[Dr
     longest = max((amount for one, would in known for amount in (one.used.cost_usd, would)), default=Decimal(0))
     cost = sum((one.used.cost_usd for one, _ in known), Decimal(0))
     would = sum((amount for _, amount in known), Decimal(0))
+    write = _Columns(
+        formats.column_money([cost]),
+        formats.column_money([would]),
+        formats.column_money([would - cost, *(amount - one.used.cost_usd for one, amount in known)]),
+    )
     return replace(
         page,
-        rows=tuple(_row(one, amount, longest) for one, amount in known),
-        total=_total(sum(one.used.runs for one, _ in known), cost, would) if known else None,
+        rows=tuple(_row(one, amount, longest, write) for one, amount in known),
+        total=_total(sum(one.used.runs for one, _ in known), cost, would, write) if known else None,
         left_out=len(supposed) - len(known),
         drifts=tuple(_drift(one) for one in drifts),
     )
 
 
-def _row(one: Supposition, would: Decimal, longest: Decimal) -> SupposedRow:
+class _Columns(NamedTuple):
+    """What writes the amounts of each column."""
+
+    cost: formats.Write
+    would_cost: formats.Write
+    apart: formats.Write
+
+
+def _row(one: Supposition, would: Decimal, longest: Decimal, write: _Columns) -> SupposedRow:
     used = one.used
     is_unknown = used.unpriced == used.runs
     return SupposedRow(
         provider=used.provider,
         model=used.model,
         runs=formats.count(used.runs),
-        cost="no price" if is_unknown else formats.money(used.cost_usd),
-        would_cost=formats.money(would),
-        change=formats.NOTHING if is_unknown else _change(used.cost_usd, would),
+        cost="no price" if is_unknown else write.cost(used.cost_usd),
+        would_cost=write.would_cost(would),
+        change=formats.NOTHING if is_unknown else _change(used.cost_usd, would, write.apart),
         bar=_length(used.cost_usd, longest),
         would_bar=_length(would, longest),
     )
 
 
-def _total(runs: int, cost: Decimal, would: Decimal) -> SupposedRow:
+def _total(runs: int, cost: Decimal, would: Decimal, write: _Columns) -> SupposedRow:
     """Build the row of the total, without bars: they would dwarf those of the models."""
-    amounts = formats.money(cost), formats.money(would), _change(cost, would)
+    amounts = write.cost(cost), write.would_cost(would), _change(cost, would, write.apart)
     return SupposedRow("", "All", formats.count(runs), *amounts, 0, 0)
 
 
-def _change(before: Decimal, after: Decimal) -> str:
+def _change(before: Decimal, after: Decimal, write: formats.Write = formats.money) -> str:
     change = changes.change(after, before)
-    size = formats.money_apart(after - before)
+    size = formats.money_apart(after - before, write)
     return f"{size} ({change.arrow}{change.text})" if change and change.arrow else size
 
 

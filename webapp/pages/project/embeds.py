@@ -1,4 +1,4 @@
-"""A chart as a picture for a README, a wiki or a status page: the picture, the panel that hands it out, and its token."""
+"""Embedded charts for READMEs, wikis and status pages: the picture, the panel with its snippets, and its token."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from api.metric_badge import LABELS
 from runtally.access import embeds, projects
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
+from runtally.usage.dimensions import BY_MODEL, MODEL, STATUS
 from runtally.usage.project_queries import select_projects
 from runtally.usage.read import readable
 from runtally.usage.reader import UsageReader
@@ -20,13 +21,16 @@ from runtally.usage.report import KnownProject, Report
 from runtally.usage.window import Range
 from webapp import zone
 from webapp.addresses import address_of, path_to, server_url
-from webapp.links import Metric, View, requested_project, safe_path
+from webapp.charts.metrics import Metric, name_of
+from webapp.links import View, requested_project, safe_path
 from webapp.pages.panel.chart_data import read_chart
+from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.panel import overview_name
 from webapp.pages.panel.picture import picture_of
 from webapp.pages.project.paths import PATH
 from webapp.rendering import see_other
 from webapp.security import chart_viewer, project_editor
+from webapp.words import parts_of
 
 blueprint = Blueprint("embeds", __name__)
 
@@ -52,9 +56,9 @@ class EmbedPanel:
 @blueprint.get(f"/charts/<any({','.join(Metric)}):name>.svg")
 @chart_viewer
 async def picture(name: str) -> ResponseReturnValue:
-    """A chart as SVG that stands by itself, for those who are signed in and for whoever has the project's token."""
+    """Answer a chart as a standalone SVG for signed-in readers and for requests with the project's token."""
     is_signed_in = "token" not in request.args
-    view = View.parse(request.args, requested_project(request.args))
+    view = View.parse(request.args, requested_project(request.args)).replace(metric=Metric(name))
     if not is_signed_in:
         view = _shared(view)
         # Caches show it to everybody.
@@ -67,11 +71,10 @@ async def picture(name: str) -> ResponseReturnValue:
             raise NotFound
         view = view.replace(range=await readable(connection, view.range, view.project_id, now))
         reader = UsageReader.of_page(connection, services().memo, view.window(now), view.project_id)
-        chart = await read_chart(reader, Metric(name), view)
-    chosen = view.filter
-    narrowed = [
-        text for text in (chosen.model, chosen.provider, chosen.status, chosen.experiment_id) if text is not None
-    ]
+        # Whoever has the address need not know what releases are called.
+        chart = await read_chart(reader, Metric(name), view, has_releases=is_signed_in)
+        names = await read_names(reader, view.filter)
+    narrowed = (part.value for part in parts_of(view.filter, names))
     title = ", ".join((found[0].name if found else overview_name(None), *narrowed))
     response = picture_of(chart, title)
     return response if is_signed_in else await _cacheable(response)
@@ -84,19 +87,19 @@ async def change(project_id: str) -> ResponseReturnValue:
     form = await request.form
     is_shared = form.get("charts") == "shared"
     async with services().database.session() as session:
-        project = await projects.found(session, project_id)
+        project = await projects.get(session, project_id)
         if is_shared:
             embeds.allow(session, actor(), project)
         else:
             embeds.forbid(session, actor(), project)
-    said = "Address created. Copy it below." if is_shared else "Only people who are signed in can see the charts now."
+    said = "Address created. Copy it below." if is_shared else "Only signed-in people can see the charts now."
     here = form.get("here") or path_to("project.project", project_id=project_id)
     return see_other(f"{safe_path(here)}#embed-body", said)
 
 
-def embed_panel(view: View, project: KnownProject, token: str | None, report: Report) -> EmbedPanel:
+def embed_panel(view: View, project: KnownProject, token: str | None, report: Report | None) -> EmbedPanel:
     """Build the panel of this project's page."""
-    shown, alt = _shared(view), f"{project.name}: {view.metric.value} over time"
+    shown, alt = _shared(view), f"{project.name}: {name_of(view.metric).lower()} over time"
     snippets: tuple[tuple[str, str, str], ...] = ()
     if token is not None:
         address = f"{server_url()}{shown.picture_url(view.metric, project.id, token=token)}"
@@ -111,7 +114,7 @@ def embed_panel(view: View, project: KnownProject, token: str | None, report: Re
         alt=alt,
         snippets=snippets,
         metric_badges=_metric_badges(project, token) if token is not None else (),
-        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in report.experiments),
+        badges=tuple((id_, _badge_url(project.id, id_)) for id_ in (report.experiments if report else ())),
         leaves_out_filters=view.filter.is_narrowed or shown.range is not view.range,
     )
 
@@ -127,9 +130,10 @@ def _metric_badges(project: KnownProject, token: str) -> tuple[tuple[str, str, s
 
 
 def _shared(view: View) -> View:
-    """Return the view for anonymous readers, without a filter, which would read runs one by one."""
+    """Return the view for anonymous readers: without what would read runs one by one, or names users and customers."""
     range_ = view.range if isinstance(view.range, Range) else Range.WEEK
-    return View(view.project_id, range_, view.metric, view.by)
+    by = view.by if view.by in {*BY_MODEL, STATUS} else MODEL
+    return View(view.project_id, range_, view.metric, None if view.metric is Metric.LATENCY or view.by is None else by)
 
 
 def _badge_url(project_id: str, experiment_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The project that a page is part of: its name above the tabs."""
+"""The heading of every page of a project."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from runtally.usage.project_queries import select_projects
 
 @dataclass(frozen=True, slots=True)
 class ProjectHeading:
-    """What every page of a project shows of it."""
+    """The name, links and tabs of a project above each of its pages."""
 
     id: str
     name: str

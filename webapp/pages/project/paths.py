@@ -1,3 +1,3 @@
-"""Where a project's settings are; the forms on that page post below it."""
+"""The path of a project's settings, below which their forms post."""
 
 PATH = "/projects/<project_id:project_id>/settings"

@@ -1,5 +1,6 @@
-"""A project: what it cost, how well it ran, and which models and providers that was."""
+"""The overview of one project: its figures, charts and lists."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -10,17 +11,24 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.budgets.read import get_burn_down
+from runtally.budgets.use import BurnDown
+from runtally.errors import DimensionNotTracked
+from runtally.models.run import Status
+from runtally.runs.failure_queries import select_kinds
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
 from runtally.usage.filter import ALL_RUNS
-from runtally.usage.read import project_report, readable
+from runtally.usage.read import find_project, project_report, readable
 from runtally.usage.reader import UsageReader
-from runtally.usage.report import KnownProject
-from runtally.usage.window import Window
+from runtally.usage.report import KnownProject, Report
+from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.window import TimeSpan, Window
 from webapp.caching import recent_changes, unchanged
 from webapp.links import View
-from webapp.pages.panel.panel import Panel, overview_name, panel_of
-from webapp.pages.panel.slots import read_slots
+from webapp.pages.agents.agents import agents_url
+from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
+from webapp.pages.panel.marks import read_releases
+from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.project.budget_line import BudgetPart, budget_part
 from webapp.pages.project.embeds import EmbedPanel, embed_panel
 from webapp.pages.runs.lists import HIGHEST, RunList, highest_of
@@ -32,7 +40,7 @@ blueprint = Blueprint("project", __name__)
 
 @dataclass(frozen=True, slots=True)
 class ProjectPage(Page):
-    """One project."""
+    """The overview of one project."""
 
     template: ClassVar[str] = "project/report.html"
     fragment: ClassVar[str] = "project/_report.html"
@@ -42,12 +50,16 @@ class ProjectPage(Page):
     overview_name: str
     overview_url: str
     runs_url: str
+    range_query: Mapping[str, object]
+    """The range, for links to other pages of the project."""
     budget: BudgetPart | None
     dropped_before: datetime | None
     """Since when there are single runs, where the report reaches further back."""
     embed: EmbedPanel
     highest: tuple[RunList, ...]
     """The slowest and the costliest runs; none for who may not see single runs."""
+    agents_url: str | None
+    """The dashboard of coding agents, where there are any, for who may see single runs."""
 
     @property
     def document_title(self) -> str:
@@ -66,25 +78,78 @@ async def project(project_id: str) -> ResponseReturnValue:
         if known := await unchanged(reader, view.window(now), changes):
             return known
         view = view.replace(range=await readable(connection, view.range, project_id, now))
-        found = await project_report(reader, view.window(now), view.filter)
         budget = await get_burn_down(connection, project_id, now)
-        # Who may not see single runs sees none of them.
-        is_open = may(actor(), Scope.RUNS_READ, project_id)
-        extremes = await read_extremes(connection, view.run_filter, now, HIGHEST) if is_open else Extremes()
-    slots = await read_slots(found.report.bars, view.by)
-    panel = panel_of(found.report, view, now, project_id, book=services().prices.book, slots=slots)
-    page = ProjectPage(
-        project=found.project,
+        try:
+            found = await project_report(reader, view.window(now), view.filter)
+        except DimensionNotTracked as error:
+            return await render(await _refused(reader, view, error.message, budget, changes.embed_token))
+        groups = await read_page_groups(reader, view, found.report)
+        releases = await read_releases(reader, found.report.bars.window)
+        kinds, extremes = await _kinds(reader, view, found.report), await _extremes(reader, view)
+    drawn = await read_chart_groups(groups, view)
+    panel = panel_of(
+        found.report,
+        view,
+        now,
+        project_id,
+        book=services().prices.book,
+        groups=groups,
+        drawn=drawn,
+        releases=releases,
+        kinds=kinds,
+    )
+    embed = embed_panel(view, found.project, changes.embed_token, found.report)
+    return await render(_page(found.project, panel, view, budget, embed, highest_of(extremes, now)))
+
+
+def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
+    project: KnownProject,
+    panel: Panel,
+    view: View,
+    budget: BurnDown | None,
+    embed: EmbedPanel,
+    highest: tuple[RunList, ...] = (),
+) -> ProjectPage:
+    return ProjectPage(
+        project=project,
         panel=panel,
         overview_name=overview_name(actor().project_id),
         overview_url=view.replace(project_id=None, filter=ALL_RUNS, is_live=False).url,
         runs_url=view.runs_url(),
+        range_query=view.replace(filter=ALL_RUNS).filter_query,
         budget=budget_part(budget) if budget else None,
-        dropped_before=_within(found.project.dropped_before, found.report.bars.window),
-        embed=embed_panel(view, found.project, changes.embed_token, found.report),
-        highest=highest_of(extremes, now),
+        dropped_before=_within(project.dropped_before, view.window(panel.now)),
+        embed=embed,
+        highest=highest,
+        agents_url=agents_url(view) if project.has_agents and may(actor(), Scope.RUNS_READ, project.id) else None,
     )
-    return await render(page)
+
+
+async def _kinds(reader: UsageReader, view: View, report: Report) -> Mapping[tuple[str, Status], int] | None:
+    """Read the kinds of failed runs; None where there are none, or where the page is of runs that ended in one way."""
+    total, window = report.bars.total, report.bars.window
+    if not total.failed or view.filter.status is not None:
+        return None
+    run_filter = view.filter.replace(project_id=reader.project_id)
+    return await select_kinds(reader.connection, run_filter, TimeSpan(window.start, window.until), total.failed)
+
+
+async def _extremes(reader: UsageReader, view: View) -> Extremes:
+    """Read the slowest and the most expensive runs; none for who may not see single runs."""
+    if not may(actor(), Scope.RUNS_READ, view.project_id):
+        return Extremes()
+    return await read_extremes(reader.connection, view.run_filter, reader.now, HIGHEST)
+
+
+async def _refused(
+    reader: UsageReader, view: View, refusal: str, budget: BurnDown | None, embed_token: str | None
+) -> ProjectPage:
+    """Return the page for runs that stored sums cannot tell from others. Raises `NotFound`."""
+    project, connection = await find_project(reader), reader.connection
+    keys = await select_tracked_keys(connection, project.id)
+    names = await read_names(reader, view.filter)
+    panel = refused_panel(refusal, view, reader.now, project.id, keys, names)
+    return _page(project, panel, view, budget, embed_panel(view, project, embed_token, None))
 
 
 def _within(dropped_before: datetime | None, window: Window) -> datetime | None:

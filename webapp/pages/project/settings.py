@@ -15,6 +15,7 @@ from runtally.access import projects
 from runtally.access.erasure import erase_project
 from runtally.access.keys import IssuedKey, is_active
 from runtally.access.scopes import Scope, may
+from runtally.alerts import rule_edit
 from runtally.budgets import edit as budgets
 from runtally.errors import InvalidName, InvalidRetention
 from runtally.fields import parse_whole
@@ -24,6 +25,8 @@ from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
+from webapp.pages.project.budgets_part import BudgetsPart, budgets_part
+from webapp.pages.project.names_part import NamesPart, names_part
 from webapp.pages.project.paths import PATH
 from webapp.pages.project.shared_links import LinksPart, links_part
 from webapp.pages.project.tracked_keys_part import TrackedKeysPart, tracked_keys_part
@@ -123,7 +126,10 @@ class SettingsPage(Page):
     may_delete: bool
     budget_form: Form
     has_budget: bool
+    budgets: BudgetsPart
     alerts: AlertsPart
+    rules_form: Form
+    names: NamesPart
     links: LinksPart
     has_public_charts: bool
     has_public_badges: bool
@@ -179,7 +185,7 @@ async def retain(project_id: str) -> ResponseReturnValue:
             await projects.retain(session, actor(), project_id, _days(form.value("days")))
         except InvalidRetention as error:
             return await render(replace(page, retention_form=form.refused(error, "days")), 422)
-    return back_to_settings(project_id, "Saved. Older runs go within minutes.")
+    return back_to_settings(project_id, "Saved. Older runs are deleted within minutes.")
 
 
 @blueprint.post(f"{PATH}/archive")
@@ -188,7 +194,7 @@ async def archive(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
     async with services().database.session() as session:
         await projects.archive(session, actor(), project_id, services().clock())
-    return back_to_settings(project_id, "Project archived. Runs are still taken.")
+    return back_to_settings(project_id, "Project archived. New runs are still accepted.")
 
 
 @blueprint.post(f"{PATH}/restore")
@@ -210,7 +216,9 @@ async def delete(project_id: str) -> ResponseReturnValue:
     if form.value("typed").strip() != page.project.name:
         refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
         return await render(replace(page, delete_form=refused), 422)
-    runs = await erase_project(services().database, services().reporting.database, actor(), project_id)
+    runs = await erase_project(
+        services().database, services().reporting.database, services().archive, actor(), project_id
+    )
     return see_other(url_for("overview.overview"), flash=f"{page.project.name} and its {runs:,} runs are deleted.")
 
 
@@ -221,7 +229,7 @@ def back_to_settings(project_id: str, said: str, at: str = "") -> Response:
 
 async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
     """Return the project. Raises `NotFound`."""
-    project, now = await projects.found(session, project_id), services().clock()
+    project, now = await projects.get(session, project_id), services().clock()
     found = await project_keys.of_project(session, project_id)
     budget = await budgets.get(session, project_id)
     rows = [_row(key, now) for key in found]
@@ -231,9 +239,12 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         keys=tuple(row for row in rows if row.is_active),
         ended_keys=tuple(row for row in rows if not row.is_active),
         may_delete=may(actor(), Scope.ADMIN, None),
-        budget_form=_budget_form(budget),
+        budget_form=budget_form(budget),
         has_budget=budget is not None,
+        budgets=await budgets_part(session, project_id, now),
         alerts=await alerts_part(session, project_id, services().channels, now),
+        names=await names_part(session, project_id),
+        rules_form=Form("rules", rule_edit.as_fields(await rule_edit.list_rules(session, project_id))),
         links=await links_part(session, project_id, now),
         has_public_charts=project.embed_token is not None,
         has_public_badges=project.has_public_badges,
@@ -246,12 +257,12 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
 
 
 def offered_permissions() -> tuple[tuple[str, str, str], ...]:
-    """Return what a new key may be given: to send runs is none of it where the server takes only its shared key."""
+    """Return the permissions that a new key may have, without ingest if the server accepts only its shared key."""
     takes_project_keys = services().settings.ingest_project_keys
     return tuple(one for one in PERMISSIONS if takes_project_keys or one[0] is not Scope.RUNS_WRITE)
 
 
-def _budget_form(budget: Budget | None) -> Form:
+def budget_form(budget: Budget | None) -> Form:
     """Return the form with the current budget, or with the defaults of a new one."""
     percents = budget.alert_percents if budget else budgets.ALERT_PERCENTS
     amount = plain(budget.amount_usd) if budget else ""

@@ -1,4 +1,4 @@
-"""Links for people without an account: their list on the settings page, and what whoever follows one sees first."""
+"""Shared links: their list on the settings page, and the first page of a reader without an account."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from api.current import actor, services
 from runtally.access import embeds, passwords, projects, shared_links
 from runtally.access.scopes import Scope, may
 from runtally.access.shared_link_queries import OpenLink
-from runtally.errors import InvalidCredentials, InvalidName, NotFound, PasswordsBusy, RateLimited
+from runtally.errors import InvalidCredentials, InvalidLink, InvalidName, PasswordsBusy, RateLimited
 from runtally.models.shared_link import SharedLink
 from webapp import formats, sessions
 from webapp.addresses import path_to, server_url
@@ -82,7 +82,7 @@ async def create(project_id: str) -> ResponseReturnValue:
     hash_ = await passwords.hashed(password, sessions.source()) if password else None
     days = dict(EXPIRIES).get(form.value("expires")) and form.value("expires")
     async with services().database.session() as session:
-        await projects.found(session, project_id)
+        await projects.get(session, project_id)
         try:
             link = await shared_links.create(
                 session,
@@ -104,7 +104,7 @@ async def remove(project_id: str, link_id: UUID) -> ResponseReturnValue:
     """Remove a link."""
     async with services().database.session() as session:
         link = await shared_links.remove(session, actor(), project_id, link_id)
-    return see_other(_settings_url(project_id), flash=f"Link removed: {link.name}. Nobody sees the project by it now.")
+    return see_other(_settings_url(project_id), flash=f"Link removed: {link.name}. It no longer works.")
 
 
 @blueprint.post(f"{PATH}/badges")
@@ -113,7 +113,7 @@ async def publish_badges(project_id: str) -> ResponseReturnValue:
     """Let everybody see badges of the project's metrics, or not."""
     is_public = (await sent_form()).value("badges") == "public"
     async with services().database.session() as session:
-        embeds.set_public_badges(session, actor(), await projects.found(session, project_id), is_public=is_public)
+        embeds.set_public_badges(session, actor(), await projects.get(session, project_id), is_public=is_public)
     said = "Metric badges are public." if is_public else "Metric badges need the token of the charts' address."
     return see_other(_settings_url(project_id), flash=said)
 
@@ -121,7 +121,7 @@ async def publish_badges(project_id: str) -> ResponseReturnValue:
 @blueprint.get("/shared/<token>")
 @public
 async def open_link(token: str) -> ResponseReturnValue:
-    """Let whoever has the link read the project, or ask for its password first."""
+    """Start a read-only session for the reader of a link, or ask for its password first."""
     link = await _find(token)
     reader = await sessions.holder()
     if reader is not None and may(reader, Scope.METRICS_READ, link.project_id):
@@ -135,7 +135,7 @@ async def open_link(token: str) -> ResponseReturnValue:
 @blueprint.post("/shared/<token>")
 @public
 async def open_with_password(token: str) -> ResponseReturnValue:
-    """Let whoever has the link and its password read the project; a wrong one brings the form back."""
+    """Start a read-only session after the link's password; a wrong one shows the form again."""
     link, form = await _find(token), await sent_form("shared")
     try:
         await sessions.check_link_password(link, form.value("password"))
@@ -146,11 +146,11 @@ async def open_with_password(token: str) -> ResponseReturnValue:
 
 
 async def _find(token: str) -> OpenLink:
-    """Raises `NotFound`."""
+    """Raises `InvalidLink`."""
     async with services().database.connection() as connection:
         link = await shared_links.find_by_token(connection, services().clock(), token)
     if link is None:
-        raise NotFound(GONE)
+        raise InvalidLink(GONE)
     return link
 
 

@@ -1,4 +1,4 @@
-"""The keys of metadata that a project tracks: tracked and untracked. Below the project's settings, which show the form."""
+"""Track and untrack metadata keys of a project. The settings page shows the form."""
 
 from dataclasses import replace
 
@@ -39,4 +39,6 @@ async def untrack(project_id: str) -> ResponseReturnValue:
     form = await sent_form("track")
     async with services().database.session() as session:
         await keys.untrack(session, actor(), project_id, form.value("key"), services().clock())
-    return back_to_settings(project_id, "Key no longer tracked. Its sums are deleted; runs keep it.", "#tracked-keys")
+    return back_to_settings(
+        project_id, "Key no longer tracked. Its totals are deleted; runs keep the key.", "#tracked-keys"
+    )

@@ -1,4 +1,4 @@
-"""The part of a project's settings about tracked keys: which there are, and which could be."""
+"""The section of a project's settings about tracked keys: tracked ones, and suggestions."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +33,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class TrackedKeysPart:
-    """What the settings page shows of tracked keys."""
+    """The tracked keys, suggestions and progress that the settings page shows."""
 
     rows: tuple[TrackedKeyRow, ...]
     suggestions: tuple[Suggestion, ...]
@@ -46,7 +46,7 @@ class TrackedKeysPart:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a key is being counted or deleted, so that it is worth to look again at once."""
+        """Whether a key is being filled or deleted, so that the section should refresh itself."""
         return any(row.state for row in self.rows)
 
 
@@ -66,7 +66,7 @@ def _row(tracked: keys.Tracked) -> TrackedKeyRow:
     percent = int(100 * tracked.filled)
     state = {
         KeyState.FILLING: f"Counting earlier runs: {percent}%",
-        KeyState.DROPPING: "Deleting its sums",
+        KeyState.DROPPING: "Deleting its totals",
     }.get(tracked.state, "")
     is_filling = tracked.state is KeyState.FILLING
     return TrackedKeyRow(tracked.key, state, percent if is_filling else None, tracked.state is not KeyState.DROPPING)

@@ -18,9 +18,9 @@ from webapp import formats
 
 FEE = "Fee for the request"
 UNPRICED = "No price is known for this model, so the cost is unknown. It is computed as soon as a price is added."
-TRUSTED = "The provider reported this cost with the run, and it is taken as it is."
+TRUSTED = "The provider reported this cost with the run."
 KEPT = "No price was known for this model, so the cost that the client reported is kept as an estimate."
-ENTRY_GONE = "The price entry that it was computed from is not there any more."
+ENTRY_GONE = "The price it was computed from no longer exists."
 CHANGED = (
     "The entry or its discount was changed after the run was priced, so the lines don't add up to the stored cost."
 )
@@ -28,7 +28,7 @@ CHANGED = (
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """`quantity` at `price` is `amount`, each as it is written."""
+    """A line of a cost, formatted: `quantity` at `price` is `amount`."""
 
     name: str
     quantity: str

@@ -1,4 +1,4 @@
-"""Runs as a file on its way to the reader: as it is, or in frames for a page that says how far it is."""
+"""Stream runs as a file: directly, or in frames for a page that shows the progress."""
 
 import struct
 from collections.abc import AsyncIterator

@@ -1,19 +1,19 @@
-"""The filter of the run explorer as its reader sees it: a form to fill in, and chips to take away."""
+"""The filter of the run explorer: its form and its chips."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from runtally.runs.read import Names
-from runtally.usage.filter import Outcome, Period, RunFilter
-from webapp import formats
+from runtally.usage.dimensions import METADATA
+from runtally.usage.filter import Outcome, Period
 from webapp.addresses import path_to
 from webapp.links import MINUTES
 from webapp.pages.panel.narrowing import Chip
 from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
 from webapp.pages.runs.views import HEADINGS, PERIODS, Column, RunsView
 from webapp.ranges import Calendar, calendar_in
+from webapp.words import parts_of
 from webapp.zone import for_fields, in_utc
 
 OUTCOMES = {
@@ -26,7 +26,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of several choices."""
+    """A choice of a select field."""
 
     value: str
     name: str
@@ -47,6 +47,8 @@ class FilterForm:
     statuses: tuple[Option, ...]
     experiments: tuple[Option, ...]
     columns: tuple[Option, ...]
+    keys: tuple[str, ...]
+    """The tracked keys of metadata, as suggestions."""
     is_opened: bool
     """Whether one of the further fields is wrong; their values are shown as chips."""
 
@@ -55,7 +57,7 @@ class FilterForm:
 
 
 _FURTHER = ("provider", "errorCode", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
-_HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "zone", "later")
+_HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "key", "zone", "later")
 
 
 def query_of(sent: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Calendar | None]:
@@ -90,7 +92,9 @@ def _errors_of(errors: Mapping[str, str]) -> Mapping[str, str]:
     return found
 
 
-def form_of(view: RunsView, query: Mapping[str, str], errors: Mapping[str, str], names: Names) -> FilterForm:
+def form_of(
+    view: RunsView, query: Mapping[str, str], errors: Mapping[str, str], names: Names, keys: Sequence[str]
+) -> FilterForm:
     """Return the form with what a query says in its fields."""
     run_filter, values, errors = view.run_filter, _values_of(query), _errors_of(errors)
     providers = dict.fromkeys(provider for provider, _ in names.models)
@@ -98,13 +102,16 @@ def form_of(view: RunsView, query: Mapping[str, str], errors: Mapping[str, str],
     return FilterForm(
         values=values,
         errors=errors,
-        hidden=tuple((name, values[name]) for name in _HIDDEN if values.get(name)),
+        hidden=tuple(
+            (name, value) for name, value in values.items() if value and (name in _HIDDEN or name.startswith(METADATA))
+        ),
         projects=_options(names.projects, run_filter.project_id) if len(names.projects) > 1 else (),
         providers=_options({name: name for name in providers}, run_filter.provider),
         models=_options({name: name for name in models}, run_filter.model),
         statuses=_options({outcome.value: name for outcome, name in OUTCOMES.items()}, run_filter.status),
         experiments=_options({name: name for name in names.experiments}, run_filter.experiment_id),
         columns=tuple(Option(column.value, HEADINGS[column], column in view.columns) for column in Column),
+        keys=tuple(keys),
         is_opened=any(name in errors for name in _FURTHER),
     )
 
@@ -145,44 +152,13 @@ def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
     return replace(menu, hidden=(*menu.hidden, *(("column", column) for column in columns)))
 
 
-def chips_of(view: RunsView, projects: Mapping[str, str]) -> tuple[Chip, ...]:
-    """Return a chip for each filter that can be removed; the only visible project is kept."""
-    parts = list(_parts(view.run_filter))
-    if view.run_filter.project_id is not None and len(projects) > 1:
-        id_ = view.run_filter.project_id
-        parts.insert(0, ("Project", projects.get(id_, id_), ("project_id",)))
-    return tuple(Chip(label, value, view.without(*fields).url()) for label, value, fields in parts)
+def chips_of(view: RunsView, projects: Mapping[str, str], names: Mapping[str, str]) -> tuple[Chip, ...]:
+    """Return a chip for each filter that can be removed; the only visible project is kept.
 
-
-def _parts(run_filter: RunFilter) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    for label, field in (
-        ("Provider", "provider"),
-        ("Model", "model"),
-        ("Status", "status"),
-        ("Error", "error_code"),
-        ("Experiment", "experiment_id"),
-        ("Trace", "trace_id"),
-        ("Session", "session_id"),
-        ("User", "user_id"),
-        ("Tag", "tag"),
-        ("Run or trace", "search"),
-    ):
-        if value := getattr(run_filter, field):
-            yield label, str(value), (field,)
-    yield from _between(run_filter, "Cost", "min_cost_usd", "max_cost_usd", formats.money_exact)
-    yield from _between(run_filter, "Latency", "min_latency_ms", "max_latency_ms", formats.duration)
-    if run_filter.metadata_key:
-        value = "is set" if run_filter.metadata_value is None else run_filter.metadata_value
-        yield run_filter.metadata_key, value, ("metadata_key", "metadata_value")
-
-
-def _between(
-    run_filter: RunFilter, label: str, low: str, high: str, shown: Callable[[Any], str]
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    least, most = getattr(run_filter, low), getattr(run_filter, high)
-    if least is not None and most is not None:
-        yield label, f"{shown(least)} to {shown(most)}", (low, high)
-    elif least is not None:
-        yield label, f"from {shown(least)}", (low,)
-    elif most is not None:
-        yield label, f"up to {shown(most)}", (high,)
+    `names` has those of keys, by their id.
+    """
+    run_filter, chips = view.run_filter, list[Chip]()
+    if run_filter.project_id is not None and len(projects) > 1:
+        id_ = run_filter.project_id
+        chips.append(Chip("Project", projects.get(id_, id_), view.without("project_id").url()))
+    return (*chips, *(Chip(one.label, one.value, view.of(one.rest).url()) for one in parts_of(run_filter, names)))

@@ -1,4 +1,4 @@
-"""Short lists of runs on other pages: the newest, the slowest, the costliest."""
+"""Short lists of runs on other pages: newest, slowest, most expensive."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 
 from runtally.runs.values import Extremes, ListedRun
 from webapp import formats
-from webapp.pages.runs.rows import Row, row_of
+from webapp.pages.runs.rows import Row, rows_of
 from webapp.pages.runs.views import HEADINGS, NUMBERS, Column
 from webapp.sorting import Heading
 from webapp.zone import local
@@ -53,8 +53,13 @@ def highest_of(extremes: Extremes, now: datetime) -> tuple[RunList, ...]:
     return tuple(one for one in lists if one.rows)
 
 
+def failed_of(runs: Sequence[ListedRun], now: datetime) -> RunList:
+    """Return the newest failed runs of a project."""
+    return _list("latest-failures", "Latest failures", None, _HIGHEST, runs, now)
+
+
 def _list(  # noqa: PLR0913, PLR0917  # The fields of the list.
     id_: str, heading: str, note: str | None, columns: tuple[Column, ...], runs: Sequence[ListedRun], now: datetime
 ) -> RunList:
     headings = tuple(Heading(HEADINGS[column], column in NUMBERS) for column in columns)
-    return RunList(id_, heading, note, headings, tuple(row_of(run, columns, now) for run in runs))
+    return RunList(id_, heading, note, headings, rows_of(runs, columns, now))

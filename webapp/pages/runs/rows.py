@@ -1,6 +1,6 @@
-"""Runs of a list, ready to be shown."""
+"""Rows of a list of runs, formatted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from webapp.zone import local
 
 TONES = {Status.SUCCESS: "good", Status.ERROR: "bad", Status.TIMEOUT: "warn"}
 SHORT_ID = 12
+Texts = Mapping[Column, Callable[[ListedRun], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,19 @@ class Row:
     summary: str
 
 
-def row_of(run: ListedRun, columns: tuple[Column, ...], now: datetime) -> Row:
+def rows_of(runs: Sequence[ListedRun], columns: tuple[Column, ...], now: datetime) -> tuple[Row, ...]:
+    """Return the rows of one table, so that the numbers of a column have the same decimals."""
+    money = formats.column_run_money(run.cost_usd for run in runs)
+    duration = formats.column_duration(run.latency_ms for run in runs)
+    texts = {
+        **_TEXTS,
+        Column.LATENCY: lambda run: duration(run.latency_ms),
+        Column.COST: lambda run: "no price" if run.cost_usd is None else money(run.cost_usd),
+    }
+    return tuple(_row(run, columns, texts, now) for run in runs)
+
+
+def _row(run: ListedRun, columns: tuple[Column, ...], texts: Texts, now: datetime) -> Row:
     at = run.occurred_at
     return Row(
         url=run_url(run.project_id, run.id),
@@ -49,7 +62,7 @@ def row_of(run: ListedRun, columns: tuple[Column, ...], now: datetime) -> Row:
         cells=tuple(
             Cell(column, short(text) if column in _IDS else text, column in NUMBERS, text if column in _IDS else None)
             for column in columns
-            for text in [_TEXTS[column](run)]
+            for text in [texts[column](run)]
         ),
         summary=_summary(run, now),
     )
@@ -87,7 +100,7 @@ def _summary(run: ListedRun, now: datetime) -> str:
     return " · ".join(parts)
 
 
-_TEXTS: Mapping[Column, Callable[[ListedRun], str]] = {
+_TEXTS: Texts = {
     Column.PROJECT: lambda run: run.project_id,
     Column.PROVIDER: lambda run: run.provider,
     Column.MODEL: lambda run: run.model,
@@ -95,9 +108,7 @@ _TEXTS: Mapping[Column, Callable[[ListedRun], str]] = {
     Column.TOKENS_IN: lambda run: count(run.input_tokens),
     Column.TOKENS_OUT: lambda run: count(run.output_tokens),
     Column.CACHED: lambda run: count(run.cached_input_tokens),
-    Column.LATENCY: lambda run: formats.NOTHING if run.latency_ms is None else formats.duration(run.latency_ms),
     Column.EXPERIMENT: lambda run: run.experiment_id or formats.NOTHING,
     Column.TRACE: lambda run: run.trace_id or formats.NOTHING,
     Column.RUN: lambda run: run.id,
-    Column.COST: lambda run: "no price" if run.cost_usd is None else formats.money(run.cost_usd),
 }

@@ -1,6 +1,6 @@
-"""The page of a run, with its cost explained, and of a trace, with its runs in time."""
+"""The page of a run with its cost explained, and of a trace with its runs in order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -15,12 +15,15 @@ from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
 from runtally.runs.trace import Step, Trace
+from runtally.usage.dimensions import MODEL
 from runtally.usage.filter import Outcome, Period
 from webapp import formats
+from webapp.charts.colours import OTHER
+from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of
 from webapp.pages.runs.rows import TONES, count, moment, status_of
-from webapp.pages.runs.views import run_url, runs_url, trace_url
+from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.zone import local
@@ -29,6 +32,8 @@ from webapp.zone import local
 SHORTEST_BAR = 0.4
 
 MAX_PAIR = 80
+# A trace is mostly within one.
+MAX_SESSIONS = 3
 SECOND_MS = 1_000
 
 blueprint = Blueprint("run", __name__)
@@ -46,7 +51,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class RunPage(Page):
-    """One run."""
+    """The page of one run."""
 
     template: ClassVar[str] = "runs/run.html"
     fragment: ClassVar[str] = "runs/_run.html"
@@ -58,6 +63,7 @@ class RunPage(Page):
     tone: str
     runs_url: str
     trace_url: str | None
+    session_url: str | None
     cost: CostCard
     facts: tuple[Fact, ...]
     metadata: str | None
@@ -79,6 +85,7 @@ class Bar:
 
     url: str
     model: str
+    slot: str
     provider: str
     starts_after: str
     latency: str
@@ -104,6 +111,8 @@ class TracePage(Page):
     all_runs_url: str
     at: str
     figures: tuple[Fact, ...]
+    sessions: tuple[Fact, ...]
+    """The sessions that its runs belong to."""
     bars: tuple[Bar, ...]
     is_whole: bool
     unpriced: int
@@ -131,6 +140,7 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         tone=TONES[one.status],
         runs_url=runs_url(project_id=project_id),
         trace_url=trace_url(project_id, one.trace_id) if one.trace_id else None,
+        session_url=session_url(project_id, one.session_id) if one.session_id else None,
         cost=cost_of(one, found.explanation),
         facts=tuple(_facts(one, key_name)),
         metadata=_pretty(one.metadata),
@@ -149,6 +159,7 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     async with services().reading.snapshot() as connection:
         found = await read.read_trace(connection, project_id, trace_id)
         project = await heading_of(connection, project_id)
+    slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in found.steps)))
     page = TracePage(
         project=project,
         trace_id=trace_id,
@@ -156,7 +167,10 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
         all_runs_url=runs_url(project_id=project_id, trace_id=trace_id, range=Period.ALL),
         at=formats.moment(local(found.starts_at)),
         figures=tuple(_figures(found)),
-        bars=_bars(found),
+        sessions=tuple(
+            Fact("Session", one, session_url(project_id, one), is_code=True) for one in found.sessions[:MAX_SESSIONS]
+        ),
+        bars=_bars(found, slots),
         is_whole=found.is_whole,
         unpriced=found.unpriced,
     )
@@ -176,13 +190,8 @@ def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     yield Fact("Tokens out", count(one.output_tokens))
     if one.finish_reason:
         yield Fact("Finish reason", one.finish_reason)
-    if one.experiment_id:
-        yield Fact("Experiment", one.experiment_id, runs_url(project_id=project_id, experiment_id=one.experiment_id))
-    if one.trace_id:
-        yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id), is_code=True)
+    yield from _belongings(one)
     for name, value in (
-        ("User", one.user_id),
-        ("Session", one.session_id),
         ("Tags", ", ".join(one.tags or ())),
         ("Ingest key", key_name),
     ):
@@ -199,6 +208,19 @@ def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     if one.prompt_preview:
         yield Fact("Prompt preview", one.prompt_preview)
     yield Fact("Received", formats.moment(local(one.created_at)))
+
+
+def _belongings(one: StoredRun) -> Iterator[Fact]:
+    """Yield what it is a part of, each with a link to that."""
+    project_id = one.project_id
+    if one.experiment_id:
+        yield Fact("Experiment", one.experiment_id, runs_url(project_id=project_id, experiment_id=one.experiment_id))
+    if one.trace_id:
+        yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id), is_code=True)
+    if one.session_id:
+        yield Fact("Session", one.session_id, session_url(project_id, one.session_id))
+    if one.user_id:
+        yield Fact("User", one.user_id, runs_url(project_id=project_id, user_id=one.user_id))
 
 
 def _outcome(one: StoredRun) -> Iterator[Fact]:
@@ -235,29 +257,43 @@ def _figures(found: Trace) -> Iterator[Fact]:
     yield Fact("Tokens", formats.tokens(found.tokens))
 
 
-def _bars(found: Trace) -> tuple[Bar, ...]:
+def _bars(found: Trace, slots: Mapping[str, str]) -> tuple[Bar, ...]:
     # A sum over all steps, which each of them is a share of.
     whole_usd = found.cost_usd
-    return tuple(_bar(step, whole_usd) for step in found.steps)
+    duration = formats.column_duration(
+        [*(step.run.latency_ms for step in found.steps), *(step.starts_after_ms for step in found.steps)]
+    )
+    money = formats.column_run_money(step.run.cost_usd for step in found.steps)
+    return tuple(_bar(step, slots.get(step.run.model, OTHER), whole_usd, duration, money) for step in found.steps)
 
 
-def _bar(step: Step, whole_usd: Decimal) -> Bar:
+def _bar(
+    step: Step, slot: str, whole_usd: Decimal, duration: Callable[[float | None], str], money: formats.Write
+) -> Bar:
     one = step.run
     length = max(step.length * 100, SHORTEST_BAR)
     return Bar(
         url=run_url(one.project_id, one.id),
         model=one.model,
+        slot=slot,
         provider=one.provider,
-        starts_after=f"+{formats.duration(step.starts_after_ms)}",
-        latency=formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms),
+        starts_after=f"+{duration(step.starts_after_ms)}",
+        latency=duration(one.latency_ms),
         status="" if one.status is Status.SUCCESS else status_of(one.status, one.error_code),
         tone=TONES[one.status],
-        tokens=f"{count(one.input_tokens)} in · {count(one.output_tokens)} out",
-        cost="no price" if one.cost_usd is None else formats.money(one.cost_usd),
+        tokens=" · ".join(_tokens(one)),
+        cost="no price" if one.cost_usd is None else money(one.cost_usd),
         share=formats.share(one.cost_usd, whole_usd) if one.cost_usd is not None else formats.NOTHING,
         offset=round(min(step.offset * 100, 100 - length), 3),
         length=round(length, 3),
     )
+
+
+def _tokens(run: StoredRun) -> Iterator[str]:
+    yield f"{count(run.input_tokens)} in"
+    if run.cached_input_tokens:
+        yield f"{count(run.cached_input_tokens)} cached"
+    yield f"{count(run.output_tokens)} out"
 
 
 def _pretty(metadata: object) -> str | None:

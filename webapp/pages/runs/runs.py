@@ -9,6 +9,7 @@ from quart import Blueprint, Response, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.db.database import Connection
@@ -21,6 +22,7 @@ from runtally.runs.sorting import read_sorted
 from runtally.runs.totals import read_dropped_before, read_totals
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
+from runtally.usage.tracked_key_queries import select_tracked_keys
 from webapp import formats
 from webapp.links import chosen_project
 from webapp.pages.panel.narrowing import Chip
@@ -28,7 +30,7 @@ from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
 from webapp.pages.runs.filters import FilterForm, chips_of, form_of, query_of, range_menu_of
-from webapp.pages.runs.rows import Row, row_of
+from webapp.pages.runs.rows import Row, rows_of
 from webapp.pages.runs.views import (
     HEADINGS,
     NEWEST_FIRST,
@@ -94,7 +96,7 @@ class Listing:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are certainly none."""
+        """Whether it is certain that no run matches."""
         return not self.rows and (not self.stopped or self.runs == 0)
 
 
@@ -166,7 +168,7 @@ async def of_project(project_id: str) -> ResponseReturnValue:
 @blueprint.get("/runs/export.<name>")
 @signed_in
 async def export_runs(name: str) -> ResponseReturnValue:
-    """All runs that match the filter of the query as a file."""
+    """Download all runs that match the filter."""
     query, calendar = query_of(request.args, services().clock())
     format_, view = Format.parse(name), _view(RunFilter.parse(query), calendar)
     # Who may not export is refused first. Then a misspelt filter is, because it would write all runs.
@@ -183,7 +185,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
 
 
 def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
-    """With a project that the reader may see: the one asked for, else all, else the reader's first. Raises `Forbidden`."""
+    """Return the view with a project that the reader may see: the requested one, all, or the reader's first. Raises `Forbidden`."""
     reader = actor()
     if run_filter.project_id is None and not may(reader, Scope.RUNS_READ, None):
         run_filter = run_filter.replace(project_id=next(iter(_open_to(reader) or ()), None))
@@ -191,7 +193,9 @@ def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
     sorting = Sorting.parse(request.args.get("sort"), SortColumn, SortColumn.TIME)
     if sorting.column is SortColumn.TIME:
         sorting = NEWEST_FIRST
-    return replace(RunsView.of(run_filter, request.args.getlist("column")), calendar=calendar, sorting=sorting)
+    return replace(
+        RunsView.with_columns(run_filter, request.args.getlist("column")), calendar=calendar, sorting=sorting
+    )
 
 
 def _open_to(reader: Actor) -> list[str] | None:
@@ -218,7 +222,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
         dropped_before = await read_dropped_before(connection, view.run_filter, now)
         listing = Listing(
             heading="Newest first",
-            rows=tuple(row_of(run, view.columns, now) for run in found.runs),
+            rows=rows_of(found.runs, view.columns, now),
             summary=summary_of(totals) if totals else None,
             newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
             older_url=view.url(Direction.OLDER, found.older) if found.older else None,
@@ -248,7 +252,7 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
         dropped_before = await read_dropped_before(connection, view.run_filter, now)
         listing = Listing(
             heading=SORT_NAMES[sorting.column, sorting.is_reversed],
-            rows=tuple(row_of(run, view.columns, now) for run in found.runs),
+            rows=rows_of(found.runs, view.columns, now),
             summary=summary_of(totals) if totals else None,
             newer_url=view.page_url(number - 1) if number > 1 else None,
             older_url=view.page_url(number + 1) if found.has_more else None,
@@ -275,10 +279,10 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
     run_filter = view.run_filter
     time_heading, *headings = _headings(view)
     return RunsPage(
-        form=form_of(view, query, errors, names),
+        form=form_of(view, query, errors, names, await select_tracked_keys(connection, run_filter.project_id)),
         ranges=range_menu_of(view, now),
         period=view.period,
-        chips=chips_of(view, names.projects),
+        chips=chips_of(view, names.projects, await _key_names(connection, run_filter)),
         clear_url=view.without(*run_filter.narrowed).url(),
         all_time_url=None if run_filter.starts_at(now) is None else view.during(Period.ALL).url(),
         headings=tuple(headings),
@@ -288,8 +292,13 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
     )
 
 
+async def _key_names(connection: Connection, run_filter: RunFilter) -> Mapping[str, str]:
+    ids = [] if run_filter.key_id is None else [run_filter.key_id]
+    return {str(id_): name for id_, name in (await names_of(connection, ids)).items()} if ids else {}
+
+
 def _headings(view: RunsView) -> Iterator[Any]:
-    """That of the time, and one for each column; numbers sort the runs."""
+    """Return the headings of time and of each column; those of numbers sort the runs."""
     sortable = headings_of(
         view.sorting,
         {one: "Time" if one is SortColumn.TIME else HEADINGS[Column(one.value)] for one in SortColumn},
@@ -311,8 +320,8 @@ def _exports(view: RunsView) -> tuple[Choice, ...]:
 
 def _dropped(before: datetime, run_filter: RunFilter) -> str:
     if run_filter.project_id is None:
-        return f"Some projects no longer keep their runs before {formats.day(before)}; totals may count them."
-    return f"Runs before {formats.day(before)} are no longer kept; what they add up to is on the project's page."
+        return f"Some projects have deleted their runs before {formats.day(before)}; totals may include them."
+    return f"Runs before {formats.day(before)} were deleted; their totals are on the project's overview."
 
 
 def summary_of(totals: Totals) -> Summary:

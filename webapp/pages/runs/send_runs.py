@@ -38,7 +38,7 @@ blueprint = Blueprint("send_runs", __name__)
 
 @dataclass(frozen=True, slots=True)
 class ArrivalPage(Page):
-    """Whether runs have arrived; the browser asks every few seconds until they have."""
+    """The message that runs have arrived; the browser asks every few seconds until then."""
 
     template: ClassVar[str] = "runs/_arrival.html"
     fragment: ClassVar[str] = "runs/_arrival.html"
@@ -100,7 +100,7 @@ async def create_key(project_id: str) -> ResponseReturnValue:
     async with services().database.session() as session:
         page = await _send_page(session, project_id)
         if not page.takes_project_keys:
-            raise NotFound("This server takes runs only with its shared key, INGEST_API_KEY.")
+            raise NotFound("This server accepts runs only with its shared key, INGEST_API_KEY.")
         try:
             issued = keys.issue(
                 session,
@@ -126,10 +126,10 @@ async def create_key(project_id: str) -> ResponseReturnValue:
 @blueprint.get(f"{PATH}/arrival")
 @project_editor
 async def arrival(project_id: str) -> ResponseReturnValue:
-    """Say that runs have arrived; without news the page stays as it is."""
+    """Answer that runs have arrived, or 204, on which the page stays unchanged and asks again."""
     async with services().database.session() as session:
         key_id = request.args.get("key", type=UUID)
-        key = await keys.found(session, project_id, key_id) if key_id else None
+        key = await keys.get(session, project_id, key_id) if key_id else None
         page = _arrival(project_id, await find_by_id(session, project_id), key)
     if page.waits_for:
         return no_content()

@@ -1,4 +1,4 @@
-"""The run explorer's state, and its URLs: which runs, which columns, from where on."""
+"""The state of the run explorer and its URLs: filter, columns, order and position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _SOME_RUN = "some-run"
 
 
 class Column(StrEnum):
-    """The columns of a list of runs, besides their time."""
+    """The optional columns of a list of runs."""
 
     PROJECT = "project"
     PROVIDER = "provider"
@@ -57,7 +57,7 @@ HEADINGS = {
 
 
 class SortColumn(StrEnum):
-    """What the runs can be sorted by."""
+    """The columns by which runs can be sorted."""
 
     TIME = "time"
     COST = "cost"
@@ -91,7 +91,7 @@ class RunsView:
     """What the range is called, where it goes by the calendar; the filter has its times."""
 
     @classmethod
-    def of(cls, run_filter: RunFilter, chosen: Sequence[str]) -> "RunsView":
+    def with_columns(cls, run_filter: RunFilter, chosen: Sequence[str]) -> "RunsView":
         """Return the view with the columns of these names, or the default ones; other names are ignored."""
         columns = tuple(column for column in Column if column.value in chosen)
         return cls(run_filter, columns or _usual(run_filter))
@@ -102,6 +102,10 @@ class RunsView:
         columns = _usual(run_filter) if self.columns == _usual(self.run_filter) else self.columns
         calendar = None if {"range", "since", "until"} & set(changes) else self.calendar
         return replace(self, run_filter=run_filter, columns=columns, calendar=calendar)
+
+    def of(self, run_filter: RunFilter) -> "RunsView":
+        """Return the same view of other runs of the same projects and time."""
+        return replace(self, run_filter=run_filter)
 
     def during(self, period: Period) -> "RunsView":
         """Return the same runs of another range."""
@@ -121,7 +125,7 @@ class RunsView:
 
     @property
     def period(self) -> str:
-        """What the range is called, or from when to when it is."""
+        """The name of the range, or its start and end."""
         since, until = self.run_filter.since, self.run_filter.until
         if self.calendar is not None:
             return self.calendar.label
@@ -139,7 +143,7 @@ class RunsView:
         return url_for("runs.explorer", **query)
 
     def url(self, direction: Direction | None = None, place: Place | None = None) -> str:
-        """From a place on, or from the newest run."""
+        """Return the URL of the page that begins at a position, or at the newest run."""
         query: dict[str, Any] = dict(self.query)
         if direction is not None and place is not None:
             query[direction.value] = place.token
@@ -151,7 +155,7 @@ class RunsView:
 
     @property
     def filter_query(self) -> dict[str, str]:
-        """Which runs."""
+        """Return the query parameters of the filter."""
         said = self.run_filter.query
         if self.calendar is None:
             return said
@@ -176,6 +180,10 @@ def run_url(project_id: str, run_id: str) -> str:
 
 def trace_url(project_id: str, trace_id: str) -> str:
     return url_for("run.trace", project_id=project_id, trace_id=trace_id)
+
+
+def session_url(project_id: str, session_id: str) -> str:
+    return url_for("session.session", project_id=project_id, session_id=session_id)
 
 
 def runs_url(**fields: Any) -> str:  # noqa: ANN401  # Any field of the filter.

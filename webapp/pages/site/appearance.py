@@ -1,4 +1,4 @@
-"""Light, dark, or as the device has it."""
+"""Set the colour theme: light, dark, or that of the device."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Finding a page, a project, a model or a run by typing a part of its name."""
+"""Search for pages, projects, models and runs by a part of their name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class FindPage(Page):
-    """What was found; as a part, it is the list of the palette."""
+    """The results of a search, as a page or as the list of the palette."""
 
     template: ClassVar[str] = "site/find.html"
     fragment: ClassVar[str] = "site/_find.html"
@@ -85,7 +85,7 @@ async def find() -> ResponseReturnValue:
 
 
 def _open_to(reader: Actor, scope: Scope) -> list[str] | None:
-    """Return the projects of which the reader may see that; None is every one."""
+    """Return the projects of which the reader may see this kind of result; None means all."""
     if may(reader, scope, None):
         return None
     known = {*reader.grants, *([reader.project_id] if reader.project_id else [])}
@@ -104,6 +104,9 @@ async def _projects(connection: Connection, reader: Actor, text: str) -> list[Re
 def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
     """Yield the pages of the one project that was found."""
     yield Result("Project", f"{name}: runs", runs_url(project_id=project_id))
+    yield Result("Project", f"{name}: sessions", path_to("sessions.sessions", project_id=project_id))
+    for part in ("errors", "speed", "cache", "compare"):
+        yield Result("Project", f"{name}: {part}", path_to(f"{part}.show", project_id=project_id))
     yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
     if may(reader, Permission.EDIT_PROJECT, project_id):
         yield Result("Project", f"{name}: settings", path_to("project_settings.settings", project_id=project_id))

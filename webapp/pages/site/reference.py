@@ -1,4 +1,4 @@
-"""The API's reference for people: the OpenAPI document as a page, drawn here, because every viewer needs inline styles."""
+"""The API reference as a page, rendered from the OpenAPI document, because existing viewers need inline styles."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -13,17 +13,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import uuid
+from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runtally_client import _instrument
-from runtally_client._call import Call
-from runtally_client._context import context, merge, shared, traced, within_limits
-from runtally_client._sender import Sender, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from runtally_client import _sdks
+from runtally_client._call import Call, context, merge, new_id, shared, traced, within_limits
+from runtally_client._sender import Sender
 
 __all__ = [
     "Call",
@@ -61,23 +57,23 @@ def init(
     `metadata` is added to every run. `flush_on_sigterm` sends what waits before SIGTERM ends the program, for up to 2 s; call it
     in the main thread then. With RUNTALLY_DISABLED=1 nothing is recorded or sent. A second call only changes what it names.
     """
+    from runtally_client._target import Target  # Not while the program starts.
+
     global _active  # noqa: PLW0603  # One for a process.
     if _is_disabled():
         return
-    before = _active.target if _active else None
-    url = url or os.environ.get("RUNTALLY_URL") or (before.url.geturl() if before else "http://127.0.0.1:8000")
-    key = key or os.environ.get("RUNTALLY_API_KEY") or (before.key if before else None)
-    project = project or os.environ.get("RUNTALLY_PROJECT") or (before.project if before else "default")
+    before = _active.target if _active else Target("http://127.0.0.1:8000", None, "default")
+    url = url or os.environ.get("RUNTALLY_URL") or before.url
+    key = key or os.environ.get("RUNTALLY_API_KEY") or before.key
+    project = project or os.environ.get("RUNTALLY_PROJECT") or before.project
     try:
-        target = Target.parse(url, key, project)
+        target = Target(url, key, project)
     except ValueError:
         log.error("RUNTALLY_URL must be like https://runtally.example.com; nothing will be sent")  # noqa: TRY400
         return
     _metadata.update(metadata or {})
-    if _active:
-        _active.target = target
-    else:
-        _active = Sender(target)
+    _active = _active or Sender(target)
+    _active.target = target
     if flush_on_sigterm:
         _flush_on_sigterm()
 
@@ -89,18 +85,18 @@ def instrument(*sdks: str, stream_usage: bool = False) -> None:
     `stream_usage=True` asks, and each stream then ends with a part that has no choices.
     """
     if not _is_disabled():
-        _instrument.instrument(sdks, _begin, stream_usage=stream_usage)
+        _sdks.instrument(sdks, _begin, stream_usage=stream_usage)
         if _active:
-            _instrument.warn_of_opentelemetry(_active.target.url.netloc)
+            _sdks.warn_of_opentelemetry(_active.target.parts.netloc)
 
 
 def uninstrument(*sdks: str) -> None:
     """Undo `instrument`."""
-    _instrument.uninstrument(sdks)
+    _sdks.uninstrument(sdks)
 
 
-def record(**run: Any) -> None:  # Fields of a run, by the names of the API.
-    """Record one run. It takes microseconds: a thread sends it. Of a run that is sent twice, by its `runId`, the first counts."""
+def record(**run: Any) -> None:
+    """Record one run, by the names of the API. It takes microseconds: a thread sends it. Of a `runId` the first run counts."""
     _record(merge(shared(), run))
 
 
@@ -114,7 +110,7 @@ def flush(timeout: float = 5) -> bool:
     return _active.flush(timeout) if _active else True
 
 
-def litellm_callback() -> Any:  # Of a class that exists where LiteLLM does.
+def litellm_callback() -> Any:
     """Make a callback for `litellm.callbacks`, or for `litellm_settings.callbacks` of its proxy."""
     from runtally_client.litellm import Callback
 
@@ -143,9 +139,7 @@ def _record(run: dict[str, Any]) -> None:
     global _is_warned  # noqa: PLW0603  # Once for a process.
     try:
         if _active:
-            own: dict[str, Any] = {"runId": str(uuid.uuid4()), "timestamp": datetime.now(timezone.utc).isoformat()}
-            if _metadata:
-                own["metadata"] = _metadata
+            own = {"runId": new_id(), "timestamp": datetime.now(timezone.utc).isoformat(), "metadata": _metadata}
             _active.add(within_limits(merge(own, run)))
         elif not _is_warned and not _is_disabled():
             _is_warned = True

@@ -1,27 +1,245 @@
-"""One call of a model, timed: what `run` gives, and what instrumentation makes of each call of an SDK."""
+"""One call of a model, timed: what `run` gives, and what instrumentation makes of each call of an SDK. And what calls share."""
 
 from __future__ import annotations
 
-import logging
+import functools
+import os
 import time
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar, cast
 
-from runtally_client import _context
-from runtally_client._usage import tokens_of
+from runtally_client._usage import first, tokens_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Function = TypeVar("Function", bound=Callable[..., Any])
+Fields = dict[str, Any]
 
-    from typing_extensions import Self
+MAX_TAGS, MAX_TAG, MAX_BEGUN = 20, 64, 10_000
+# Of names longer than these the server would refuse the run.
+_NAMES = ("provider", "model", "errorCode", "userId", "sessionId", "traceId", "experimentId")
+_LIMITS = {**dict.fromkeys(_NAMES, 256), "finishReason": 64}
+_ENDS = ("completed", "failed", "cancelled")  # Of a response's states those that end it.
 
-    Begin = Callable[[Optional[str], Optional[str]], "Call"]
+# What SDKs, frameworks and hosts call the providers.
+_PROVIDERS = {
+    "aws": ("amazonaws", "amazon_bedrock", "bedrock", "bedrock_converse"),
+    "azure": ("azure_ai",),
+    "fireworks": ("fireworks_ai",),
+    "google": ("gemini", "google_genai", "google_vertexai", "googleapis", "vertex_ai"),
+    "mistral": ("mistralai",),
+    "moonshotai": ("moonshot",),
+    "openai": ("text-completion-openai",),
+    "together": ("together_ai",),
+    "x-ai": ("x", "xai"),
+}
 
-log = logging.getLogger("runtally")
-
+_shared: ContextVar[Fields | None] = ContextVar("runtally_shared", default=None)
 _outer: ContextVar[Call | None] = ContextVar("runtally_call", default=None)
+
+
+@contextmanager
+def context(  # noqa: PLR0913  # Each is a keyword.
+    *,
+    session: object = None,
+    user: object = None,
+    trace_id: object = None,
+    experiment: object = None,
+    tags: Iterable[object] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
+    """Add to all runs that are recorded inside the block. Blocks nest: the inner one wins, tags and metadata add up."""
+    given = {"sessionId": session, "userId": user, "traceId": trace_id, "experimentId": experiment}
+    names = {name: str(value) for name, value in given.items() if value is not None}
+    token = _shared.set(merge(shared(), {**names, "tags": tags, "metadata": metadata}))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # A generator may be ended in another context than it was begun in.
+            _shared.reset(token)
+
+
+def traced(function: Function) -> Function:
+    """Give one trace id to all runs of a call of this function, if they have none yet. For functions and coroutines."""
+    return cast("Function", inside(lambda *_, **__: context(trace_id=shared().get("traceId") or new_id()), function))
+
+
+def inside(
+    block: Callable[..., AbstractContextManager[Any]],
+    function: Callable[..., Any],
+    finish: Callable[[Any, Any], Any] = lambda answer, _: answer,
+) -> Callable[..., Any]:
+    """Wrap a function or coroutine to run inside a block. `finish` makes what is returned, of the answer and the block's value."""
+    from inspect import iscoroutinefunction  # Not while the program starts.
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with block(*args, **kwargs) as value:
+            answer = function(*args, **kwargs)
+        return finish(answer, value)
+
+    @functools.wraps(function)
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        with block(*args, **kwargs) as value:
+            answer = await function(*args, **kwargs)
+        return finish(answer, value)
+
+    return coroutine if iscoroutinefunction(function) else call
+
+
+def shared() -> Fields:
+    """Return the fields of the blocks around the caller."""
+    return _shared.get() or {}
+
+
+def new_id() -> str:
+    """Make an id that nothing else has."""
+    return os.urandom(16).hex()
+
+
+def provider_name(name: str | None) -> str | None:
+    """Return the provider that SDKs, frameworks and hosts know by this name."""
+    return next((provider for provider, names in _PROVIDERS.items() if name in names), name)
+
+
+def merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> Fields:
+    """Put fields of a run together. The inner ones win, unless they are None; tags and metadata add up."""
+    fields = {**outer, **{name: value for name, value in inner.items() if value is not None}}
+    tags = [str(tag)[:MAX_TAG] for each in (outer, inner) for tag in each.get("tags") or ()]
+    fields["tags"] = list(dict.fromkeys(tags))[:MAX_TAGS] or None
+    fields["metadata"] = {**(outer.get("metadata") or {}), **(inner.get("metadata") or {})} or None
+    return fields
+
+
+def within_limits(fields: Fields) -> Fields:
+    """Leave out what is not known, and shorten names that the server would refuse the run for."""
+    known = ((name, value) for name, value in fields.items() if value is not None)
+    return {name: value[: _LIMITS.get(name)] if isinstance(value, str) else value for name, value in known}
+
+
+class Call:
+    """A call that has begun. It is recorded once, when it ends; none of its methods raises anything into the caller."""
+
+    def __init__(
+        self, record: Callable[[Fields], None], provider: str | None, model: str | None, **fields: Any
+    ) -> None:
+        self.is_over = False
+        self.inner_error: str | None = None
+        self._record = record
+        self.fields = merge(shared(), {"provider": provider or None, "model": model or None, **fields})
+        self.fill(timestamp=datetime.now(timezone.utc).isoformat())
+        self._began = time.perf_counter()
+        self._before: Call | None = None
+        # Of a stream the last and the first: Anthropic tells of the input at its start, and of the output at its end.
+        self._usages: list[object] = []
+        self._failure: str | None = None
+
+    def update(self, **fields: Any) -> None:
+        """Set fields of the run, by the names of the API, such as `finishReason="stop"` or `metadata={...}`."""
+        self.fields = merge(self.fields, fields)
+
+    def fill(self, **fields: Any) -> None:
+        """Set those fields of the run that are not known yet."""
+        self.fields = merge(fields, self.fields)
+
+    def usage(self, *usages: object) -> None:
+        """Count the tokens of an answer's usage, in the shape of any vendor."""
+        with suppress(Exception):  # Of a shape that is not known: the caller's call has succeeded.
+            self.update(**tokens_of(*usages))
+
+    def see(self, answer: object) -> None:
+        """Read an answer, or a part of a streamed one: its usage, its model, and why it ended."""
+        with suppress(Exception):
+            self._see(answer)
+
+    def first_token(self) -> None:
+        """Say that the first part of a streamed answer has come. Later parts change nothing."""
+        self.fields.setdefault("timeToFirstTokenMs", self._elapsed())
+
+    def end(self, error: BaseException | None = None, error_code: str | None = None) -> None:
+        """Record the run. Only the first end counts. Who reads a stream may stop when they have enough: that is no error."""
+        if self.is_over:
+            return
+        self.is_over = True
+        if self._usages:
+            self.usage(*self._usages)
+        is_error = error is not None and not isinstance(error, GeneratorExit)
+        code = type(error).__name__ if is_error else error_code or self._failure
+        if code:
+            is_timeout = "timeout" in code.lower() or isinstance(error, TimeoutError)
+            self.fill(errorCode=code, status="timeout" if is_timeout else "error")
+        self.fill(provider="unknown", model="unknown", latencyMs=self._elapsed())
+        self._record(self.fields)
+
+    def enter(self) -> Call:
+        """Make this the outermost call, so that calls within it are not recorded."""
+        self._before = _outer.get()
+        _outer.set(self)
+        return self
+
+    def leave(self) -> None:
+        """Undo `enter`."""
+        if _outer.get() is self:
+            _outer.set(self._before)
+
+    __enter__ = enter
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.leave()
+        self.end(error)
+
+    async def __aenter__(self) -> Call:  # noqa: PYI034  # Its class is final.
+        return self.enter()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _see(self, answer: object) -> None:
+        whole = first(answer, "response", "message") or answer
+        usage, model = first(whole, "usage", "usage_metadata"), first(whole, "model", "model_version")
+        if usage:
+            self._usages = [usage, *self._usages[-1:]]
+        if isinstance(model, str):
+            self._answered_by(model)
+        embedded = [each.statistics.token_count for each in first(whole, "embeddings") or ()]
+        choice = next(iter(first(whole, "choices", "candidates") or ()), None)
+        status = first(whole, "status")
+        reason = (
+            first(choice, "finish_reason")
+            or first(whole, "stop_reason")
+            or first(first(whole, "delta"), "stop_reason")
+            or first(first(whole, "incomplete_details"), "reason")
+            or (status if status in _ENDS else None)
+        )
+        self.update(
+            inputTokens=round(sum(embedded)) or None, finishReason=reason and str(getattr(reason, "value", reason))
+        )
+        if first(answer, "type") == "error" or status == "failed":
+            self._failure = str(first(first(whole, "error") or whole, "code") or "failed")
+
+    def _answered_by(self, model: str) -> None:
+        asked = self.fields.get("model")
+        if asked and self.fields.get("provider") == "azure":  # There it is this one that has a price.
+            self.update(model=model, metadata={"deployment": asked})
+        elif asked and model != asked:
+            self.update(metadata={"responseModel": model})
+        self.fill(model=model)
+
+    def _elapsed(self) -> int:
+        return round(1000 * (time.perf_counter() - self._began))
+
+
+Begin = Callable[[Optional[str], Optional[str]], Call]
+
+
+class Begun(dict[Any, Call]):
+    """Calls that a framework has begun, by its own ids. Of those that it never ends the oldest are forgotten."""
+
+    def __setitem__(self, key: object, call: Call) -> None:
+        if len(self) >= MAX_BEGUN:
+            self.pop(next(iter(self)), None)
+        super().__setitem__(key, call)
 
 
 def outer_call() -> Call | None:
@@ -30,121 +248,19 @@ def outer_call() -> Call | None:
     return call if call and not call.is_over else None
 
 
-class Call:
-    """A call that has begun. It is recorded once, when it ends; none of its methods raises anything into the caller."""
-
-    def __init__(
-        self, record: Callable[[dict[str, Any]], None], provider: str | None, model: str | None, **fields: Any
-    ) -> None:
-        self.is_over = False
-        self.inner_error: str | None = None
-        self._record = record
-        self._run = _context.merge(_context.shared(), {"provider": provider, "model": model, **fields})
-        self._run.setdefault("timestamp", datetime.now(timezone.utc).isoformat())
-        self._began = time.perf_counter()
-        self._before: Call | None = None
-
-    def update(self, **fields: Any) -> None:  # Fields of a run, by the names of the API.
-        """Set fields of the run, such as `finishReason="stop"` or `metadata={...}`."""
-        self._run = _context.merge(self._run, fields)
-
-    def field(self, name: str) -> Any:
-        """Return what is known of the run so far."""
-        return self._run.get(name)
-
-    def usage(self, usage: object) -> None:
-        """Count the tokens of an answer's usage, in the shape of any vendor."""
-        self.update(**_safely(tokens_of, usage))
-
-    def first_token(self) -> None:
-        """Say that the first part of a streamed answer has come. Later parts change nothing."""
-        self._run.setdefault("timeToFirstTokenMs", self._elapsed())
-
-    def fill(self, provider: str | None, model: str | None) -> None:
-        """Name provider and model where they are not known yet."""
-        for name, value in (("provider", provider), ("model", model)):
-            if value and not self._run.get(name):
-                self._run[name] = value
-
-    def answered_by(self, model: str) -> None:
-        """Keep the model that the answer names, if it is another one. At Azure it is the one that has a price."""
-        asked = self._run.get("model")
-        if asked and self._run.get("provider") == "azure":
-            self.update(model=model, metadata={"deployment": asked})
-        elif asked and model != asked:
-            self.update(metadata={"responseModel": model})
-        self.fill(None, model)
-
-    def end(self, error: BaseException | None = None, error_code: str | None = None) -> None:
-        """Record the run. Only the first end counts."""
-        if self.is_over:
-            return
-        self.is_over = True
-        self._run.setdefault("latencyMs", self._elapsed())
-        self.fill("unknown", "unknown")
-        if isinstance(error, GeneratorExit):  # Who reads a stream may stop when they have enough.
-            error = None
-        code = type(error).__name__ if error is not None else (error_code and self.inner_error) or error_code
-        if code:
-            is_timeout = "timeout" in code.lower() or isinstance(error, TimeoutError)
-            self._run.setdefault("errorCode", code)
-            self._run.setdefault("status", "timeout" if is_timeout else "error")
-        self._record(self._run)
-
-    def enter(self) -> None:
-        """Make this the outermost call, so that calls within it are not recorded."""
-        self._before = _outer.get()
-        _outer.set(self)
-
-    def leave(self) -> None:
-        """Undo `enter`."""
-        if _outer.get() is self:
-            _outer.set(self._before)
-
-    def __enter__(self) -> Self:
-        self.enter()
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self.leave()
-        self.end(error)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.__exit__(kind, error, trace)
-
-    def _elapsed(self) -> int:
-        return round(1000 * (time.perf_counter() - self._began))
-
-
 @contextmanager
 def watched(begin: Begin, provider: str, model: str | None) -> Iterator[Call | None]:
     """Begin a call around its request, which ends it if it fails. None if it is part of a call that is recorded already."""
     outer = outer_call()
-    if outer:
-        outer.fill(provider, model)
-        try:
-            yield None
-        except BaseException as error:
-            outer.inner_error = type(error).__name__
-            raise
-        return
-    call = begin(provider, model)
-    call.enter()
+    call = outer or begin(provider, model).enter()
+    call.fill(provider=provider, model=model)
     try:
-        yield call
+        yield None if outer else call
     except BaseException as error:
-        call.end(error)
+        call.inner_error = type(error).__name__
+        if not outer:
+            call.end(error)
         raise
     finally:
-        call.leave()
-
-
-def _safely(read: Callable[[object], dict[str, Any]], source: object) -> dict[str, Any]:
-    try:
-        return read(source)
-    except Exception as error:  # noqa: BLE001  # A usage of an unknown kind: the caller's call has succeeded.
-        log.debug("A usage could not be read: %s", type(error).__name__)
-        return {}
+        if not outer:
+            call.leave()

@@ -1,44 +1,115 @@
-"""OpenAI's and Anthropic's SDKs. One generator makes both, and each call passes through one method of their clients, `request`.
+"""The SDKs that can be instrumented: which of their functions call a model, and what such a call says of provider and model.
 
-So a call is one run with all its retries, whether it was `create`, `parse` or `stream`, raw or not.
+An SDK that the program has not imported yet is instrumented when it is, and none is imported for it.
 """
 
 from __future__ import annotations
 
-import inspect
+import logging
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Callable
+from functools import partial
+from itertools import islice
+from traceback import walk_stack
+from typing import Any, Callable
 
-from runtally_client._answers import Reading, aread_along, read_along, recorded, when_closed
-from runtally_client._call import outer_call, watched
+from runtally_client._answers import observed
+from runtally_client._call import Begin, Call, inside, outer_call, provider_name, watched
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from runtally_client._call import Begin, Call
+log = logging.getLogger("runtally")
+Undo = Callable[[], None]
 
 _CALLS = ("/chat/completions", "/completions", "/responses", "/embeddings", "/v1/messages", "/v1/complete")
 # Whose server it is, by the name before the last dot of its host, or by a part of the client's class.
-_HOSTS = (
-    "azure",
-    "cerebras",
-    "cohere",
-    "deepseek",
-    "fireworks",
-    "groq",
-    "mistral",
-    "openrouter",
-    "perplexity",
-    "together",
-)
-_OTHER_HOSTS = {"amazonaws": "aws", "googleapis": "google", "moonshot": "moonshotai", "x": "x-ai"}
+_HOSTS = {"aws", "azure", "cerebras", "cohere", "deepseek", "fireworks", "google", "groq", "mistral", "moonshotai"}
+_MORE_HOSTS = {"openrouter", "perplexity", "together", "x-ai"}
 _CLASSES = {"Azure": "azure", "Bedrock": "aws", "Vertex": "google"}
+_FRAMEWORKS = ("runtally_client.litellm", "runtally_client.langchain")
 _MAX_FRAMES = 100
 
 
-def record_requests(request: Callable[..., Any], sdk: str, begin: Begin, *, stream_usage: bool) -> Callable[..., Any]:
-    """Wrap `request` of a client."""
+def instrument(names: Sequence[str], begin: Begin, *, stream_usage: bool) -> None:
+    """Instrument these SDKs, or all that are known, now or as soon as the program imports them. Twice is once."""
+    for name in names or SDKS:
+        if name not in SDKS:
+            log.error("Runtally can instrument %s, not %r", ", ".join(SDKS), name)
+        elif name not in _undo:
+            _undo[name] = []
+            module, patch = SDKS[name]
+            _awaited[module] = partial(_instrument, name, partial(patch, begin, stream_usage))
+            if module in sys.modules:
+                _awaited.pop(module)(sys.modules[module])
+            elif _Finder not in sys.meta_path:
+                sys.meta_path.insert(0, _Finder)
+
+
+def uninstrument(names: Sequence[str]) -> None:
+    """Undo `instrument`, for these SDKs or all."""
+    for name in names or tuple(_undo):
+        if name in SDKS:
+            _awaited.pop(SDKS[name][0], None)
+        for undo in reversed(_undo.pop(name, [])):
+            undo()
+
+
+def warn_of_opentelemetry(host: str) -> None:
+    """Warn where spans of the same calls already go to the same server, which would count each call twice."""
+    api = sys.modules.get("opentelemetry.trace")
+    provider = getattr(api, "get_tracer_provider", lambda: None)()
+    processors = getattr(getattr(provider, "_active_span_processor", None), "_span_processors", ())
+    endpoints = [str(getattr(getattr(each, "span_exporter", None), "_endpoint", "")) for each in processors]
+    if any(f"//{host}/" in f"{endpoint}/" for endpoint in endpoints):
+        log.warning("OpenTelemetry already sends spans to %s: without one of the two, calls may count twice", host)
+
+
+# When it is done --------------------------------------------------------------------------------------------------------------
+
+_undo: dict[str, list[Undo]] = {}
+_awaited: dict[str, Callable[[Any], None]] = {}
+
+
+def _instrument(name: str, patch: Callable[[Any], Iterator[Undo]], module: Any) -> None:
+    try:
+        _undo[name].extend(patch(module))
+    except Exception as error:  # noqa: BLE001  # A version that is built otherwise: the program goes on without.
+        log.warning("Runtally could not instrument %s: %s", name, error)
+
+
+class _Finder:
+    """Finds what the other finders find, and has the loader say when it is done: many look for a module and do not import it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
+        if name not in _awaited:
+            return None
+        others = (each.find_spec for each in sys.meta_path if each is not _Finder and hasattr(each, "find_spec"))
+        spec: Any = next(filter(None, (find(name, path, target) for find in others)), None)
+        load: Any = getattr(spec and spec.loader, "exec_module", None)
+
+        def exec_module(module: Any) -> None:
+            load(module)
+            _awaited.pop(name, lambda _: None)(module)
+
+        if load:
+            spec.loader.exec_module = exec_module  # Of this import alone.
+        return spec
+
+
+# What is done -----------------------------------------------------------------------------------------------------------------
+
+
+def _replace(owner: Any, name: str, watch: Callable[..., AbstractContextManager[Call | None]]) -> Undo:
+    function = vars(owner)[name]
+    setattr(owner, name, inside(watch, function, observed))
+    return partial(setattr, owner, name, function)
+
+
+def _patch_clients(sdk: str, clients: Iterable[str], begin: Begin, stream_usage: bool, module: Any) -> Iterator[Undo]:
+    """OpenAI's and Anthropic's: one generator makes both, and each call passes through one method of their clients.
+
+    So a call is one run with all its retries, whether it was `create`, `parse` or `stream`, raw or not.
+    """
 
     def watch(client: Any, _cast_to: Any, options: Any, **_: Any) -> AbstractContextManager[Call | None]:
         if not _is_call(options):
@@ -48,7 +119,10 @@ def record_requests(request: Callable[..., Any], sdk: str, begin: Begin, *, stre
             options.json_data = {"stream_options": {"include_usage": True}, **body}
         return watched(begin, _provider(client, sdk), body.get("model"))
 
-    return recorded(request, watch, _observed)
+    for client in clients:
+        # Where it is defined: those of Azure, Bedrock and Vertex derive from the same.
+        owner = next(each for each in getattr(module, client).__mro__ if "request" in vars(each))
+        yield _replace(owner, "request", watch)
 
 
 def _is_call(options: Any) -> bool:
@@ -56,87 +130,54 @@ def _is_call(options: Any) -> bool:
         is_call = options.method.lower() == "post" and options.url.partition("?")[0].endswith(_CALLS)
     except AttributeError:
         return False
-    return (
-        is_call
-        and isinstance(options.json_data, dict)
-        and (outer_call() is not None or not _is_recorded_by_framework())
-    )
+    return is_call and isinstance(options.json_data, dict) and bool(outer_call() or not _is_recorded_by_framework())
 
 
 def _is_recorded_by_framework() -> bool:
     """Look whether LiteLLM or LangChain makes the call for a program that has their callback, which records it itself."""
-    litellm = sys.modules.get("litellm")
-    callbacks = list(getattr(litellm, "callbacks", ()))
-    if not _has_ours(callbacks) and "runtally_client.langchain" not in sys.modules:
+    if not sys.modules.keys() & set(_FRAMEWORKS):
         return False
-    frame, frames = inspect.currentframe(), 0
-    while frame and frames < _MAX_FRAMES:
-        name = frame.f_globals.get("__name__", "")
-        if name.startswith("litellm.") and _has_ours(callbacks):
+    for frame, _line in islice(walk_stack(None), _MAX_FRAMES):
+        name: str = frame.f_globals.get("__name__", "")
+        handlers: Any = ()
+        if name.startswith("litellm."):
+            handlers = sys.modules["litellm"].callbacks
+        elif name.startswith("langchain_core.language_models."):
+            handlers = getattr(frame.f_locals.get("run_manager"), "handlers", ())
+        if any(type(each).__module__ in _FRAMEWORKS for each in handlers):
             return True
-        if name.startswith("langchain_core.language_models."):
-            manager = frame.f_locals.get("run_manager")
-            if _has_ours(getattr(manager, "handlers", ())):
-                return True
-        frame, frames = frame.f_back, frames + 1
     return False
-
-
-def _has_ours(callbacks: Iterable[object]) -> bool:
-    return any(type(each).__module__ in ("runtally_client.litellm", "runtally_client.langchain") for each in callbacks)
 
 
 def _provider(client: Any, sdk: str) -> str:
     names = " ".join(each.__name__ for each in type(client).__mro__)
-    host = str(getattr(getattr(client, "base_url", None), "host", "")).split(".")
-    domain = host[-2] if len(host) > 1 else ""
-    by_host = domain if domain in _HOSTS else _OTHER_HOSTS.get(domain, sdk)
+    domain = str(getattr(getattr(client, "base_url", None), "host", "")).split(".")[-2:-1]
+    host = provider_name(*domain) if domain else None
+    by_host = host if host in _HOSTS | _MORE_HOSTS else sdk
     return next((name for part, name in _CLASSES.items() if part in names), by_host)
 
 
-def _observed(answer: Any, reading: Reading) -> Any:
-    """Give the same object back, and record the call when its answer has been read."""
-    try:
-        if hasattr(answer, "http_response"):
-            _observe_raw(answer, reading)
-        elif hasattr(answer, "_iterator"):
-            _observe_stream(answer, reading)
-        else:
-            reading.see(answer)
-            reading.end()
-    except Exception:  # noqa: BLE001  # A version that is built otherwise: the run is recorded without its tokens.
-        reading.end()
-    return answer
+def _patch_gemini(begin: Begin, _stream_usage: bool, genai: Any) -> Iterator[Undo]:
+    def watch(*_: Any, **kwargs: Any) -> AbstractContextManager[Call | None]:
+        return watched(begin, "google", str(kwargs.get("model", "")).rpartition("/")[2])
+
+    for owner in (genai.models.Models, genai.models.AsyncModels):
+        # The public functions may call the model several times, for its tools: these call it once.
+        for name in ("_generate_content", "_generate_content_stream", "embed_content"):
+            yield _replace(owner, name, watch)
 
 
-def _observe_stream(stream: Any, reading: Reading) -> None:
-    along = aread_along if hasattr(stream, "__anext__") else read_along
-    stream._iterator = along(stream._iterator, reading)  # noqa: SLF001
-    when_closed(stream.response, reading)
+def _add_callback(begin: Begin, _stream_usage: bool, litellm: Any) -> Iterator[Undo]:
+    from runtally_client.litellm import Callback  # It imports LiteLLM.
+
+    callback = Callback(begin)
+    litellm.callbacks.append(callback)
+    yield partial(litellm.callbacks.remove, callback)
 
 
-def _observe_raw(raw: Any, reading: Reading) -> None:
-    """Read along when the caller parses a raw response. What was received whole is parsed now: the SDK keeps the result."""
-
-    def parse(*args: Any, **kwargs: Any) -> Any:
-        del raw.parse
-        reading.is_inside = True  # It closes the response when it has read it.
-        try:
-            parsed = raw.parse(*args, **kwargs)
-        finally:
-            reading.is_inside = False
-        return _awaited(parsed, reading) if inspect.iscoroutine(parsed) else _observed(parsed, reading)
-
-    raw.parse = parse
-    when_closed(raw.http_response, reading)
-    if raw.http_response.is_closed:
-        raw.parse()
-
-
-async def _awaited(parsed: Any, reading: Reading) -> Any:
-    reading.is_inside = True
-    try:
-        answer = await parsed
-    finally:
-        reading.is_inside = False
-    return _observed(answer, reading)
+SDKS: dict[str, tuple[str, Callable[..., Iterator[Undo]]]] = {
+    "openai": ("openai", partial(_patch_clients, "openai", ("OpenAI", "AsyncOpenAI"))),
+    "anthropic": ("anthropic", partial(_patch_clients, "anthropic", ("Anthropic", "AsyncAnthropic"))),
+    "google-genai": ("google.genai", _patch_gemini),
+    "litellm": ("litellm", _add_callback),
+}

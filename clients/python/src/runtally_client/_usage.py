@@ -5,94 +5,69 @@ Nothing else of an answer is read here. A count that is missing or makes no sens
 
 from __future__ import annotations
 
-from typing import Any, Callable
-
-Get = Callable[[str], Any]
-
-_INPUT_WITH_CACHED = ("prompt_tokens", "prompt_token_count", "promptTokenCount")
-# Anthropic and Bedrock count beside it what was cached; OpenAI and LangChain, which detail it, within it.
-_INPUT = ("input_tokens", "inputTokens")
-_OUTPUT = ("completion_tokens", "output_tokens", "outputTokens")
-_GEMINI_OUTPUT = ("candidates_token_count", "candidatesTokenCount")
-_GEMINI_TOTAL = ("total_token_count", "totalTokenCount")
-_THOUGHTS = ("thoughts_token_count", "thoughtsTokenCount")
-_TOOL_INPUT = ("tool_use_prompt_token_count", "toolUsePromptTokenCount")
-_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "input_token_details", "inputTokenDetails")
-_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details", "output_token_details", "outputTokenDetails")
-_CACHED = ("cached_tokens", "cache_read", "cacheReadTokens")
-_WRITTEN = ("cache_write_tokens", "cache_creation", "cache_creation_tokens", "cacheWriteTokens")
-_CACHED_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
-_WRITTEN_BESIDE = ("cache_creation_input_tokens", "cacheWriteInputTokens")
-_CACHED_OF_OTHERS = ("cached_content_token_count", "cachedContentTokenCount", "prompt_cache_hit_tokens")
-_REASONING = ("reasoning_tokens", "thinking_tokens", "reasoning", "reasoningTokens")
-_AUDIO = ("audio_tokens", "audio")
+from collections.abc import Sequence
+from typing import Any
 
 
-def tokens_of(usage: object) -> dict[str, Any]:
-    """Return the fields of a run that this usage tells."""
-    if usage is None:
-        return {}
-    get = _reader(usage)
-    of_input, of_output = _details(get, _INPUT_DETAILS), _details(get, _OUTPUT_DETAILS)
-    cached = _first(_count(of_input, _CACHED), _count(get, _CACHED_BESIDE), _count(get, _CACHED_OF_OTHERS))
-    written = _first(_count(of_input, _WRITTEN), _count(get, _WRITTEN_BESIDE))
-    took = _count(get, _INPUT_WITH_CACHED)
-    if took is not None:
-        took += _count(get, _TOOL_INPUT) or 0
-    else:
-        took = _count(get, _INPUT)
-        if took is not None and not _has_any(of_input, _CACHED):
-            took += (_count(get, _CACHED_BESIDE) or 0) + (_count(get, _WRITTEN_BESIDE) or 0)
-    thoughts, gave = _count(get, _THOUGHTS), _count(get, _OUTPUT)
-    answered = _count(get, _GEMINI_OUTPUT)
+def tokens_of(*usages: object) -> dict[str, Any]:
+    """Return the fields of a run that a usage tells. Of several, each count is that of the first one that tells it."""
+    of_input = _values(usages, "prompt_tokens_details", "input_tokens_details", "input_token_details")
+    of_output = _values(usages, "completion_tokens_details", "output_tokens_details", "output_token_details")
+    cached = _count(of_input, "cached_tokens", "cache_read", "cache_read_tokens")
+    # Anthropic and Bedrock count beside their input what was cached; OpenAI and LangChain, which detail it, within it.
+    cached_beside = _count(usages, "cache_read_input_tokens")
+    written_beside = _count(usages, "cache_creation_input_tokens", "cache_write_input_tokens")
+    took, with_cached = _count(usages, "input_tokens"), _count(usages, "prompt_tokens", "prompt_token_count")
+    if with_cached is not None:
+        took = with_cached + (_count(usages, "tool_use_prompt_token_count") or 0)
+    elif took is not None and cached is None:
+        took += (cached_beside or 0) + (written_beside or 0)
+    gave, thoughts = _count(usages, "completion_tokens", "output_tokens"), _count(usages, "thoughts_token_count")
+    answered = _count(usages, "candidates_token_count")
     if gave is None and (answered is not None or thoughts is not None):
-        # Versions that do not know of thoughts yet count them in the total alone.
-        gave = max((answered or 0) + (thoughts or 0), (_count(get, _GEMINI_TOTAL) or 0) - (took or 0))
+        # Versions of Gemini's SDK that do not know of thoughts yet count them in the total alone.
+        gave = max((answered or 0) + (thoughts or 0), (_count(usages, "total_token_count") or 0) - (took or 0))
     if not took and not gave:
         return {}  # Some servers and libraries write 0 for what they do not know.
     # Cached audio is counted as both, and charged as cached.
-    heard, heard_before = _count(of_input, _AUDIO), _count(_details(of_input, ("cached_tokens_details",)), _AUDIO)
+    heard, heard_before = (
+        _count(each, "audio_tokens", "audio") or 0 for each in (of_input, _values(of_input, "cached_tokens_details"))
+    )
+    written = _count(of_input, "cache_write_tokens", "cache_creation", "cache_creation_tokens")
+    others_cached = _count(usages, "cached_content_token_count", "prompt_cache_hit_tokens")
+    cost: Any = next(iter(_values(usages, "cost")), None)  # What OpenRouter, and servers like it, charged.
     found = {
         "inputTokens": took,
         "outputTokens": gave,
-        "cachedInputTokens": cached,
-        "cacheWriteTokens": written,
-        "reasoningTokens": _first(_count(of_output, _REASONING), thoughts),
-        "audioInputTokens": max(heard - (heard_before or 0), 0) if heard else None,
-        "audioOutputTokens": _count(of_output, _AUDIO) or None,
-        "costUSD": _cost(get),
+        "cachedInputTokens": _known(cached, cached_beside, others_cached),
+        "cacheWriteTokens": _known(written, written_beside),
+        "reasoningTokens": _known(_count(of_output, "reasoning_tokens", "thinking_tokens", "reasoning"), thoughts),
+        "audioInputTokens": max(heard - heard_before, 0) if heard else None,
+        "audioOutputTokens": _count(of_output, "audio_tokens", "audio") or None,
+        "costUSD": float(cost) if type(cost) in (int, float) and cost > 0 else None,
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _reader(source: object) -> Get:
-    if isinstance(source, dict):
-        return source.get
-    return lambda name: getattr(source, name, None)
+def first(source: object, *names: str) -> Any:
+    """Return what an object or a dict has by the first of these names that is neither missing nor empty, or None."""
+    return next((value for name in names if (value := _read(source, name))), None)
 
 
-def _details(get: Get, names: tuple[str, ...]) -> Get:
-    return _reader(next((value for name in names if (value := get(name)) is not None), {}))
+def _read(source: object, name: str) -> Any:
+    return source.get(name) if isinstance(source, dict) else getattr(source, name, None)
 
 
-def _count(get: Get, names: tuple[str, ...]) -> int | None:
-    for name in names:
-        value = get(name)
-        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        if is_whole and not isinstance(value, bool) and value >= 0:
-            return int(value)
-    return None
+def _values(sources: Sequence[object], *names: str) -> list[Any]:
+    """Return what is there by these names: in snake case or, as on the wire, in camel case."""
+    spelled = [each for name in names for each in (name, name[0] + name.title().replace("_", "")[1:])]
+    return [value for name in spelled for source in sources if (value := _read(source, name)) is not None]
 
 
-def _has_any(get: Get, names: tuple[str, ...]) -> bool:
-    return _count(get, names) is not None
+def _count(sources: Sequence[object], *names: str) -> int | None:
+    values = _values(sources, *names)
+    return next((int(each) for each in values if type(each) in (int, float) and each >= 0 and each % 1 == 0), None)
 
 
-def _first(*counts: int | None) -> int | None:
+def _known(*counts: int | None) -> int | None:
     return next((count for count in counts if count is not None), None)
-
-
-def _cost(get: Get) -> float | None:
-    """Return what OpenRouter, and servers like it, say that they charged."""
-    cost = get("cost")
-    return float(cost) if isinstance(cost, (int, float)) and not isinstance(cost, bool) and cost > 0 else None

@@ -1,0 +1,104 @@
+"""Find the hours that break a rule: the last hour each minute against thresholds, and each hour once against the usual one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from runtally.alerts import rule_queries
+from runtally.alerts.anomaly import HOUR, WEEKS, compared_hours
+from runtally.alerts.rules import Breach, Rule, judge_threshold, judge_usual
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
+from runtally.models.alert import AlertKind
+from runtally.models.rollup import GRAINS
+from runtally.usage.filter import RunFilter
+from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.totals import NO_RUNS
+from runtally.usage.window import TimeSpan, floor
+
+QUARTER = GRAINS[0].length
+WAITED = timedelta(minutes=5)
+"""An hour is compared with usual ones this long after its end, when its runs have come in."""
+_NOTHING = Sums(NO_RUNS, None)
+
+
+@dataclass(slots=True)
+class RuleWatch:
+    """Reads hours of projects that have rules; it remembers the hours that it compared. One per process."""
+
+    _compared: set[tuple[str, datetime]] = field(default_factory=set)
+
+    async def read_breaches(self, connection: Connection, now: datetime, quiet: timedelta) -> list[Breach]:
+        """Return at most one breach of each rule; rules that have alerted within the quiet time are left out."""
+        rules = await rule_queries.select_rules(connection, now - quiet)
+        found = await self._over_threshold(connection, rules, now)
+        broken = {one.rule for one in found}
+        return found + await self._unusual(connection, [one for one in rules if one not in broken], now)
+
+    async def _over_threshold(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
+        rules = [one for one in rules if one.threshold is not None]
+        until = floor(now, QUARTER) + QUARTER
+        span = TimeSpan(until - HOUR, until)
+        totals = await rule_queries.select_last_hour(connection, (one.project_id for one in rules), span)
+        found = list[Breach]()
+        for rule in rules:
+            of_project = totals.get(rule.project_id, NO_RUNS)
+            if of_project.runs < rule.min_runs:
+                continue
+            sums = Sums(of_project, None)
+            if rule.kind is AlertKind.LATENCY:
+                answer = await _read(connection, rule.project_id, Timeline.whole(span, now), has_latencies=True)
+                sums = answer.groups.get((), _NOTHING) if answer else _NOTHING
+            if breach := judge_threshold(rule, span, sums):
+                found.append(breach)
+        return found
+
+    async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
+        hour = floor(now - WAITED, HOUR) - HOUR
+        self._compared = {one for one in self._compared if one[1] == hour}
+        found = list[Breach]()
+        unusual = [one for one in rules if one.of_unusual]
+        for project_id, of_project in groupby(unusual, key=lambda one: one.project_id):
+            if (project_id, hour) in self._compared:
+                continue
+            found += await _compare(connection, list(of_project), hour, now)
+            self._compared.add((project_id, hour))
+        return found
+
+
+async def _compare(connection: Connection, rules: Sequence[Rule], hour: datetime, now: datetime) -> list[Breach]:
+    """Compare an hour with the same hours of the weeks before, which are read at once."""
+    span = TimeSpan(hour, hour + HOUR)
+    totals = await rule_queries.select_last_hour(connection, [rules[0].project_id], span)
+    if totals.get(rules[0].project_id, NO_RUNS).runs < min(rule.min_runs for rule in rules):
+        return []
+    since = hour - timedelta(weeks=WEEKS) - HOUR
+    timeline = Timeline.of(TimeSpan(since, span.until), BucketWidth.HOUR, now)
+    has_latencies = any(rule.kind is AlertKind.LATENCY for rule in rules)
+    answer = await _read(connection, rules[0].project_id, timeline, has_latencies=has_latencies)
+    if answer is None:
+        return []
+
+    def at(moment: datetime) -> Sums:
+        return answer.cells.get(((moment - since) // HOUR, ()), _NOTHING)
+
+    past = [at(one) for one in compared_hours(hour)]
+    breaches = (judge_usual(rule, span, at(hour), past) for rule in rules)
+    return [breach for breach in breaches if breach]
+
+
+async def _read(
+    connection: Connection, project_id: str, timeline: Timeline, *, has_latencies: bool
+) -> GroupAnswer | None:
+    """Read a project's summary over a time; None if stored sums cannot answer it."""
+    run_filter = RunFilter(project_id=project_id)
+    detail = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
+    question = GroupQuestion(timeline, run_filter, (), rule_queries.MEASURES, latencies=detail)
+    try:
+        return await read_groups(connection, question)
+    except DimensionNotTracked:
+        return None

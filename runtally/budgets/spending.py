@@ -1,0 +1,114 @@
+"""The amounts spent of daily and per-value budgets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.budgets.spending_queries import select_terms
+from runtally.budgets.terms import BudgetTerms
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
+from runtally.models.budget import BudgetPeriod
+from runtally.usage.dimensions import OTHER
+from runtally.usage.group_queries import select_tracked
+from runtally.usage.groups import read_groups
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.timeline import Timeline
+
+MOST_VALUES = 1_000
+"""The most values that are told apart, those that cost most: no alert names more."""
+_MEASURES = ("runs", "unpriced", "cost_usd")
+_NOT_TRACKED = "No sums are kept of {}: track it under Tracked keys, or remove this budget."
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The cost of all runs, or of those with one value, in the period so far."""
+
+    value: str
+    spent_usd: Decimal
+    unpriced: int
+    """Runs whose cost is not known; with any of them the cost is a minimum."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """The amount spent of a budget in its current period."""
+
+    terms: BudgetTerms
+    now: datetime
+    spendings: tuple[Spending, ...]
+    """The costliest value first; a budget of one value or of all runs has one."""
+    problem: str = ""
+    """Why it cannot be told, in a sentence."""
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """The cost of the costliest value."""
+        return max((one.spent_usd for one in self.spendings), default=Decimal(0))
+
+    @property
+    def left_usd(self) -> Decimal:
+        """The rest of the budget, of the costliest value; negative when it is overspent."""
+        return self.terms.amount_usd - self.spent_usd
+
+    @property
+    def over(self) -> tuple[Spending, ...]:
+        """The values that have cost more than the budget."""
+        return tuple(one for one in self.spendings if one.spent_usd > self.terms.amount_usd)
+
+    def reached(self) -> Mapping[int, tuple[Spending, ...]]:
+        """Return the values that have reached a percent to alert at, by the highest that each has reached."""
+        found: dict[int, tuple[Spending, ...]] = {}
+        for one in self.spendings:
+            percent = max(
+                (each for each in self.terms.alert_percents if self.terms.is_reached(one.spent_usd, each)), default=0
+            )
+            if percent:
+                found[percent] = (*found.get(percent, ()), one)
+        return found
+
+
+async def read_states(connection: Connection, project_id: str, now: datetime) -> tuple[BudgetState, ...]:
+    """Read the daily and per-value budgets of a project, or, for a blank id, those over all projects."""
+    return tuple([await read_state(connection, terms, now) for terms in await select_terms(connection, project_id)])
+
+
+async def read_state(connection: Connection, terms: BudgetTerms, now: datetime) -> BudgetState:
+    """Read what is spent of a budget, from sums that are kept: single runs are read only where a day has too many values."""
+    key = terms.key
+    if not terms.of_all_runs and key is None:
+        return BudgetState(terms, now, (), f"There is no dimension {terms.dimension}.")
+    if key is not None and key.tracked_as is not None:
+        state = await select_tracked(connection, terms.project_id or None, key.tracked_as)
+        if not state.is_tracked:
+            return BudgetState(terms, now, (), _NOT_TRACKED.format(terms.label))
+    try:
+        groups = await read_groups(connection, _question(terms, now))
+    except (DimensionNotTracked, Forbidden, InvalidFilter) as error:
+        return BudgetState(terms, now, (), error.message)
+    spendings: Sequence[Spending] = [
+        Spending(group[0] if group and group[0] else terms.value, sums.totals.cost_usd, sums.totals.unpriced)
+        for group, sums in groups.groups.items()
+        # Runs without a value are nobody's, and all others together are no value.
+        if not terms.is_each or group[0] not in {None, OTHER}
+    ]
+    return BudgetState(terms, now, tuple(spendings))
+
+
+def _question(terms: BudgetTerms, now: datetime) -> GroupQuestion:
+    by = (terms.key,) if terms.is_each and terms.key else ()
+    timeline = Timeline.whole(terms.span(now), now)
+    return GroupQuestion(timeline, terms.filter, by, _MEASURES, limit=MOST_VALUES + 1, latencies=LatencyDetail.NONE)
+
+
+def least_to_alert_usd(terms: BudgetTerms) -> Decimal | None:
+    """Return what must be spent before there can be an alert; None where there never is one."""
+    return terms.amount_usd * min(terms.alert_percents) / 100 if terms.alert_percents else None
+
+
+def spent_in(terms: BudgetTerms, spent_usd: Mapping[tuple[str, BudgetPeriod], Decimal]) -> Decimal:
+    """Return what all runs of the budget's project have cost in its period."""
+    return spent_usd.get((terms.project_id, terms.period), Decimal(0))

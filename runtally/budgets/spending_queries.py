@@ -1,0 +1,62 @@
+"""SQL of daily and per-value budgets: their terms, and the spending of whole projects."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+
+from runtally.budgets.month import DAY, Month
+from runtally.budgets.terms import BudgetTerms
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.models.budget import BudgetPeriod
+from runtally.models.rollup import TOTAL_GRAINS
+from runtally.usage.tables import TOTALS
+
+_DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
+
+# Parameter: a project, or NULL for all.
+SELECT_TERMS = """
+  SELECT project_id, dimension, value, period, amount_usd, alert_percents
+    FROM budgets
+   WHERE (dimension <> '' OR period = 'day')
+     AND ($1::text IS NULL OR project_id = $1)
+ORDER BY project_id, dimension, value, period
+"""
+
+# Parameters: projects; start and end of the month, start and end of the day.
+SELECT_SPENT = f"""
+  SELECT project_id,
+         sum(cost_usd) AS of_month,
+         coalesce(sum(cost_usd) FILTER (WHERE bucket >= $4 AND bucket < $5), 0) AS of_day
+    FROM {TOTALS.rows} AS held
+   WHERE project_id = ANY ($1::text[])
+     AND grain = {_DAYS}
+     AND bucket >= $2
+     AND bucket < $3
+GROUP BY project_id
+"""
+
+
+async def select_terms(connection: Connection, project_id: str | None = None) -> tuple[BudgetTerms, ...]:
+    """Read the terms of the daily and per-value budgets of one project or of all."""
+    return tuple(
+        BudgetTerms(
+            row["project_id"],
+            row["dimension"],
+            row["value"],
+            BudgetPeriod(row["period"]),
+            row["amount_usd"],
+            tuple(row["alert_percents"]),
+        )
+        for row in await connection.fetch(SELECT_TERMS, project_id)
+    )
+
+
+async def select_spent(
+    connection: Connection, project_ids: Iterable[str], now: datetime
+) -> dict[tuple[str, BudgetPeriod], Decimal]:
+    """Read what whole projects have spent in the month and the day of `now`, from a row a day."""
+    month, today = Month.of(now), start_of_day(now)
+    rows = await connection.fetch(SELECT_SPENT, sorted(set(project_ids)), month.start, month.end, today, today + DAY)
+    of_months = {(row["project_id"], BudgetPeriod.MONTH): row["of_month"] for row in rows}
+    return of_months | {(row["project_id"], BudgetPeriod.DAY): row["of_day"] for row in rows}

@@ -1,0 +1,201 @@
+"""Compare any two sets of runs: exact figures of each, and whether their difference is more than chance.
+
+The figures come from the sums that are kept where these tell them, else from few enough runs, and never from a part of them.
+How far chance reaches is estimated as for experiments; the spread of costs and tokens, which no sum tells, is that of the newest runs.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
+from runtally.experiments import estimate
+from runtally.experiments.estimate import P50, P95, Difference, Estimate
+from runtally.money import from_pico
+from runtally.runs.sample_queries import SampledRun, select_sample
+from runtally.usage.dimensions import SESSION
+from runtally.usage.filter import RunFilter
+from runtally.usage.groups import Values, read_groups, read_values, read_whole_latencies
+from runtally.usage.memo import DayMemo
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.sketch import Latencies, percentiles_of_all
+from runtally.usage.timeline import Timeline
+from runtally.usage.totals import Totals
+from runtally.usage.window import TimeSpan
+
+
+class Figure(StrEnum):
+    """A figure that two sets of runs are compared by, and that chance has a part in."""
+
+    COST_PER_RUN = "cost per run"
+    COST_PER_SUCCESS = "cost per success"
+    COST_PER_SESSION = "cost per session"
+    COST_PER_1000_TOKENS = "cost per 1,000 tokens"
+    ERROR_RATE = "error rate"
+    P50_LATENCY = "p50 latency"
+    P95_LATENCY = "p95 latency"
+    TOKENS_PER_RUN = "tokens per run"
+    CACHE_SHARE = "cached share of input"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a part of a whole: two of these differ by points, all else by percents."""
+        return self in {Figure.ERROR_RATE, Figure.CACHE_SHARE}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ratio:
+    """A ratio of two sums: over totals, and of one run."""
+
+    over: Callable[[Totals], float]
+    under: Callable[[Totals], float]
+    pair: Callable[[SampledRun], tuple[float, float]]
+    needs_price: bool = False
+
+
+_RATIOS: Mapping[Figure, _Ratio] = {
+    Figure.COST_PER_RUN: _Ratio(
+        lambda totals: float(totals.cost_usd),
+        lambda totals: totals.runs - totals.unpriced,
+        lambda run: (run.cost_usd or 0.0, float(run.cost_usd is not None)),
+        needs_price=True,
+    ),
+    Figure.COST_PER_SUCCESS: _Ratio(
+        lambda totals: float(totals.cost_usd),
+        lambda totals: totals.runs - totals.failed,
+        lambda run: (run.cost_usd or 0.0, float(run.is_success)),
+        needs_price=True,
+    ),
+    Figure.COST_PER_1000_TOKENS: _Ratio(
+        lambda totals: float(totals.cost_usd) * 1_000,
+        lambda totals: totals.tokens,
+        lambda run: ((run.cost_usd or 0.0) * 1_000, float(run.input_tokens + run.output_tokens)),
+        needs_price=True,
+    ),
+    Figure.TOKENS_PER_RUN: _Ratio(
+        lambda totals: totals.tokens,
+        lambda totals: totals.runs,
+        lambda run: (float(run.input_tokens + run.output_tokens), 1.0),
+    ),
+    Figure.CACHE_SHARE: _Ratio(
+        lambda totals: totals.cached_input_tokens,
+        lambda totals: totals.input_tokens,
+        lambda run: (float(run.cached_input_tokens), float(run.input_tokens)),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRuns:
+    """One of the two sets of runs: what it comes to, and the estimates from it; those that cannot be told are left out."""
+
+    totals: Totals
+    values: Mapping[Figure, float] = field(default_factory=dict)
+    estimates: Mapping[Figure, Estimate] = field(default_factory=dict)
+    sampled: int = 0
+    """The runs that the spread is taken from."""
+    sessions: int | None = None
+    """None where these cannot be counted."""
+    sessions_refused: str | None = None
+    """Why they cannot."""
+    has_latencies: bool = True
+    """Whether latencies were read: not where these would be too many runs."""
+
+
+def difference(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Difference | None:
+    """Return the second figure less the first; None where there are too few runs."""
+    apart = estimate.rates_apart if figure.is_share else estimate.amounts_apart
+    return apart(first.estimates.get(figure), second.estimates.get(figure))
+
+
+async def read_runs(
+    connection: Connection, run_filter: RunFilter, timeline: Timeline, memo: DayMemo | None = None
+) -> ComparedRuns:
+    """Read what the runs of a project come to over a time. Raises `DimensionNotTracked` where no sums tell, of too many runs."""
+    question = GroupQuestion(timeline.as_one_bucket(), run_filter, latencies=LatencyDetail.NONE)
+    totals = (await read_groups(connection, question, memo)).total
+    if not totals.runs:
+        return ComparedRuns(totals)
+    sample = await select_sample(connection, run_filter, timeline.span)
+    values, estimates = _ratios(totals, sample)
+    sessions, refused = None, None
+    try:
+        sessions = await read_values(connection, _by_session(question), totals.runs, memo)
+    except DimensionNotTracked as error:
+        refused = error.message
+    if sessions is not None and sessions.runs < totals.runs:
+        sessions, refused = None, "On some days there are more sessions than sums are kept of."
+    if sessions is not None and sessions.ranks:
+        _add(Figure.COST_PER_SESSION, *await asyncio.to_thread(_per_session, sessions), values, estimates)
+    latencies = await read_whole_latencies(connection, question, memo)
+    if latencies is not None and latencies.sketches:
+        for figure, rank in ((Figure.P50_LATENCY, P50), (Figure.P95_LATENCY, P95)):
+            found = _percentile(latencies, rank)
+            _add(figure, found.value, found, values, estimates)
+    return ComparedRuns(
+        totals,
+        values,
+        estimates,
+        sampled=len(sample),
+        sessions=None if sessions is None else len(sessions.ranks),
+        sessions_refused=refused,
+        has_latencies=latencies is not None,
+    )
+
+
+def _by_session(question: GroupQuestion) -> GroupQuestion:
+    return GroupQuestion(question.timeline, question.filter, (SESSION,), latencies=LatencyDetail.NONE)
+
+
+def _ratios(totals: Totals, sample: Sequence[SampledRun]) -> tuple[dict[Figure, float], dict[Figure, Estimate]]:
+    """Return the ratios of exact sums, and how far chance reaches around each."""
+    values: dict[Figure, float] = {Figure.ERROR_RATE: totals.error_rate}
+    estimates: dict[Figure, Estimate] = {}
+    _add(Figure.ERROR_RATE, totals.error_rate, estimate.rate(totals.failed, totals.runs), values, estimates)
+    for figure, ratio in _RATIOS.items():
+        under = ratio.under(totals)
+        if not under or (ratio.needs_price and totals.unpriced == totals.runs):
+            continue
+        value = ratio.over(totals) / under
+        pairs = [pair for pair in map(ratio.pair, sample) if any(pair)]
+        # Of all runs as many are in the ratio as of those that were read.
+        runs = round(totals.runs * len(pairs) / len(sample)) if sample else 0
+        found = (estimate.share if figure.is_share else estimate.ratio)(value, pairs, runs)
+        _add(figure, value, found, values, estimates)
+    return values, estimates
+
+
+def _per_session(sessions: Values) -> tuple[float, Estimate | None]:
+    costs = [float(from_pico(rank.measure)) for rank in sessions.ranks]
+    value = float(from_pico(sum(rank.measure for rank in sessions.ranks))) / len(costs)
+    return value, estimate.ratio(value, [(cost, 1.0) for cost in costs], len(costs))
+
+
+def _percentile(latencies: Latencies, rank: float) -> Estimate:
+    runs = sum(sum(counts) for _, counts in latencies.sketches)
+    shares = [share * 100 for share in estimate.ranks(runs, rank) if share <= 1]
+    return estimate.percentile(percentiles_of_all(latencies.sketches, *shares), runs)
+
+
+def _add(
+    figure: Figure,
+    value: float,
+    found: Estimate | None,
+    values: dict[Figure, float],
+    estimates: dict[Figure, Estimate],
+) -> None:
+    values[figure] = value
+    if found is not None:
+        estimates[figure] = found
+
+
+def have_runs_in_common(first: tuple[RunFilter, TimeSpan], second: tuple[RunFilter, TimeSpan]) -> bool:
+    """Whether a run may be in both sets: their times meet, and no dimension has another value in each."""
+    (one, its_time), (other, other_time) = first, second
+    if not TimeSpan(max(its_time.since, other_time.since), min(its_time.until, other_time.until)):
+        return False
+    both = set(one.dimensions) & set(other.dimensions)
+    return all(each.is_list or one.value_of(each) == other.value_of(each) for each in both)

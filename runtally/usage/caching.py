@@ -1,0 +1,70 @@
+"""Prompt caches: the input that they served, the savings, and the writes that were never read."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtally.db.database import Connection
+from runtally.usage.dimensions import BY_MODEL, Dimension
+from runtally.usage.filter import RunFilter
+from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.memo import DayMemo
+from runtally.usage.plan import Group, GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.totals import Totals
+from runtally.usage.window import TimeSpan, Window
+
+MEASURES = (
+    "runs",
+    "unpriced",
+    "cost_usd",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "cache_savings_usd",
+)
+MAX_GROUPS = 50
+_MAX_MODELS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """The use of caches by each model, and the tokens that each wrote and never read."""
+
+    models: Mapping[Group, Totals]
+    """Each by provider and model, those with the most input first."""
+    unread: Mapping[Group, int]
+    """Tokens written to a cache on a day (UTC) beyond those read from it on that day, at the least: a token that is read was
+    written once, so of what was written no more than what was read can have been read.
+    """
+
+
+async def read_cache_use(connection: Connection, memo: DayMemo, project_id: str, window: Window) -> CacheUse:
+    """Read the use of caches in a window from the stored sums of models."""
+    timeline = Timeline.of(TimeSpan(window.start, window.until), BucketWidth.DAY, window.now)
+    answer = await read_groups(connection, _question(project_id, timeline, BY_MODEL, _MAX_MODELS), memo)
+    unread = defaultdict[Group, int](int)
+    for (_, group), sums in answer.cells.items():
+        unread[group] += max(0, sums.totals.cache_write_tokens - sums.totals.cached_input_tokens)
+    return CacheUse({group: sums.totals for group, sums in answer.groups.items()}, unread)
+
+
+async def read_cache_by(
+    connection: Connection, memo: DayMemo, project_id: str, window: Window, by: Dimension
+) -> GroupAnswer:
+    """Read the use of caches by a dimension. Raises `DimensionNotTracked`."""
+    timeline = Timeline.whole(TimeSpan(window.start, window.until), window.now)
+    return await read_groups(connection, _question(project_id, timeline, (by,), MAX_GROUPS), memo)
+
+
+def _question(project_id: str, timeline: Timeline, by: tuple[Dimension, ...], limit: int) -> GroupQuestion:
+    return GroupQuestion(
+        timeline,
+        RunFilter(project_id=project_id),
+        by,
+        MEASURES,
+        limit=limit,
+        rank_by="input_tokens",
+        latencies=LatencyDetail.NONE,
+    )

@@ -1,0 +1,127 @@
+"""Build the SQL of a filter of runs. Pure.
+
+It has two parts: conditions that an index answers, and conditions that are tried run by run. They are apart because some
+readers walk an index and stop after so many runs: a filter that hardly any run passes must not read a whole table for one
+page.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+from runtally.models.dimension import MAX_VALUE_LENGTH
+from runtally.usage.dimensions import ERROR_CODE, SESSION, USER, dimension_of_key
+from runtally.usage.filter import Outcome, RunFilter
+
+
+@dataclass(slots=True)
+class Conditions:
+    """Conditions and the values of their parameters; `walked` are answered by an index, `kept` run by run."""
+
+    walked: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    values: list[object] = field(default_factory=list)
+    is_of_project: bool = True
+    """Whether they name one project, so that one index is walked."""
+    is_by_time: bool = False
+    """Whether no index of names may lead to the runs, but that of their time alone."""
+
+    @classmethod
+    def of(cls, run_filter: RunFilter) -> Self:
+        """Return the conditions of a filter, without its time range."""
+        return cls().add(run_filter)
+
+    def add(self, run_filter: RunFilter) -> Self:
+        """Add the conditions of a filter, without its time range."""
+        self.is_of_project = run_filter.project_id is not None
+        if run_filter.project_id is not None:
+            self.walked.append(f"project_id = {self.value(run_filter.project_id)}")
+        self.walked += _indexed(self, run_filter)
+        self.kept += _names(self, run_filter)
+        self.kept += _dimensions(self, run_filter)
+        self.kept += _numbers(self, run_filter)
+        self.kept += _metadata(self, run_filter)
+        return self
+
+    def value(self, value: object, kind: str = "text") -> str:
+        """Add a value and return its placeholder."""
+        self.values.append(value)
+        return f"${len(self.values)}::{kind}"
+
+    def during(self, since: datetime | None, until: datetime | None) -> Self:
+        """Add a time range; None leaves that side open, and `until` is exclusive."""
+        if since is not None:
+            self.walked.append(f"occurred_at >= {self.value(since, 'timestamptz')}")
+        if until is not None:
+            self.walked.append(f"occurred_at < {self.value(until, 'timestamptz')}")
+        return self
+
+    @property
+    def walk(self) -> str:
+        return " AND ".join(self.walked) or "TRUE"
+
+    @property
+    def keep(self) -> str:
+        return " AND ".join(self.kept) or "TRUE"
+
+
+def _indexed(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.trace_id is not None:
+        yield f"trace_id = {found.value(run_filter.trace_id)}"
+    if run_filter.experiment_id is not None:
+        yield f"experiment_id = {found.value(run_filter.experiment_id)}"
+    if run_filter.search is not None:
+        text = found.value(run_filter.search)
+        yield f"(id = {text} OR trace_id = {text})"
+    if run_filter.status not in {None, Outcome.SUCCESS}:
+        # Written as in the index of failed runs.
+        yield "status <> 'success'"
+
+
+def _names(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.provider is not None:
+        yield f"provider = {found.value(run_filter.provider)}"
+    if run_filter.model is not None:
+        name = "model || ''" if found.is_by_time else "model"
+        yield f"{name} = {found.value(run_filter.model)}"
+    # That it failed is known from the index.
+    if run_filter.status not in {None, Outcome.FAILED}:
+        yield f"status = {found.value(str(run_filter.status))}"
+
+
+def _dimensions(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.tag is not None:
+        yield f"tags @> ARRAY[{found.value(run_filter.tag)}]"
+    for dimension in (ERROR_CODE, SESSION, USER):
+        value = getattr(run_filter, dimension.filter_field)
+        if value is not None:
+            yield f"{dimension.value_sql(found.value)} = {found.value(value)}"
+    if run_filter.key_id is not None:
+        yield f"key_id = {found.value(run_filter.key_id, 'uuid')}"
+    for key, value in run_filter.metadata:
+        yield f"{dimension_of_key(key).value_sql(found.value)} = {found.value(value[:MAX_VALUE_LENGTH])}"
+
+
+def _numbers(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.min_cost_usd is not None:
+        yield f"cost_usd >= {found.value(run_filter.min_cost_usd, 'numeric')}"
+    if run_filter.max_cost_usd is not None:
+        yield f"cost_usd <= {found.value(run_filter.max_cost_usd, 'numeric')}"
+    if run_filter.min_latency_ms is not None:
+        yield f"latency_ms >= {found.value(run_filter.min_latency_ms, 'bigint')}"
+    if run_filter.max_latency_ms is not None:
+        yield f"latency_ms <= {found.value(run_filter.max_latency_ms, 'bigint')}"
+
+
+def _metadata(found: Conditions, run_filter: RunFilter) -> Iterator[str]:
+    if run_filter.metadata_key is None:
+        return
+    key = found.value(run_filter.metadata_key)
+    if run_filter.metadata_value is None:
+        yield f"metadata ? {key}"
+        return
+    value = found.value(run_filter.metadata_value)
+    # A key with dots is one key, or the way down to one.
+    below = f" OR metadata #>> string_to_array({key}, '.') = {value}" if "." in run_filter.metadata_key else ""
+    yield f"(metadata ->> {key} = {value}{below})"

@@ -1,0 +1,225 @@
+"""SQL of cells: rows of any source as a bucket's number, the value of each dimension, and the measures.
+
+A value is written with a sign before it, so that none can be taken for what stands for no value, for all others, or for any.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from runtally.db.database import Connection
+from runtally.models.dimension import DIMENSION_MEASURES, MAX_VALUE_LENGTH, Detail
+from runtally.models.measures import columns_over_runs, measures_named
+from runtally.models.rollup import RollupScope
+from runtally.usage.conditions import Conditions
+from runtally.usage.dimension_blocks import summed_ctes
+from runtally.usage.dimension_waiting import waiting_ctes
+from runtally.usage.dimensions import OTHER, Dimension
+from runtally.usage.dimensions_of_runs import keys_of
+from runtally.usage.plan import Group, GroupQuestion, Plan
+from runtally.usage.sketch import LATENCY
+from runtally.usage.sources import Source
+from runtally.usage.summary_queries import of_models, runs_during, stored_in
+from runtally.usage.tables import CELLS, TOTALS
+from runtally.usage.window import BucketRange, TimeSpan
+
+# In this order no value comes after all values.
+VALUE, NONE, OTHERS, ANY = "=", "~", "*", "+"
+ANY_VALUE = "\0any"
+"""In place of a value: all runs that have any."""
+_SPECIAL = {NONE: None, OTHERS: OTHER, ANY: ANY_VALUE}
+HOUR_MINUTES = 60
+DAY_START = "day::timestamp AT TIME ZONE 'UTC'"
+_HOUR = "(day + make_interval(hours => hour)) AT TIME ZONE 'UTC'"
+_ARRAYS = {"hour": "hours", "value": "dimension_values", "provider": "providers", "model": "models"}
+_VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' ELSE '{VALUE}' || value END"
+# What measures are made of.
+_INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+
+CellKey = tuple[int, Group]
+"""The number of a bucket, and a group."""
+
+
+def read_group(written: Sequence[str]) -> Group:
+    """Parse the values of a group from their form in SQL."""
+    return tuple(one[1:] if one.startswith(VALUE) else _SPECIAL[one] for one in written)
+
+
+def write_value(value: str | None) -> str:
+    """Return a value of a group in its form in SQL."""
+    return NONE if value is None else VALUE + value
+
+
+def names_of(by: Sequence[Dimension]) -> list[str]:
+    return [f"group_{number}" for number, _ in enumerate(by)]
+
+
+def number_sql(moment: str, starts: str) -> str:
+    return f"width_bucket({moment}, {starts}) - 1"
+
+
+def stored_cells(found: Conditions, question: GroupQuestion, plan: Plan, starts: str) -> str:
+    """SQL of cells over stored totals or cells."""
+    rows = (TOTALS if plan.sums is Source.TOTALS else CELLS).rows_of(question.filter.project_id)
+    scope = found.value(RollupScope(question.filter.project_id).key)
+    columns = [f"{number_sql('bucket', starts)} AS number"]
+    columns += [
+        f"'{VALUE}' || {one.sql} AS {name}" for one, name in zip(question.by, names_of(question.by), strict=True)
+    ]
+    return f"""SELECT {", ".join((*columns, *question.measures))}
+    FROM {stored_in(found, plan.cover.stored, rows, scope)}
+   WHERE {of_models(found, question.filter)}"""
+
+
+def of_key(question: GroupQuestion) -> str:
+    """SQL of the rows of a key in a table of sums; for one project without a join, so that the primary key finds them."""
+    if question.filter.project_id is None:
+        return "(project_id, key_id) IN (SELECT project_id, id FROM key)"
+    return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
+
+
+async def fetch_values(connection: Connection, sql: str, found: Conditions, *, is_waiting: bool) -> Sequence[Any]:
+    """Run a statement over unmerged runs, of which Postgres expects a row or two, and so would join them row by row."""
+    if not is_waiting:
+        return await connection.fetch(sql, *found.values)
+    await connection.execute("SET LOCAL enable_nestloop = off")
+    rows = await connection.fetch(sql, *found.values)
+    await connection.execute("SET LOCAL enable_nestloop = on")
+    return rows
+
+
+def values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, is_waiting: bool) -> str:
+    """SQL of `key`, the key's number in each project, and of the runs not merged into its sums yet."""
+    project_id = question.filter.project_id
+    projects = "SELECT id AS project_id FROM projects"
+    if project_id is not None:
+        projects = f"SELECT {found.value(project_id)} AS project_id"
+    ctes = f"""WITH key AS MATERIALIZED (
+  SELECT project_id, id
+    FROM ({keys_of(projects, "('tracked')")}) AS keys
+   WHERE key = {found.value(key.tracked_as)}
+)"""
+    if not is_waiting:
+        return ctes
+    return f"""{ctes},
+waiting AS MATERIALIZED (
+  SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM key)
+),
+{waiting_ctes("waiting", "key", are_few=True)},
+{summed_ctes("waiting_entries", now="now()")}"""
+
+
+def value_cells(  # noqa: PLR0913  # The parts of a statement.
+    found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, is_waiting: bool
+) -> Iterator[str]:
+    """SQL of cells over the stored sums of a key, and over the runs not merged into them yet."""
+    hours = [one for one in plan.cover.stored if one.grain.minutes == HOUR_MINUTES]
+    days = [one for one in plan.cover.stored if one not in hours]
+    for ranges, detail in ((days, plan.detail or Detail.DAY), (hours, Detail.HOUR)):
+        if not ranges:
+            continue
+        moment = _HOUR if detail is Detail.HOUR else DAY_START
+        models = ("provider", "model") if detail is Detail.MODEL else ()
+        hour = ("hour",) if detail is Detail.HOUR else ()
+        names = (*hour, "value", *models, *question.measures)
+        arrays = [_ARRAYS.get(name, name) for name in names]
+        on_days = of_days(found, ranges)
+        which = " AND ".join((_during(found, ranges, moment), *kept_values(found, question, key)))
+        number = number_sql(moment, starts)
+        # The number of a day once for all values of it.
+        once, of_cell = ("0", number) if hour else (number, "number")
+        yield f"""SELECT {of_cell} AS number, {_columns_of_values(question, key)}
+    FROM (SELECT blocks.number, blocks.day, cell.*
+            FROM (SELECT {once} AS number, day, {", ".join(arrays)}
+                    FROM dimension_sums
+                   WHERE {of_key(question)}
+                     AND detail = '{detail}'
+                     AND {on_days}
+                  OFFSET 0) AS blocks
+                 CROSS JOIN LATERAL unnest({", ".join(f"blocks.{name}" for name in arrays)})
+                         AS cell ({", ".join(names)})) AS cells
+   WHERE {which}"""
+        if is_waiting:
+            yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
+    FROM dimension_cells
+   WHERE detail = '{detail}' AND {on_days} AND {which}"""
+
+
+def _columns_of_values(question: GroupQuestion, key: Dimension) -> str:
+    columns = [
+        f"{_VALUE} AS {name}" if one == key else f"'{VALUE}' || {one.sql} AS {name}"
+        for one, name in zip(question.by, names_of(question.by), strict=True)
+    ]
+    return ", ".join((*columns, *question.measures))
+
+
+def kept_values(found: Conditions, question: GroupQuestion, key: Dimension) -> Iterator[str]:
+    """SQL of the filter over rows of values."""
+    value = question.filter.value_of(key)
+    if value is not None:
+        yield f"value = {found.value(value[:MAX_VALUE_LENGTH])}"
+    if question.filter.is_of_any_model:
+        yield of_models(found, question.filter)
+
+
+def of_days(found: Conditions, ranges: Sequence[BucketRange]) -> str:
+    """SQL of the days of which these ranges are, for the key of a table."""
+    parts = (
+        f"day >= {found.value(one.since.date(), 'date')} AND day <= {found.value(_last_day(one), 'date')}"
+        for one in ranges
+    )
+    return f"({' OR '.join(parts)})"
+
+
+def _last_day(one: BucketRange) -> date:
+    return (one.until - timedelta(microseconds=1)).date()
+
+
+def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> str:
+    parts = (
+        f"{moment} >= {found.value(one.since, 'timestamptz')} AND {moment} < {found.value(one.until, 'timestamptz')}"
+        for one in ranges
+        if one.grain.minutes == HOUR_MINUTES
+    )
+    return f"({' OR '.join(parts) or 'TRUE'})"
+
+
+def run_cells(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
+    """SQL of cells over the runs of a span."""
+    names = names_of(question.by)
+    columns = "".join(f", {name}" for name in names)
+    return f"""SELECT number{columns},
+         {columns_over_runs(measures_named(*question.measures))}
+    FROM {runs_sql(found, question, plan, span, starts)}
+GROUP BY number{columns}"""
+
+
+def runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
+    """SQL of the runs of a span, each with the number of its bucket and its values; once for each value of a list."""
+    columns, sources, which = [], list[str](), ""
+    for one, name in zip(question.by, names_of(question.by), strict=True):
+        value = one.value_sql(found.value)
+        is_valued = one == plan.rest_of
+        if one.is_list:
+            # All runs that have a value are counted by themselves, because each of them is in several groups.
+            of_any = f"CASE WHEN cardinality({value}) > 0 THEN {value} || ''::text END" if is_valued else value
+            sources.append(
+                f"{'CROSS' if is_valued else 'LEFT'} JOIN LATERAL unnest({of_any}) AS each_{name} (value){'' if is_valued else ' ON TRUE'}"
+            )
+            value = f"each_{name}.value"
+            columns.append(
+                f"CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
+            )
+            continue
+        if is_valued and not one.unusual:
+            which += f" AND {value} IS NOT NULL"
+        columns.append(f"coalesce('{VALUE}' || {value}, '{NONE}') AS {name}")
+    runs, _, conditions = runs_during(found, question.filter, span).partition("WHERE")
+    listed = "".join(f", {column}" for column in columns)
+    return f"""(SELECT {number_sql("occurred_at", starts)} AS number{listed}, {LATENCY} AS latency, {_INPUTS}
+            FROM {runs}{" ".join(sources)}
+           WHERE {conditions}{which}{unusual(plan)}) AS valued"""
+
+
+def unusual(plan: Plan) -> str:
+    return f" AND {plan.rest_of.unusual}" if plan.rest_of and plan.rest_of.unusual else ""

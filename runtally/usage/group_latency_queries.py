@@ -1,0 +1,126 @@
+"""SQL of the latencies of groups."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from runtally.db.database import Connection
+from runtally.models.rollup import RollupScope
+from runtally.usage.conditions import Conditions
+from runtally.usage.dimensions import Dimension
+from runtally.usage.group_cells import (
+    ANY,
+    DAY_START,
+    OTHERS,
+    VALUE,
+    CellKey,
+    fetch_values,
+    kept_values,
+    names_of,
+    number_sql,
+    of_days,
+    of_key,
+    read_group,
+    runs_sql,
+    values_ctes,
+)
+from runtally.usage.plan import GroupQuestion, Plan
+from runtally.usage.summary_queries import stored_in
+from runtally.usage.window import TimeSpan
+
+
+async def select_run_latencies(
+    connection: Connection, question: GroupQuestion, plan: Plan, span: TimeSpan
+) -> dict[CellKey, Counter[int]]:
+    """Read the latencies of the runs in a span."""
+    found = Conditions()
+    starts = found.value(list(question.timeline.starts), "timestamptz[]")
+    names = names_of(question.by)
+    columns = "".join(f", {name}" for name in names)
+    group = f"ARRAY[{', '.join(names)}]::text[]"
+    rows = await connection.fetch(
+        f"""SELECT number, {group}, array_agg(latency)
+    FROM {runs_sql(found, question, plan, span, starts)}
+   WHERE latency IS NOT NULL
+GROUP BY number{columns}""",
+        *found.values,
+    )
+    return {(number, read_group(group)): Counter(latencies) for number, group, latencies in rows}
+
+
+async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    key: Dimension,
+    values: Sequence[str],
+    *,
+    is_waiting: bool,
+) -> dict[CellKey, Counter[int]]:
+    """Read the stored latencies of these values of a key, and of all others as one."""
+    found = Conditions()
+    starts = found.value(list(question.timeline.starts), "timestamptz[]")
+    ctes = values_ctes(found, question, key, is_waiting=is_waiting)
+    on_days = of_days(found, plan.latency_cover.stored)
+    number = number_sql(DAY_START, starts)
+    which = " AND ".join(kept_values(found, question, key)) or "TRUE"
+    waiting = f"""
+               UNION ALL
+                  SELECT {number} AS number, value, latency, n
+                    FROM dimension_bins
+                   WHERE {on_days}"""
+    group = "NULL"
+    if question.by:
+        kept = found.value(list(values), "text[]")
+        group = (
+            f"CASE WHEN value = '' THEN '{ANY}' WHEN value = ANY ({kept}) THEN '{VALUE}' || value ELSE '{OTHERS}' END"
+        )
+    sql = f"""{ctes}
+  SELECT number, value, array_agg(latency), array_agg(n)
+    FROM (SELECT number, {group} AS value, latency, sum(n)::bigint AS n
+            FROM (SELECT number, value, latency, n
+                    FROM (SELECT {number} AS number, dimension_values, latencies, counts
+                            FROM dimension_latencies
+                           WHERE {of_key(question)} AND {on_days}
+                          OFFSET 0) AS blocks
+                         CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
+                    {waiting if is_waiting else ""}) AS bins
+           WHERE {which}
+        GROUP BY 1, 2, 3
+          HAVING sum(n) <> 0) AS binned
+GROUP BY 1, 2"""
+    rows = await fetch_values(connection, sql, found, is_waiting=is_waiting)
+    return {
+        (number, read_group([value]) if question.by else ()): Counter(dict(zip(latencies, counts, strict=True)))
+        for number, value, latencies, counts in rows
+    }
+
+
+async def select_sketch_latencies(
+    connection: Connection, question: GroupQuestion, plan: Plan
+) -> dict[CellKey, Counter[int]]:
+    """Read the stored latencies of a project, or of all, and those not merged yet."""
+    found = Conditions()
+    starts = found.value(list(question.timeline.starts), "timestamptz[]")
+    scope = found.value(RollupScope(question.filter.project_id).key)
+    whose = "TRUE" if question.filter.project_id is None else f"project_id = {scope}"
+    stored = plan.latency_cover.stored
+    times = " OR ".join(
+        f"bucket >= {found.value(one.since, 'timestamptz')} AND bucket < {found.value(one.until, 'timestamptz')}"
+        for one in stored
+    )
+    rows = await connection.fetch(
+        f"""SELECT number, array_agg(latency), array_agg(n)
+    FROM (SELECT number, latency, sum(n)::bigint AS n
+            FROM (SELECT {number_sql("bucket", starts)} AS number, latencies, counts
+                    FROM {stored_in(found, stored, "latency_sketches", scope)}
+                   UNION ALL
+                  SELECT {number_sql("bucket", starts)}, latencies, counts
+                    FROM latency_deltas
+                   WHERE {whose} AND ({times})) AS sketches
+                 CROSS JOIN LATERAL unnest(latencies, counts) AS bin (latency, n)
+        GROUP BY 1, 2
+          HAVING sum(n) <> 0) AS binned
+GROUP BY number""",
+        *found.values,
+    )
+    return {(number, ()): Counter(dict(zip(latencies, counts, strict=True))) for number, latencies, counts in rows}

@@ -1,0 +1,311 @@
+"""Read the sums and latencies of a question's groups from the sources that its plan chose.
+
+Sums that are kept answer where they tell the groups apart. What they do not tell is read from the runs, of which no more than
+`MAX_RUNS_READ` are read for one time: a question that needs more is refused, and the refusal says what would answer it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
+from runtally.usage import group_latency_queries, group_queries
+from runtally.usage.dimensions import OTHER, STATUS, Dimension
+from runtally.usage.group_cells import ANY_VALUE, CellKey
+from runtally.usage.group_queries import GroupRows, TrackedState
+from runtally.usage.group_ranks import Rank
+from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
+from runtally.usage.project_queries import select_dropped_before
+from runtally.usage.sketch import binned
+from runtally.usage.sources import Source
+from runtally.usage.timeline import DAY, Cover
+from runtally.usage.totals import NO_RUNS, Totals, group_sum
+from runtally.usage.window import TimeSpan
+
+MAX_RUNS_READ = 100_000
+Counts = dict[CellKey, Counter[int]]
+"""The runs with each latency, in each bucket and group."""
+
+
+class GroupRowReader:
+    """A reader of groups over a connection whose statements see one snapshot."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._tracked: dict[tuple[str | None, str], TrackedState] = {}
+        self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
+        self._hidden: dict[Hashable, Sequence[datetime]] = {}
+
+    async def tracked(self, question: GroupQuestion) -> TrackedState:
+        """Return whether sums of the question's key are stored; read once."""
+        key, project_id = question.key, question.filter.project_id
+        if key is None or key.tracked_as is None:
+            return TrackedState()
+        place = project_id, key.tracked_as
+        if place not in self._tracked:
+            self._tracked[place] = await group_queries.select_tracked(self.connection, *place)
+        return self._tracked[place]
+
+    async def ranks(self, question: GroupQuestion) -> dict[Group, Rank]:
+        """Read the rank of each group, and of the group without a value.
+
+        Raises `DimensionNotTracked` where too many runs would have to be read.
+        """
+        question = question.of_ranks()
+        if keeps_all_but_failed(question):
+            return ranks_of(question, (await self._rows(question)).groups)
+        plan, state = await self._readable_plan(question)
+        ranks = await group_queries.select_ranks(self.connection, question, plan, is_waiting=state.is_waiting)
+        if plan.rest_of is None:
+            return ranks
+        without_value = await self._rows(replace(question, named=()))
+        return ranks | ranks_of(question, without_value.groups)
+
+    async def count(self, question: GroupQuestion, most: int) -> int:
+        """Count the groups with a value, up to one more than `most`; with a filter on success those of all runs.
+
+        Raises `DimensionNotTracked` where too many runs would have to be read.
+        """
+        question = question.of_ranks()
+        if keeps_all_but_failed(question):
+            question = replace(question, filter=question.filter.replace(status=None))
+        plan, state = await self._readable_plan(question)
+        return await group_queries.count_groups(self.connection, question, plan, most, is_waiting=state.is_waiting)
+
+    async def rows(self, question: GroupQuestion) -> GroupRows:
+        """Read the sums of the named groups, and of all others as one; without names those of all groups.
+
+        Raises `DimensionNotTracked` where too many runs would have to be read.
+        """
+        found = await self._rows(question)
+        return found if question.named is None else named_rows(found, question.named)
+
+    async def _rows(self, question: GroupQuestion) -> GroupRows:
+        """Read the sums of the named groups, of all others as one, and of the group without a value."""
+        if keeps_all_but_failed(question):
+            return _succeeded(await self._rows(replace(with_status(question), named=None)))
+        plan, state = await self._readable_plan(question)
+        rows = await group_queries.select_groups(self.connection, question, plan, is_waiting=state.is_waiting)
+        if plan.rest_of is None:
+            return rows
+        whole = await self._rows(replace(without_key(question, plan.rest_of), named=None))
+        return _with_rest(question, plan.rest_of, rows, whole)
+
+    async def latencies(self, question: GroupQuestion) -> Counts | None:
+        """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read."""
+        named = set(question.named or ())
+        counts = await self._latencies(question, named)
+        if counts is None:
+            return None
+        added: Counts = defaultdict(Counter)
+        for (number, group), more in counts.items():
+            added[number, _name(group, named)].update(more)
+        return added
+
+    async def _latencies(self, question: GroupQuestion, named: Collection[Group]) -> Counts | None:
+        if keeps_all_but_failed(question):
+            with_failed = await self._latencies(with_status(question), {(*one, STATUS.usual) for one in named})
+            if with_failed is None:
+                return None
+            return {(at, group[:-1]): one for (at, group), one in with_failed.items() if group[-1] == STATUS.usual}
+        plan, state = await self._plan(question)
+        plan = replace(plan, rest_of=plan.latency_rest_of)
+        if await self._unreadable(question, plan, plan.latency_cover.runs):
+            return None
+        found: Counts = defaultdict(Counter)
+        if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
+            _add(found, await group_latency_queries.select_sketch_latencies(self.connection, question, plan))
+        elif plan.latency_cover.stored and question.key is not None:
+            place = question.by.index(question.key) if question.by else 0
+            values = [group[place] for group in named if group]
+            _add(
+                found,
+                await group_latency_queries.select_value_latencies(
+                    self.connection,
+                    question,
+                    plan,
+                    question.key,
+                    [value for value in values if value is not None and value != OTHER],
+                    is_waiting=state.is_waiting,
+                ),
+            )
+        for span in plan.latency_cover.runs:
+            _add(found, await group_latency_queries.select_run_latencies(self.connection, question, plan, span))
+        if plan.rest_of is None:
+            return found
+        whole = await self._latencies(without_key(question, plan.rest_of), ())
+        rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
+        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+
+    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
+        plan, state = await self._plan(question)
+        problem = await self._unreadable(question, plan, plan.cover.runs)
+        if problem:
+            raise DimensionNotTracked(problem)
+        return plan, state
+
+    async def _plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
+        key, state = question.key, await self.tracked(question)
+        plan = plan_of(question, is_tracked=state.is_tracked)
+        if state.is_waiting and plan.sums is Source.VALUES:
+            # To read what waits takes longer than all else.
+            state = replace(state, is_waiting=await self._is_waiting(question.filter.project_id, plan))
+        is_of_value = key is not None and question.filter.value_of(key) is not None
+        if plan.sums is Source.VALUES and plan.cover.stored and key is not None and is_of_value:
+            place = question.filter, key, plan.cover.stored
+            if place not in self._hidden:
+                self._hidden[place] = await group_queries.select_hidden_days(
+                    self.connection, question, plan, key, is_waiting=state.is_waiting
+                )
+            plan = _without_days(plan, self._hidden[place])
+        return plan, state
+
+    async def _is_waiting(self, project_id: str | None, plan: Plan) -> bool:
+        """Return whether runs of a plan's days are not merged yet; read once for the same days."""
+        stored = (*plan.cover.stored, *plan.latency_cover.stored)
+        if not stored:
+            return False
+        last = max(one.until for one in stored)
+        days = TimeSpan(start_of_day(min(one.since for one in stored)), start_of_day(last) + DAY)
+        if (project_id, days) not in self._waiting:
+            found = await group_queries.select_is_waiting(self.connection, project_id, days)
+            self._waiting[project_id, days] = found
+        return self._waiting[project_id, days]
+
+    async def _unreadable(self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str | None:
+        """Return why these spans cannot be read from the runs; None if they can."""
+        if not spans:
+            return None
+        dropped_before = await select_dropped_before(self.connection, question.filter.project_id)
+        if dropped_before and any(span.since < dropped_before for span in spans):
+            return (
+                f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what is "
+                "asked for: ask for a later start, or group by fewer dimensions."
+            )
+        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
+        return None if read <= MAX_RUNS_READ else _advice(question, plan)
+
+
+def _name(group: Group, named: Collection[Group]) -> Group:
+    """Return the group, or "all others" if it is not named."""
+    return group if group in named else (OTHER,) * len(group)
+
+
+def _without_days(plan: Plan, days: Sequence[datetime]) -> Plan:
+    """Return the plan with these days read from the runs."""
+    if not days:
+        return plan
+    spans = [TimeSpan(day, day + DAY) for day in days]
+    return replace(plan, cover=_without(plan.cover, spans), latency_cover=_without(plan.latency_cover, spans))
+
+
+def _without(cover: Cover, spans: Iterable[TimeSpan]) -> Cover:
+    stored, runs = list(cover.stored), list(cover.runs)
+    for span in spans:
+        left = []
+        for one in stored:
+            within = TimeSpan(max(one.since, span.since), min(one.until, span.until))
+            if not within:
+                left.append(one)
+                continue
+            runs.append(within)
+            left += [
+                replace(one, since=since, until=until)
+                for since, until in ((one.since, within.since), (within.until, one.until))
+                if since < until
+            ]
+        stored = left
+    return Cover(tuple(stored), tuple(runs))
+
+
+def _advice(question: GroupQuestion, plan: Plan) -> str:
+    """Return advice on how to ask so that stored sums can answer."""
+    too_many = f"More than {MAX_RUNS_READ:,} runs would have to be read one by one"
+    key = question.key
+    if key and key.tracked_as and question.filter.is_of_dimensions and plan.sums is Source.RUNS:
+        return (
+            f"{too_many} for {key.name}: track the key in the settings of the project, under Tracked keys, so that sums "
+            "are kept of it; or ask for a shorter time."
+        )
+    if question.is_of_models or plan.sums is Source.VALUES:
+        return f"{too_many}: use longer buckets, or ask for a shorter time."
+    return (
+        f"{too_many}: sums are kept by provider and model, and by one tracked key of metadata together with these; group and "
+        "filter by no more than that, or ask for a shorter time."
+    )
+
+
+def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
+    """Return the sums of these groups, and of all others as one."""
+    named = set(names)
+    return GroupRows(
+        group_sum((_name(group, named), totals) for group, totals in rows.groups.items()),
+        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.cells.items()),
+    )
+
+
+def ranks_of(question: GroupQuestion, groups: Mapping[Group, Totals]) -> dict[Group, Rank]:
+    """Return the ranks of groups with known sums."""
+    return {
+        group: Rank.of(getattr(totals, question.rank_by), totals.runs)
+        for group, totals in groups.items()
+        if OTHER not in group
+    }
+
+
+def _succeeded(rows: GroupRows) -> GroupRows:
+    """Return the groups of successful runs, without the status in their keys."""
+
+    def kept(group: Group) -> bool:
+        return group[-1] == STATUS.usual
+
+    return GroupRows(
+        {group[:-1]: totals for group, totals in rows.groups.items() if kept(group)},
+        {(number, group[:-1]): totals for (number, group), totals in rows.cells.items() if kept(group)},
+    )
+
+
+def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
+    """Add the group of runs without a value: all runs minus those with one."""
+    place = question.by.index(rest_of)
+    all_cells = whole.cells or {(0, group): totals for group, totals in whole.groups.items()}
+    valued = rows.valued if whole.cells else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
+    left = {cell: totals - valued.get(cell, NO_RUNS) for cell, totals in all_cells.items()}
+    rest = {
+        (number, (*group[:place], rest_of.usual, *group[place:])): totals
+        for (number, group), totals in left.items()
+        if totals.runs
+    }
+    return GroupRows(
+        group_sum((*rows.groups.items(), *((group, totals) for (_, group), totals in rest.items()))),
+        {**rows.cells, **rest},
+    )
+
+
+def _rest_of_latencies(question: GroupQuestion, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
+    """Return the latencies of runs without a value, by subtracting bins, to which all sketches are converted."""
+    place = question.by.index(rest_of)
+    left = {cell: _in_bins(counts) for cell, counts in whole.items()}
+    for (number, group), counts in found.items():
+        is_counted = group[place] == ANY_VALUE if rest_of.is_list else True
+        cell = number, (*group[:place], *group[place + 1 :])
+        if is_counted and cell in left:
+            left[cell].subtract(_in_bins(counts))
+    return {
+        (number, (*group[:place], rest_of.usual, *group[place:])): +counts for (number, group), counts in left.items()
+    }
+
+
+def _in_bins(counts: Counter[int]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for latency, runs in counts.items():
+        found[binned(latency)] += runs
+    return found
+
+
+def _add(found: Counts, more: Mapping[CellKey, Counter[int]]) -> None:
+    for cell, counts in more.items():
+        found[cell].update(counts)

@@ -1,0 +1,151 @@
+"""Read summaries grouped by any dimension: from stored sums, or from the runs if these are few.
+
+What the memo's reader answers is not asked here again. All else is asked as `GET /api/usage` is, so both say the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from runtally.usage.dimensions import NO_VALUE, STATUS, Dimension
+from runtally.usage.filter import RunFilter
+from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.plan import Group as NullableGroup
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
+from runtally.usage.reader import UsageReader
+from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
+from runtally.usage.summary import Group, Summary
+from runtally.usage.timeline import DAY, Timeline
+from runtally.usage.totals import group_sum
+from runtally.usage.window import CustomRange, TimeSpan, Window, ceil, floor
+
+MAX_GROUPS = 50
+"""Groups that a chart's summary tells apart; all others are one."""
+# What the sums of each bucket say of how runs ended.
+_OF_STATUSES = {"cost_usd", "runs", "failed"}
+# From here on latencies are told by day, as those of tracked keys are stored.
+_LONGEST_IN_SHORT_BUCKETS = timedelta(days=2)
+
+
+async def read_summary(  # noqa: PLR0913  # What is asked.
+    reader: UsageReader,
+    window: Window,
+    run_filter: RunFilter,
+    by: Sequence[Dimension] = (),
+    *,
+    has_latencies: bool = False,
+    limit: int = MAX_GROUPS,
+    rank_by: str = "cost_usd",
+) -> Summary:
+    """Read the sums of any runs in each bucket of a window, with the groups of highest rank.
+
+    Raises `DimensionNotTracked` where too many runs would have to be read. Latencies that would need that are none.
+    """
+    latencies = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
+    question = GroupQuestion(
+        Timeline.of_window(window), run_filter, tuple(by), limit=limit, rank_by=rank_by, latencies=latencies
+    )
+    return summary_of(await _answer(reader, question), window)
+
+
+async def read_latencies(reader: UsageReader, window: Window, run_filter: RunFilter) -> Latencies:
+    """Read the latencies of any runs over a whole window; None if too many runs would have to be read."""
+    question = GroupQuestion(_whole(window), run_filter, measures=("runs",), latencies=LatencyDetail.WHOLE)
+    of_all = _of_groups(await _answer(reader, question)).get(())
+    return Latencies(known=of_all) if of_all else NO_LATENCIES
+
+
+async def read_groups_of(
+    reader: UsageReader, summary: Summary, run_filter: RunFilter, dimension: Dimension, rank_by: str = "cost_usd"
+) -> Summary:
+    """Return a summary with the groups of a dimension instead of its own; nothing is read if it has them already.
+
+    The summary is of the runs of the filter. Raises `DimensionNotTracked`.
+    """
+    if dimension in summary.by:
+        return summary.grouped_by(dimension)
+    if dimension == STATUS and rank_by in _OF_STATUSES:
+        return summary.grouped_by_status()
+    found = await read_summary(reader, summary.window, run_filter, (dimension,), rank_by=rank_by)
+    return replace(found, buckets=summary.buckets)
+
+
+async def read_totals(  # noqa: PLR0913  # What is asked.
+    reader: UsageReader,
+    window: Window,
+    run_filter: RunFilter,
+    by: Sequence[Dimension],
+    *,
+    limit: int,
+    has_latencies: bool = False,
+) -> Summary:
+    """Read the sums of the most expensive groups over a whole window, without buckets. Raises `DimensionNotTracked`."""
+    latencies = LatencyDetail.WHOLE if has_latencies else LatencyDetail.NONE
+    question = GroupQuestion(_whole(window), run_filter, tuple(by), limit=limit, latencies=latencies)
+    answer = await _answer(reader, question)
+    return replace(summary_of(answer, window), cells={}, cell_latencies={}, group_latencies=_of_groups(answer))
+
+
+async def read_latencies_of(
+    reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension, limit: int
+) -> Summary:
+    """Read the latencies of the groups with most runs, in buckets of `latency_window`. Raises `DimensionNotTracked`."""
+    return await read_summary(
+        reader,
+        latency_window(window, run_filter, (dimension,)),
+        run_filter,
+        (dimension,),
+        has_latencies=True,
+        limit=limit,
+        rank_by="runs",
+    )
+
+
+def latency_window(window: Window, run_filter: RunFilter, by: Sequence[Dimension] = ()) -> Window:
+    """Return the window for latencies of groups: tracked keys have them by day, so ranges over two days use days."""
+    is_of_keys = any(one.tracked_as for one in (*by, *run_filter.dimensions))
+    if not is_of_keys or window.range.length <= _LONGEST_IN_SHORT_BUCKETS or window.interval >= DAY:
+        return window
+    days = CustomRange(floor(window.start, DAY), ceil(window.until, DAY))
+    return Window(days, DAY, days.until, days.until, window.now)
+
+
+def summary_of(answer: GroupAnswer, window: Window) -> Summary:
+    """Convert an answer to a summary of its window; for groups that overlap it has no sums of all runs."""
+    by = answer.question.by
+    totals = {(number, _named(group)): one.totals for (number, group), one in answer.cells.items()}
+    latencies = {
+        (number, _named(group)): one.latency for (number, group), one in answer.cells.items() if one.latency is not None
+    }
+    found = Summary(
+        window,
+        by,
+        window.interval,
+        buckets={} if answer.is_overlapping else group_sum((number, one) for (number, _), one in totals.items()),
+        groups={_named(group): one.totals for group, one in answer.groups.items()} if by else {},
+        cells=totals if by else {},
+    )
+    if answer.question.latencies is not LatencyDetail.BUCKETS:
+        return found
+    return replace(found, cell_latencies=latencies) if by else replace(found, latencies=_of_buckets(latencies))
+
+
+def _whole(window: Window) -> Timeline:
+    return Timeline.whole(TimeSpan(window.start, window.until), window.now)
+
+
+async def _answer(reader: UsageReader, question: GroupQuestion) -> GroupAnswer:
+    return await read_groups(reader.connection, question, reader.memo, await reader.days())
+
+
+def _of_groups(answer: GroupAnswer) -> Mapping[Group, Latency]:
+    return {_named(group): one.latency for group, one in answer.groups.items() if one.latency}
+
+
+def _of_buckets(latencies: Mapping[tuple[int, Group], Latency]) -> Mapping[int, Latencies]:
+    return {number: Latencies(known=one) for (number, _), one in latencies.items()}
+
+
+def _named(group: NullableGroup) -> Group:
+    return tuple(NO_VALUE if value is None else value for value in group)

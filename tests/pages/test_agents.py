@@ -1,0 +1,87 @@
+"""The dashboard of coding agents: who, where, with what, and what it went into."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.db.database import Database
+from runtally.usage import group_rows
+from tests.factories import make_run
+from tests.pages.conftest import Post, ago
+from tests.pages.looking import Outline, html_of, text_of
+from tests.stored import until_merged
+
+CLAUDE, CODEX = {"agent": "claude-code", "repo": "acme/search"}, {"agent": "codex", "costBasis": "API list price"}
+
+
+@pytest.fixture
+async def team(post: Post, project_id: str) -> str:
+    """A project of two developers: a session of Claude Code with a subagent, and one of Codex on a plan that tried again."""
+    await post(
+        make_run(sessionId="s1", userId="ada", metadata=CLAUDE, timestamp=ago(minutes=9)),
+        make_run(sessionId="s1", userId="ada", metadata=CLAUDE | {"agentName": "explorer"}, timestamp=ago(minutes=8)),
+        make_run(
+            sessionId="s2", userId="bob", metadata=CODEX, status="error", errorCode="429", timestamp=ago(minutes=7)
+        ),
+        make_run(sessionId="s2", userId="bob", metadata=CODEX | {"attempt": 2}, timestamp=ago(minutes=6)),
+    )
+    return f"/projects/{project_id}"
+
+
+async def test_it_says_what_each_developer_repository_agent_and_model_came_to(reader: Browser, team: str) -> None:
+    text = text_of(await html_of(reader, f"{team}/agents"))
+
+    assert "Cost $0.0420 $0.0210 at API list price" in text
+    assert "Runs 4 Sessions 2 Developers 2" in text
+    assert "ada 2 runs" in text
+    assert "No repository API list price" in text
+    assert "claude-code 2 runs" in text
+    assert "acme-large" in text
+
+
+async def test_subagents_and_retries_are_apart_and_sessions_are_a_click_away(reader: Browser, team: str) -> None:
+    html = await html_of(reader, f"{team}/agents")
+
+    text = text_of(html)
+    assert "Main work 2 runs · 50% $0.0210 50% 2 50.00%" in text
+    assert "Subagents 1 run · 25% $0.0105 25% 1 0%" in text
+    assert "Retries 1 run · 25% $0.0105 25% 1 0%" in text
+    assert "explorer $0.0105" in text
+    assert {f"{team}/sessions/s1", f"{team}/sessions/s2", f"{team}/sessions"} <= links_of(html)
+
+
+async def test_a_row_leads_to_its_runs_alone_and_back(reader: Browser, team: str) -> None:
+    links = links_of(await html_of(reader, f"{team}/agents"))
+    [url] = {link for link in links if "/agents?" in link and "user=ada" in link}
+
+    html = await html_of(reader, url)
+    assert "Runs 2 Sessions 1 Developers 1" in text_of(html)
+    assert "codex" not in text_of(html)
+    assert f"{team}/agents" in links_of(html)
+
+
+async def test_too_many_runs_to_be_read_are_told_by_sums_alone(
+    reader: Browser, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_rows, "MAX_RUNS_READ", 1)
+
+    text = text_of(await html_of(reader, f"{team}/agents"))
+    assert "This range has too many runs" in text
+    assert "Most expensive sessions" not in text
+
+
+async def test_only_a_project_with_agents_links_to_it(
+    reader: Browser, team: str, post: Post, database: Database
+) -> None:
+    await post(make_run(), to="no-agents")
+    await until_merged(database)
+
+    assert f"{team}/agents" in links_of(await html_of(reader, team))
+    assert "/projects/no-agents/agents" not in links_of(await html_of(reader, "/projects/no-agents"))
+
+
+async def test_without_runs_it_says_so(reader: Browser, team: str) -> None:
+    assert "No matching runs." in text_of(await html_of(reader, f"{team}/agents?user=nobody"))
+
+
+def links_of(html: str) -> set[str]:
+    return {link["href"] or "" for link in Outline(html).all("a")}

@@ -1,0 +1,139 @@
+"""Any two sets of a project's runs beside each other."""
+
+import pytest
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.access.scopes import Scope
+from tests.factories import make_run
+from tests.pages.conftest import Post, SignIn, ago
+from tests.pages.looking import Outline, html_of, text_of
+
+
+@pytest.fixture
+async def page(post: Post, project_id: str) -> str:
+    """A project with two models, of which the second costs more and fails as often, this week and the week before."""
+    await post(
+        *(
+            make_run(
+                model=model,
+                inputTokens=tokens + number % 5,
+                status="error" if number % 10 == 0 else "success",
+                metadata={"release": f"r{number % 2}", "session": f"s{number % 35}"},
+                timestamp=ago(days=days, minutes=number),
+            )
+            for model, tokens in (("acme-large", 1_000), ("acme-cached", 9_000))
+            for days in (1, 8)
+            for number in range(70)
+        )
+    )
+    return f"/projects/{project_id}/compare"
+
+
+async def test_two_models_are_compared_at_an_address_of_their_own(reader: Browser, page: str) -> None:
+    html = await html_of(reader, f"{page}?a.model=acme-large&b.model=acme-cached")
+
+    text = text_of(html)
+    assert "acme-large Last 7 days" in text
+    assert "Runs No change 70 70 No change Counted, not estimated." in text
+    assert "Cost ↑22" in text
+    assert "Cost per run Clear difference (95%): +2" in text
+    assert "Error rate No clear difference: 0 points, between" in text
+    assert "Chance could explain this difference." in text
+    for name in ("success", "session", "1,000 tokens"):
+        assert f"Cost per {name} Clear difference" in text
+    for name in ("p50 latency", "p95 latency", "Tokens per run", "Cached share of input"):
+        assert name in text
+    outline = Outline(html)
+    options = [one["value"] for one in outline.all("option") if "selected" in one]
+    assert options == ["acme-large", "", "acme-cached", ""]
+    assert f"{page}?a.model=acme-cached&b.model=acme-large" in [link["href"] for link in outline.all("a")]
+
+
+async def test_without_sides_the_range_is_compared_with_the_period_before(reader: Browser, page: str) -> None:
+    html = await html_of(reader, page)
+
+    text = text_of(html)
+    assert "All runs The 7 days before" in text
+    assert "Runs No change 140 140 No change" in text
+    links = [link["href"] or "" for link in Outline(html).all("a")]
+    # The other way round it says which side is the period before.
+    assert f"{page}?b.range=before" in links
+    assert f"{page}?range=30d&a.range=before" in links
+
+
+async def test_filters_of_the_page_hold_on_both_sides_and_those_of_a_side_on_one(reader: Browser, page: str) -> None:
+    url = f"{page}?model=acme-large&by=metadata.release&a.metadata.release=r0&b.metadata.release=r1&b.range=before"
+
+    html = await html_of(reader, url)
+
+    assert "Runs No change 35 35" in text_of(html)
+    outline = Outline(html)
+    chips = [link["href"] for link in outline.all("a") if link.get("class") == "chip"]
+    assert chips == [url.replace("model=acme-large&", "").replace("?by", "?by")]
+    assert {"name": "model", "value": "acme-large"}.items() <= next(
+        one for one in outline.all("input") if one.get("name") == "model"
+    ).items()
+
+
+async def test_a_side_has_a_time_of_its_own_in_the_readers_zone(reader: Browser, page: str) -> None:
+    url = f"{page}?a.since=2026-01-05T00:00&a.until=2026-01-06T00:00&a.zone=Europe/Berlin"
+
+    text = text_of(await html_of(reader, url, headers={"Cookie": "zone=Europe%2FBerlin"}))
+
+    assert "5 Jan 2026" in text
+    assert "Not told One side has no runs." in text
+
+
+async def test_the_breakdown_compares_the_rows_that_are_ticked(reader: Browser, page: str, project_id: str) -> None:
+    breakdown = Outline(await html_of(reader, f"/breakdown?project={project_id}&by=metadata.release&range=30d"))
+    ticks = [one["value"] for one in breakdown.all("input") if one.get("name") == "value"]
+    form = breakdown.by_id("compare-rows")
+    assert sorted(value or "" for value in ticks) == ["r0", "r1"]
+
+    query = "by=metadata.release&range=30d"
+    two = text_of(await html_of(reader, f"{form['action']}?{query}&value=r0&value=r1"))
+    one = text_of(await html_of(reader, f"{form['action']}?{query}&value=r0"))
+    three = text_of(await html_of(reader, f"{form['action']}?{query}&value=r0&value=r1&value=r2"))
+
+    assert "r0 Last 30 days" in two
+    assert "r1 Last 30 days" in two
+    assert "Remove release r0" in one
+    assert "r0 The same weekdays 28 days earlier" in one
+    assert "Two are compared at a time" in three
+    over_all = Outline(await html_of(reader, "/breakdown"))
+    assert "compare-rows" not in over_all.ids()
+
+
+async def test_the_same_runs_on_both_sides_and_none_at_all_are_said(reader: Browser, page: str) -> None:
+    same = text_of(await html_of(reader, f"{page}?a.model=acme-large&b.model=acme-large"))
+    none = text_of(await html_of(reader, f"{page}?model=unheard-of"))
+    both = text_of(await html_of(reader, f"{page}?b.model=acme-large"))
+
+    assert "Both sides are the same runs." in same
+    assert "No runs on either side." in none
+    assert "Some runs may be on both sides" in both
+
+
+async def test_what_an_address_cannot_mean_is_said(reader: Browser, page: str) -> None:
+    text = text_of(await html_of(reader, f"{page}?a.status=odd&b.range=1y&b.since=x"))
+
+    assert "The filter status must be one of" in text
+    assert "A start must be before its end" in text
+
+
+async def test_few_runs_claim_nothing(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run(), make_run(model="acme-cached", status="error"))
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/compare?a.model=acme-large&b.model=acme-cached"))
+
+    assert "Error rate Too few runs to say" in text
+    assert "Each side needs 30 runs at least" in text
+    assert "No run of one side succeeded." in text
+    assert "One side has no sessions." in text
+
+
+async def test_a_project_of_others_is_not_compared(signed_in: SignIn, page: str, project_id: str) -> None:
+    browser = await signed_in(project_id, Scope.METRICS_READ)
+
+    await html_of(browser, page)
+    await html_of(browser, "/projects/another/compare", 403)

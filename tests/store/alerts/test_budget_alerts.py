@@ -1,0 +1,166 @@
+"""Budgets for a day, for one value and for each value alert once a period; all projects together have budgets, too."""
+
+import json
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from runtally.alerts.budget_alerts import VALUES_QUIET
+from runtally.alerts.evaluator import AlertEvaluator
+from runtally.audit import OPERATOR
+from runtally.budgets import edit
+from runtally.budgets.spending import BudgetState, read_states
+from runtally.db.database import Database
+from runtally.ids import uuid7
+from runtally.ingest.queries import insert_runs
+from runtally.usage.groups import read_groups
+from tests.documents import make_stored_run
+from tests.relays import SteppedClock
+from tests.store.alerts.test_evaluator import add_target, alerts
+
+
+async def set_budget(database: Database, clock: SteppedClock, project_id: str = "p", **sent: str) -> None:
+    async with database.session() as session:
+        await edit.set_budget(session, OPERATOR, project_id, sent, clock.now)
+
+
+async def spend(database: Database, at: datetime, amount: str, project_id: str = "p", **fields: Any) -> None:  # noqa: ANN401  # Any field.
+    run = make_stored_run(project_id, str(uuid7()), occurred_at=at, cost_usd=Decimal(amount), **fields)
+    async with database.connection() as connection:
+        await insert_runs(connection, [run])
+
+
+async def states(database: Database, now: datetime, project_id: str = "p") -> tuple[BudgetState, ...]:
+    async with database.snapshot() as connection:
+        return await read_states(connection, project_id, now)
+
+
+async def test_a_budget_for_one_value_alerts_on_the_runs_of_this_value(project: Database, clock: SteppedClock) -> None:
+    evaluator = AlertEvaluator(project, clock, "https://runtally.example")
+    await add_target(project, "p")
+    await set_budget(project, clock, dimension="metadata.feature", value="search", amount="10", alerts="50,100")
+    await spend(project, clock.now, "100", metadata={"feature": "chat"})
+    await spend(project, clock.now, "4.99", metadata={"feature": "search"})
+    assert await evaluator.evaluate() == 0
+
+    await spend(project, clock.now, "0.02", metadata={"feature": "search"})
+    assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
+
+    [alert] = await alerts(project)
+    assert (alert["level"], alert["deliveries"]) == (50, 1)
+    assert alert["title"] == "P with feature search has reached 50% of its budget for November 2026"
+    assert "has used 50% of its budget of $10.00 for November 2026" in alert["message"]
+    assert json.loads(alert["document"])["data"] == {
+        "projectId": "p",
+        "projectName": "P",
+        "period": "2026-11",
+        "dimension": "metadata.feature",
+        "thresholdPercent": 50,
+        "budgetUSD": 10,
+        "value": "search",
+        "spentUSD": 5.01,
+        "unpricedRuns": 0,
+        "url": "https://runtally.example/projects/p",
+    }
+
+
+async def test_a_budget_for_each_user_names_each_that_is_above_it_once_a_day(
+    project: Database, clock: SteppedClock
+) -> None:
+    evaluator = AlertEvaluator(project, clock, None)
+    await set_budget(project, clock, dimension="user", amount="20", period="day", alerts="100")
+    for user, amount in (("ada", "25"), ("bob", "20"), ("eve", "19.99"), (None, "500")):
+        await spend(project, clock.now, amount, user_id=user)
+    assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
+    await spend(project, clock.now, "0.01", user_id="eve")
+    # Who comes within the hour is named after it, although nothing else happened meanwhile.
+    assert await evaluator.evaluate() == 0
+    clock.advance(VALUES_QUIET)
+    assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
+
+    first, second = await alerts(project)
+    assert first["title"] == "P: 2 values of user have used up their budget for 20 Nov 2026 (UTC)"
+    assert "At 100% or more: ada $25.00, bob $20.00." in first["message"]
+    assert first["named"] == ["ada", "bob"]
+    assert json.loads(first["document"])["data"]["values"][0] == {"value": "ada", "spentUSD": 25, "unpricedRuns": 0}
+    assert second["title"] == "P: user eve has used up its budget for 20 Nov 2026 (UTC)"
+
+    clock.advance(timedelta(days=1))
+    assert await evaluator.evaluate() == 0
+    await spend(project, clock.now, "21", user_id="ada")
+    assert await evaluator.evaluate() == 1
+    assert (await alerts(project))[-1]["named"] == ["ada"]
+
+
+async def test_a_value_alerts_at_each_share_that_it_reaches(project: Database, clock: SteppedClock) -> None:
+    evaluator = AlertEvaluator(project, clock, None)
+    await set_budget(project, clock, dimension="model", amount="10", alerts="50,100")
+    await spend(project, clock.now, "6", model="small")
+    await spend(project, clock.now, "11", model="large")
+    assert await evaluator.evaluate() == 2
+    await spend(project, clock.now, "6", model="small")
+    clock.advance(VALUES_QUIET)
+    assert await evaluator.evaluate() == 1
+
+    found = sorted((one["level"], one["named"]) for one in await alerts(project))
+    assert found == [(50, ["small"]), (100, ["large"]), (100, ["small"])]
+
+
+async def test_budgets_of_all_projects_together_alert_to_their_own_targets(
+    project: Database, clock: SteppedClock
+) -> None:
+    evaluator = AlertEvaluator(project, clock, "https://runtally.example/")
+    await add_target(project, "")
+    await add_target(project, "p")
+    await set_budget(project, clock, "", amount="10", alerts="100")
+    await set_budget(project, clock, "", dimension="model", value="acme-large", amount="10", period="day", alerts="100")
+    await spend(project, clock.now, "6", "p")
+    await spend(project, clock.now, "5", "q")
+
+    assert await evaluator.evaluate() == 2
+
+    titles = {(one["title"], one["deliveries"]) for one in await alerts(project)}
+    assert titles == {
+        ("All projects has reached 100% of its budget", 1),
+        ("All projects with model acme-large has reached 100% of its budget for 20 Nov 2026 (UTC)", 1),
+    }
+
+
+async def test_a_budget_is_read_again_only_when_its_project_has_spent_more(
+    project: Database,
+    clock: SteppedClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluator = AlertEvaluator(project, clock, None)
+    await set_budget(project, clock, dimension="user", amount="20", period="day", alerts="100")
+    read = []
+
+    async def counted(*arguments: Any) -> Any:  # noqa: ANN401  # As the original.
+        read.append(arguments)
+        return await read_groups(*arguments)
+
+    monkeypatch.setattr("runtally.budgets.spending.read_groups", counted)
+    await spend(project, clock.now, "19", user_id="ada")
+    await evaluator.evaluate()
+    assert not read  # The whole project has not spent what one user may.
+
+    await spend(project, clock.now, "2", user_id="bob")
+    await evaluator.evaluate()
+    await evaluator.evaluate()
+    assert len(read) == 1
+
+
+async def test_a_key_that_is_not_tracked_can_have_no_budget_and_one_that_was_says_why(
+    project: Database, clock: SteppedClock
+) -> None:
+    await set_budget(project, clock, dimension="user", amount="20", alerts="100")
+    async with project.connection() as connection:
+        await connection.execute("UPDATE tracked_keys SET state = 'untracked' WHERE key = 'user'")
+    await spend(project, clock.now, "100", user_id="ada")
+
+    [state] = await states(project, clock.now)
+
+    assert state.problem == "No sums are kept of user: track it under Tracked keys, or remove this budget."
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0

@@ -1,0 +1,44 @@
+"""The groups with the highest rank in two times are those of both together."""
+
+from collections import Counter
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtally.usage.group_ranks import Rank, Ranks, highest
+from runtally.usage.plan import Group
+
+groups = st.tuples(st.none() | st.sampled_from("abcdefgh"))
+# Few different measures, so that many are equal, and some that no machine word holds.
+measures = st.integers(-1, 3) | st.integers(2**63, 2**70)
+ranks = st.dictionaries(groups, st.builds(Rank, measures, st.integers(0, 3)))
+
+
+@given(first=ranks, second=ranks, limit=st.integers(1, 10))
+def test_the_highest_of_two_times_are_the_highest_of_their_sums(
+    first: dict[Group, Rank], second: dict[Group, Rank], limit: int
+) -> None:
+    measure: Counter[Group] = Counter()
+    runs: Counter[Group] = Counter()
+    for group, rank in (*first.items(), *second.items()):
+        measure[group] += rank.measure
+        runs[group] += rank.runs
+    by_rank = sorted(
+        first.keys() | second.keys(),
+        key=lambda group: (-measure[group], -runs[group], (group[0] is None, group[0] or "")),
+    )
+
+    assert highest([Ranks.of(first), Ranks.of(second)], limit) == tuple(by_rank[:limit])
+
+
+@given(ranks)
+def test_each_group_keeps_its_rank(given_ranks: dict[Group, Rank]) -> None:
+    found = Ranks.of(given_ranks)
+
+    assert {group: found.rank(group) for group in given_ranks} == given_ranks
+    assert found.rank(("nobody",)) == Rank(0, 0)
+
+
+def test_money_is_ranked_by_every_digit() -> None:
+    assert Rank.of(Decimal("0.000000000001"), 5) == Rank(1, 5)

@@ -1,0 +1,76 @@
+"""Moments on the time axis: what is drawn of them, with a label where there is room, and what is said. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from runtally.usage.window import Window
+from webapp.charts.specs import Rows
+
+MAX_MARKS = 100
+"""The newest marks that are drawn: more cannot be told apart."""
+MAX_LABELS = 3
+MAX_LABEL = 10
+"""Characters; longer labels are cut."""
+# What so many characters take of the width of a phone.
+_ROOM = 0.24
+
+
+class MarkKind(StrEnum):
+    """What happened."""
+
+    PRICE = "price change"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a moment."""
+
+    at: datetime
+    kind: MarkKind
+    text: str
+    """What happened, in a sentence."""
+    label: str
+    """A word for what happened, beside the mark."""
+
+
+def rows(marks: Iterable[Mark], window: Window) -> Mapping[str, Rows]:
+    """The datasets `marks` (i, release) and `labels` (i, text, before), counted in buckets; `before` is left of its mark.
+
+    Of many marks the newest are drawn; the newest of these have labels, as long as these do not touch.
+    """
+    placed = {(_place(mark, window), mark.kind): mark for mark in marks}
+    newest = sorted(placed)[-MAX_MARKS:]
+    drawn = [_row(place, kind) for place, kind in newest]
+    labels: list[dict[str, object]] = []
+    taken: list[tuple[float, float]] = []
+    for place, kind in reversed(newest):
+        at = place / window.length
+        for label, reach in (({}, (at, at + _ROOM)), ({"before": 1}, (at - _ROOM, at))):
+            is_free = all(reach[1] <= left or right <= reach[0] for left, right in taken)
+            if len(labels) < MAX_LABELS and is_free and reach[0] >= 0 and reach[1] <= 1:
+                taken.append(reach)
+                labels.append({"i": place, "text": _cut(placed[place, kind].label), **label})
+                break
+    return {"marks": drawn, "labels": labels[::-1]}
+
+
+def in_words(marks: Sequence[Mark]) -> str:
+    """Return how many of each kind there are: 2 price changes, 1 release."""
+    numbers = ((kind, sum(mark.kind is kind for mark in marks)) for kind in MarkKind)
+    return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in numbers if number)
+
+
+def _place(mark: Mark, window: Window) -> float:
+    # Within a bucket's thousandth they are drawn at one place.
+    return round(max(window.place_of(mark.at), 0), 3)
+
+
+def _row(place: float, kind: MarkKind) -> Mapping[str, object]:
+    return {"i": place, "release": 1} if kind is MarkKind.RELEASE else {"i": place}
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}\u2026"

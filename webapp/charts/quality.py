@@ -1,0 +1,272 @@
+"""Charts of the quality pages: failed runs stacked by kind, and lines of figures that cannot be added up. Pure, except for the reader's time zone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from runtally.runs.failures import Failures
+from runtally.runs.speed import Speeds
+from runtally.runs.speed_queries import Model, Speed, SpeedMeasure, SpeedPoint
+from runtally.usage.totals import Totals
+from runtally.usage.window import Window
+from webapp import formats
+from webapp.charts import axes, specs
+from webapp.charts.axes import Ticks
+from webapp.charts.chart import Chart, KeyEntry
+from webapp.charts.colours import INPUT, OTHER, OUTPUT
+from webapp.charts.drawing import (
+    Drawing,
+    Series,
+    Sums,
+    Table,
+    Tip,
+    length_of_buckets,
+    line_rows,
+    lines_rows,
+    time_column,
+    titles,
+)
+from webapp.charts.metrics import LEAST_SHARE_AXIS, cache_share
+from webapp.charts.series import MAX_LINES
+from webapp.words import OTHER_NAME
+
+NO_CODE = "(no code)"
+"""What failed runs without an error code are called."""
+_WHOLE_FROM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line over time, with a value for each bucket that has one."""
+
+    name: str
+    slot: str
+    values: Sequence[float | None]
+    text: Callable[[float], str]
+    ticks: Callable[[float], Ticks]
+    whole: str
+    """The value over all of the time."""
+    details: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further columns of the table and of tooltips."""
+
+
+def failures(found: Failures, slots: Mapping[str, str]) -> Chart:
+    """Failed runs in each bucket, stacked by kind; kinds without a colour are one."""
+    window = found.window
+    counts: dict[str | None, list[Decimal]] = {}
+    for kind in found.kinds:
+        name = kind or NO_CODE
+        counts.setdefault(name if name in slots else None, [Decimal(0)] * window.length)
+    for (kind, number), runs in found.by_bucket.items():
+        name = kind or NO_CODE
+        counts[name if name in slots else None][number] += runs
+    named = [Series(name, slots[name], tuple(values)) for name, values in counts.items() if name is not None]
+    rest = [Series(OTHER_NAME, OTHER, tuple(values)) for name, values in counts.items() if name is None]
+    summary = f"{formats.count(found.runs)} failed"
+    return stack(window, "Failed runs by kind", [*named, *rest], _whole, axes.count, summary)
+
+
+def hit_rates(window: Window, points: Sequence[Totals], total: Totals) -> Chart:
+    """The share of input that was read from caches, in each bucket that has input."""
+    whole = cache_share(total)
+    return line(
+        window,
+        Line(
+            "Cache hit rate",
+            "accent",
+            [cache_share(one) for one in points],
+            lambda rate: formats.percent(rate, 1),
+            lambda highest: axes.percent(max(highest, LEAST_SHARE_AXIS)),
+            formats.NOTHING if whole is None else formats.percent(whole, 1),
+            {
+                "Read": [formats.tokens(int(one.cached_input_tokens)) for one in points],
+                "Input": [formats.tokens(int(one.input_tokens)) for one in points],
+            },
+        ),
+    )
+
+
+def cache_tokens(window: Window, points: Sequence[Totals]) -> Chart:
+    """Tokens read from caches and written to them."""
+    read = Series("Read", OUTPUT, tuple(Decimal(one.cached_input_tokens) for one in points))
+    written = Series("Written", INPUT, tuple(Decimal(one.cache_write_tokens) for one in points))
+    total = sum(one.cached_input_tokens + one.cache_write_tokens for one in points)
+    summary = f"{formats.tokens(int(total))} tokens in total"
+    return stack(window, "Tokens read from a cache and written to one", [read, written], _short, axes.count, summary)
+
+
+SPEED_NAMES = {
+    SpeedMeasure.P50: "p50 latency",
+    SpeedMeasure.P95: "p95 latency",
+    SpeedMeasure.P99: "p99 latency",
+    SpeedMeasure.OUTPUT_RATE: "Output tokens per second",
+    SpeedMeasure.FIRST_TOKEN: "Time to first token",
+}
+
+
+def speeds(found: Speeds, slots: Mapping[str, str]) -> Chart:
+    """Draw one speed figure in each bucket with runs that report it: a line for each of these models, or one where there are no others."""
+    is_rate = found.measure is SpeedMeasure.OUTPUT_RATE
+    text = rate_text if is_rate else _duration
+    ticks: Callable[[float], Ticks] = (lambda highest: axes.count(Decimal(str(highest)))) if is_rate else axes.duration
+    if found.model is None and len(found.of_models) > 1:
+        return lines(
+            found.window,
+            f"{SPEED_NAMES[found.measure]} by model",
+            [
+                Series(name, slots[model[1]], _values(found.lines.get(model, {}), found.window))
+                for model, name in model_names(found).items()
+                if model[1] in slots
+            ],
+            text,
+            ticks,
+        )
+    points = [found.points.get(number, SpeedPoint(None, 0)) for number in range(found.window.length)]
+    speed = found.whole if found.model is None else found.of_models.get(found.model)
+    whole = None if speed is None else _figure(speed, found.measure)
+    of_model = f" of {found.model[1]}" if found.model else ""
+    return line(
+        found.window,
+        Line(
+            f"{SPEED_NAMES[found.measure]}{of_model}",
+            "accent",
+            [point.value for point in points],
+            text,
+            ticks,
+            formats.NOTHING if whole is None else text(whole),
+            {"Runs": [formats.count(point.runs) for point in points]},
+        ),
+    )
+
+
+def model_names(found: Speeds) -> dict[Model, str]:
+    """Return the models with a line, those with most runs first, and what each is called: with its provider, where two have the same name."""
+    models = list(found.of_models)[:MAX_LINES]
+    names = [name for _, name in models]
+    return {(provider, name): name if names.count(name) == 1 else f"{name} ({provider})" for provider, name in models}
+
+
+def _values(points: Mapping[int, SpeedPoint], window: Window) -> tuple[float | None, ...]:
+    return tuple(points[number].value if number in points else None for number in range(window.length))
+
+
+def _figure(speed: Speed, measure: SpeedMeasure) -> float | None:
+    match measure:
+        case SpeedMeasure.P50:
+            return speed.p50_ms
+        case SpeedMeasure.P95:
+            return speed.p95_ms
+        case SpeedMeasure.P99:
+            return speed.p99_ms
+        case SpeedMeasure.OUTPUT_RATE:
+            return speed.output_rate
+        case SpeedMeasure.FIRST_TOKEN:
+            return speed.first_token_ms
+
+
+def rate_text(rate: float) -> str:
+    """Format tokens per second: whole ones from ten up."""
+    return f"{rate:,.0f}" if rate >= _WHOLE_FROM else f"{rate:.1f}"
+
+
+def _duration(milliseconds: float) -> str:
+    return formats.duration(round(milliseconds))
+
+
+def stack(  # noqa: PLR0913, PLR0917  # What a chart is made of.
+    window: Window,
+    name: str,
+    series: Sequence[Series],
+    text: Callable[[Decimal], str],
+    ticks: Callable[[Decimal], Ticks],
+    summary: str,
+) -> Chart:
+    """Draw what can be added up as bars, the first series at the bottom."""
+    totals = tuple(
+        sum((Decimal(one.values[number] or 0) for one in series), Decimal(0)) for number in range(window.length)
+    )
+    sums = Sums(titles(window), tuple(series), totals, (), "", text, window.is_over)
+    heading = f"{name}, per {length_of_buckets(window)}"
+    peak = max(range(len(totals)), key=lambda number: totals[number])
+    highest = f" Highest: {text(totals[peak])}, {sums.titles[peak]}." if totals[peak] else ""
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. {summary}.{highest}",
+        key=tuple(KeyEntry(one.name, one.slot) for one in series),
+        has_previous=False,
+        previous_name="",
+        table=sums.table(),
+        spec=specs.bars(),
+        draw=lambda: Drawing((axes.time(window), ticks(max(totals))), sums.rows(), sums.tips()),
+        tip_rows=tuple(KeyEntry(one.name, one.slot) for one in reversed(series)),
+        summary=summary,
+    )
+
+
+def lines(
+    window: Window,
+    name: str,
+    series: Sequence[Series],
+    text: Callable[[float], str],
+    ticks: Callable[[float], Ticks],
+) -> Chart:
+    """Draw several lines of what cannot be added up; where nothing is known a line is broken."""
+    names = titles(window)
+    columns = [[formats.NOTHING if one is None else text(float(one)) for one in each.values] for each in series]
+    known = [float(one) for each in series for one in each.values if one is not None]
+    heading = f"{name}, per {length_of_buckets(window)}"
+    time, times = time_column(names)
+    entries = tuple(KeyEntry(one.name, one.slot) for one in series)
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. Lines: {', '.join(one.name for one in series)}.",
+        key=entries,
+        has_previous=False,
+        previous_name="",
+        table=Table((time, *(one.name for one in series)), tuple(zip(times, *columns, strict=True))),
+        spec=specs.lines(),
+        draw=lambda: Drawing(
+            (axes.time(window), ticks(max(known, default=0.0))),
+            lines_rows(series, is_over=window.is_over),
+            tuple(
+                Tip(title, tuple(None if one == formats.NOTHING else one for one in row))
+                for title, *row in zip(names, *columns, strict=True)
+            ),
+        ),
+        tip_rows=entries,
+        summary="the biggest models",
+    )
+
+
+def line(window: Window, drawn: Line) -> Chart:
+    """Draw what cannot be added up; where nothing is known the line is broken."""
+    names = titles(window)
+    known = [value for value in drawn.values if value is not None]
+    texts = [formats.NOTHING if value is None else drawn.text(value) for value in drawn.values]
+    columns = {drawn.name: texts, **drawn.details}
+    heading = f"{drawn.name}, per {length_of_buckets(window)}"
+    time, times = time_column(names)
+    return Chart(
+        heading=heading,
+        sentence=f"{heading}. Over all of the time: {drawn.whole}.",
+        key=(),
+        has_previous=False,
+        previous_name="",
+        table=Table((time, *columns), tuple(zip(times, *columns.values(), strict=True))),
+        spec=specs.line(drawn.slot),
+        draw=lambda: Drawing(
+            (axes.time(window), drawn.ticks(max(known, default=0.0))),
+            line_rows(Series(drawn.name, drawn.slot, tuple(drawn.values)), is_over=window.is_over),
+            tuple(Tip(name, tuple(row)) for name, *row in zip(names, *columns.values(), strict=True)),
+        ),
+        tip_rows=tuple(KeyEntry(name, drawn.slot if name == drawn.name else "") for name in columns),
+        summary=drawn.whole,
+    )
+
+
+def _short(number: Decimal) -> str:
+    return formats.tokens(int(number))
+
+
+def _whole(number: Decimal) -> str:
+    return formats.count(int(number))

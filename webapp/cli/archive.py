@@ -1,0 +1,145 @@
+"""`runtally archive`: list, verify, forget, stop."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from runtally.archive import edit
+from runtally.archive.archive import Archive
+from runtally.archive.queries import KeptFile, select_files
+from runtally.archive.verify import Verification, verify_files
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.errors import SettingsError
+from runtally.money import plain
+from runtally.settings import Settings
+from webapp.cli.ids import ID
+from webapp.cli.opening import with_database
+from webapp.cli.output import echo_json, json_option, record
+from webapp.cli.progress import Progress
+
+
+@click.group()
+def archive() -> None:
+    """Runs that were moved out of the database into the Parquet files of ARCHIVE_URL.
+
+    \b
+    Example: runtally archive verify
+    """
+
+
+@archive.command("list")
+@click.argument("project_id", type=ID, required=False)
+@json_option
+def list_files(project_id: str | None, *, as_json: bool) -> None:
+    """List the files of the archive, or those of PROJECT_ID: what the manifest says, without reading them.
+
+    \b
+    Example: runtally archive list support-agent
+    """
+
+    async def work(_settings: Settings, database: Database) -> list[KeptFile]:
+        async with database.connection() as connection:
+            return await select_files(connection, project_id)
+
+    files = with_database(work)
+    if as_json:
+        echo_json(
+            record(
+                project_id=one.project_id,
+                path=one.path,
+                first_at=one.first_at,
+                last_at=one.last_at,
+                runs=one.sums.runs,
+                cost_usd=one.sums.cost_usd,
+                size_bytes=one.size_bytes,
+                sha256=one.sha256.hex(),
+            )
+            for one in files
+        )
+        return
+    for one in files:
+        span = f"{one.first_at:%Y-%m-%d} to {one.last_at:%Y-%m-%d}"
+        click.echo(
+            f"{one.path}  {span}  {one.sums.runs:,} runs  {plain(one.sums.cost_usd)} USD  {one.size_bytes:,} bytes"
+        )
+    runs, size = sum(one.sums.runs for one in files), sum(one.size_bytes for one in files)
+    click.echo(f"{len(files):,} files, {runs:,} runs, {size:,} bytes.")
+
+
+@archive.command()
+def verify() -> None:
+    """Read every file of the archive, and compare it with the manifest: size, SHA-256, number of runs and sums.
+
+    Exits with 1 if one is missing or was changed, and names each. Ingest may go on meanwhile.
+
+    \b
+    Example: runtally archive verify
+    """
+
+    async def work(settings: Settings, database: Database) -> Verification:
+        with Progress("Reading") as progress:
+            return await verify_files(_opened(settings, database), progress.show)
+
+    found = with_database(work)
+    for line in lines_of(found):
+        click.echo(line)
+    if found.damaged:
+        sys.exit(1)
+
+
+@archive.command()
+@click.argument("path")
+def forget(path: str) -> None:
+    """Give up the file at PATH, as `verify` names it: its runs are lost, its sums stay on pages.
+
+    For a file that cannot be brought back from a copy. What is left of it is deleted.
+
+    \b
+    Example: runtally archive forget runs/project=support-agent/month=2026-03/01a209d1-e894-73df-a005-08ee128e30cf.parquet
+    """
+
+    async def work(settings: Settings, database: Database) -> int:
+        archive = _opened(settings, database)
+        await archive.open()
+        async with database.session() as session:
+            runs = await edit.forget(session, OPERATOR, path)
+        await archive.remove_left_over()
+        return runs
+
+    click.echo(f"Forgot {path} and its {with_database(work):,} runs.")
+
+
+@archive.command()
+def stop() -> None:
+    """Drop runs without archiving them from now on, in processes without ARCHIVE_URL. The files stay as they are.
+
+    A process with ARCHIVE_URL begins again.
+
+    \b
+    Example: runtally archive stop
+    """
+
+    async def work(_settings: Settings, database: Database) -> bool:
+        async with database.session() as session:
+            return await edit.stop(session, OPERATOR, system_clock())
+
+    click.echo("Archiving is stopped." if with_database(work) else "Nothing is archived; there is nothing to stop.")
+
+
+def lines_of(found: Verification) -> Iterator[str]:
+    """The verdict, and each file that is damaged or that nobody knows."""
+    yield from found.damaged
+    for path in found.strays:
+        yield f"{path} is not listed: it may be of a database before a restore, and counts twice for who reads the folder."
+    yield f"{found.files:,} files with {found.runs:,} runs are as they were written; {len(found.damaged):,} are damaged."
+
+
+def _opened(settings: Settings, database: Database) -> Archive:
+    """Raises `SettingsError`."""
+    found = Archive.of(settings, database, system_clock)
+    if found is None:
+        raise SettingsError("Set ARCHIVE_URL to the folder or bucket of the archive.")
+    return found

@@ -1,0 +1,156 @@
+"""The organisation's budgets over all projects, and the targets of their alerts."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+from uuid import UUID
+
+from quart import Blueprint, Response, url_for
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.alerts import targets
+from runtally.alerts.evaluator import ALL_NAME, project_link
+from runtally.alerts.targets import NewTarget, UnreachableTargetError
+from runtally.budgets import edit
+from runtally.budgets.read import get_use
+from runtally.budgets.spending import read_states
+from runtally.errors import InvalidBudget, RuntallyError
+from runtally.models.rollup import ALL_PROJECTS_KEY
+from webapp.form import Form, sent_form
+from webapp.pages.admin.frame import Frame, frame
+from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
+from webapp.pages.project.budget_line import BudgetLine, budget_line
+from webapp.pages.project.budgets_part import FORM, BudgetsPart, StateRow, budgets_part, state_rows
+from webapp.pages.project.settings import budget_form
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+blueprint = Blueprint("admin_budgets", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OrganisationBudgetsPage(Page):
+    """The budgets over all projects together."""
+
+    template: ClassVar[str] = "admin/budgets.html"
+    fragment: ClassVar[str] = "admin/_organisation_budgets.html"
+
+    frame: Frame
+    month: BudgetLine | None
+    month_form: Form
+    budgets: BudgetsPart
+    states: tuple[StateRow, ...]
+    alerts: AlertsPart
+
+    @property
+    def document_title(self) -> str:
+        return "Budgets"
+
+
+@blueprint.get("/admin/budgets")
+@admin
+async def budgets() -> ResponseReturnValue:
+    """The budgets over all projects."""
+    return await render(await _page())
+
+
+@blueprint.post("/admin/budgets/month")
+@admin
+async def set_month() -> ResponseReturnValue:
+    """Set or change what all projects may cost in a month."""
+    form = await sent_form("budget")
+    sent = {name: form.value(name) for name in ("amount", "alerts")}
+    try:
+        async with services().database.session() as session:
+            await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, sent, services().clock())
+    except InvalidBudget as error:
+        return await render(replace(await _page(), month_form=form.refused(error)), 422)
+    return _back("Budget saved.")
+
+
+@blueprint.post("/admin/budgets/new")
+@admin
+async def add() -> ResponseReturnValue:
+    """Set a budget for a day, a provider or a model."""
+    form = await sent_form(FORM.id)
+    try:
+        async with services().database.session() as session:
+            await edit.set_budget(session, actor(), ALL_PROJECTS_KEY, form.sent, services().clock())
+    except InvalidBudget as error:
+        page = await _page()
+        return await render(replace(page, budgets=replace(page.budgets, form=form.refused(error, "amount"))), 422)
+    return _back("Budget saved.")
+
+
+@blueprint.post("/admin/budgets/remove")
+@admin
+async def remove() -> ResponseReturnValue:
+    """Remove the budget that the form names; without a name that of the month."""
+    form = await sent_form(FORM.id)
+    async with services().database.session() as session:
+        await edit.remove(session, actor(), ALL_PROJECTS_KEY, form.sent)
+    return _back("Budget removed.")
+
+
+@blueprint.post("/admin/budgets/alerts/new")
+@admin
+async def add_target() -> ResponseReturnValue:
+    """Send alerts on these budgets to an address, if the test message arrives or was not wanted."""
+    form = await sent_form(CHANNEL_FORM.id)
+    new = NewTarget(form.value("address"), form.value("of_unusual_cost") == "1", form.value("weekly_report") == "1")
+    editor, project = (
+        services().alert_targets,
+        project_link(ALL_PROJECTS_KEY, ALL_NAME, services().settings.public_url),
+    )
+    try:
+        added = editor.add_untested if form.value("untested") else editor.add_tested
+        target = await added(actor(), project, new)
+    except UnreachableTargetError as error:
+        refused = replace(form, errors={"address": f"{error} Nothing was saved."})
+        page = await _page()
+        return await render(replace(page, alerts=replace(page.alerts, channel_form=refused, may_skip_test=True)), 422)
+    except RuntallyError as error:
+        page = await _page()
+        return await render(
+            replace(page, alerts=replace(page.alerts, channel_form=form.refused(error, "address"))), 422
+        )
+    if target.secret is None:
+        return _back(f"{services().channels[target.kind].label} added.")
+    page = await _page()
+    shown = AddedChannel("Webhook added.", target.secret)
+    response = await render(replace(page, alerts=replace(page.alerts, added=shown)))
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@blueprint.post("/admin/budgets/alerts/<uuid:target_id>/remove")
+@admin
+async def remove_target(target_id: UUID) -> ResponseReturnValue:
+    """Send nothing more there."""
+    async with services().database.session() as session:
+        target = await targets.get_target(session, ALL_PROJECTS_KEY, target_id)
+        await services().alert_targets.remove(session, actor(), target)
+    return _back("Removed.")
+
+
+async def _page() -> OrganisationBudgetsPage:
+    now = services().clock()
+    async with services().database.session() as session:
+        budget = await edit.get(session, ALL_PROJECTS_KEY)
+        part = await budgets_part(session, ALL_PROJECTS_KEY, now)
+        alerts = await alerts_part(session, ALL_PROJECTS_KEY, services().channels, now)
+    async with services().reading.snapshot() as connection:
+        use = await get_use(connection, ALL_PROJECTS_KEY, now)
+        states = await read_states(connection, ALL_PROJECTS_KEY, now)
+    return OrganisationBudgetsPage(
+        frame("admin_budgets.budgets"),
+        budget_line(use) if use else None,
+        budget_form(budget),
+        part,
+        state_rows(states),
+        alerts,
+    )
+
+
+def _back(said: str) -> Response:
+    return see_other(url_for("admin_budgets.budgets"), flash=said)

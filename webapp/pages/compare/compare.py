@@ -1,0 +1,240 @@
+"""A project's runs compared with others of its runs: any two filters, any two periods."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked
+from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
+from runtally.usage import masking
+from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
+from runtally.usage.filter import ALL_RUNS
+from runtally.usage.grouped import read_totals
+from runtally.usage.reader import UsageReader
+from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.window import CustomRange, Range
+from webapp import formats, words
+from webapp.addresses import path_to
+from webapp.charts.series import RANGE_NAMES
+from webapp.links import MINUTES
+from webapp.pages.compare.rows import Row, rows_of
+from webapp.pages.compare.view import BEFORE, CompareView, Side
+from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
+from webapp.pages.panel.narrowing import Chip, chips_of
+from webapp.pages.panel.panel import Refusal, refusal_of
+from webapp.pages.project.frame import ProjectFrame, frame_of
+from webapp.pages.project.heading import heading_of
+from webapp.ranges import Calendar
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.zone import for_fields, local
+
+blueprint = Blueprint("compare", __name__)
+
+MAX_OPTIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value that a field of the form can have."""
+
+    value: str
+    name: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SidePart:
+    """A side: what it is called, and the fields that choose it."""
+
+    id: str
+    title: str
+    name: str
+    period: str
+    dates: str
+    slot: str
+    parameter: str
+    values: tuple[Option, ...]
+    """The values of the dimension; empty where they cannot be listed."""
+    value: str
+    ranges: tuple[Option, ...]
+    times: Mapping[str, str]
+    """The fields of a time of its own, in the reader's zone; blank where it has none."""
+    has_times: bool
+    hidden: tuple[tuple[str, str], ...]
+    """What else the side keeps."""
+    chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePage(Page):
+    """The form that chooses both sides, and their figures."""
+
+    template: ClassVar[str] = "compare/compare.html"
+    fragment: ClassVar[str] = "compare/_compare.html"
+
+    frame: ProjectFrame
+    heading: str
+    by: str
+    group_menu: GroupMenu
+    chips: tuple[Chip, ...]
+    sides: tuple[SidePart, ...]
+    hidden: tuple[tuple[str, str], ...]
+    """What both sides have in common, for the form."""
+    action: str
+    swapped_url: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    """What the address asks for and is not shown."""
+    limits: tuple[str, ...]
+    """How far the figures can be relied on."""
+    is_same: bool
+    refusal: Refusal | None
+
+    @property
+    def document_title(self) -> str:
+        first, second = self.sides
+        return f"{first.name} and {second.name} · {self.frame.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/compare")
+@signed_in
+async def show(project_id: str) -> ResponseReturnValue:
+    """Cost, errors, latency, tokens and cache of any two sets of a project's runs, and whether they differ by more than chance."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    shown = CompareView.parse(request.args, request.args.getlist("value"), project_id)
+    async with services().reading.snapshot() as connection:
+        return await render(await _page(connection, shown, services().clock()))
+
+
+async def _page(connection: Connection, shown: CompareView, now: datetime) -> ComparePage:
+    view, project_id = shown.view, shown.view.project_id or ""
+    window = view.window(now)
+    project = await heading_of(connection, project_id)
+    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    values = await _values(reader, shown)
+    ids = [*values, *(value for side in shown.sides if (value := side.filter.value_of(KEY)))]
+    names = await read_names(reader, view.filter, ids if shown.dimension == KEY else ids[len(values) :])
+    is_same = _place(shown, shown.first, now) == _place(shown, shown.second, now)
+    compared, refusal = tuple[ComparedRuns, ...](), None
+    if not is_same:
+        try:
+            compared = tuple([await _read(connection, shown, side, now) for side in shown.sides])
+        except DimensionNotTracked as error:
+            refusal = refusal_of(error.message, project_id)
+    frame = frame_of(
+        project, view, window, path_to("compare.show", project_id=project_id), shown.url_of, **_of_sides(shown)
+    )
+    return ComparePage(
+        frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query),
+        heading="Compare",
+        by=words.label_of(shown.dimension),
+        group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
+        chips=chips_of(view, names, shown.url_of),
+        sides=tuple(_side(shown, side, values, names, now) for side in shown.sides),
+        hidden=tuple((name, str(value)) for name, value in view.query.items()),
+        action=path_to("compare.show", project_id=project_id),
+        swapped_url=shown.swapped_url,
+        rows=rows_of(*compared) if compared and any(one.totals.runs for one in compared) else (),
+        notes=shown.notes,
+        limits=tuple(_limits(shown, compared, now)),
+        is_same=is_same,
+        refusal=refusal,
+    )
+
+
+def _place(shown: CompareView, side: Side, now: datetime) -> tuple[object, ...]:
+    return shown.filter_of(side), shown.timeline_of(side, now).span
+
+
+async def _read(connection: Connection, shown: CompareView, side: Side, now: datetime) -> ComparedRuns:
+    return await read_runs(connection, shown.filter_of(side), shown.timeline_of(side, now), services().memo)
+
+
+async def _values(reader: UsageReader, shown: CompareView) -> tuple[str, ...]:
+    """List the most expensive values of the dimension; none where no sums tell them, or the reader may not see them."""
+    dimension, project_id = shown.dimension, reader.project_id
+    if masking.hidden_places(project_id, (dimension,)):
+        return ()
+    run_filter = shown.view.filter.without_dimension(dimension).replace(project_id=project_id)
+    window = shown.view.window(reader.now)
+    try:
+        found = await read_totals(reader, window, run_filter, (dimension,), limit=MAX_OPTIONS)
+    except DimensionNotTracked:
+        return ()
+    return tuple(value for (value,) in found.groups if value not in {NO_VALUE, OTHER})
+
+
+def _side(shown: CompareView, side: Side, values: tuple[str, ...], names: Mapping[str, str], now: datetime) -> SidePart:
+    dimension, span = shown.dimension, shown.timeline_of(side, now).span
+    own = side.filter.value_of(dimension) or ""
+    # Without any that are known, one is typed.
+    listed = dict.fromkeys((*values, *([own] if own else []))) if values else {}
+    until = min(span.until, now)
+    has_times = isinstance(side.range, CustomRange) and side.calendar is None
+    fields = dict(for_fields({"since": span.since.strftime(MINUTES), "until": until.strftime(MINUTES)}))
+    times = {name: fields.pop(name) for name in ("since", "until")}
+    is_first = side is shown.first
+    return SidePart(
+        id=side.name,
+        title="Baseline" if is_first else "Compared",
+        name=shown.name_of(side, names),
+        period=shown.period_of(side),
+        dates=formats.between(local(span.since), local(until)),
+        slot="c1" if is_first else "c3",
+        parameter=shown.parameter_of(side),
+        values=tuple(Option(one, words.value_name(dimension, one, names), one == own) for one in listed),
+        value=own,
+        ranges=_ranges(shown, side),
+        times=times if has_times else dict.fromkeys(times, ""),
+        has_times=has_times,
+        hidden=tuple(
+            (f"{side.name}.{name}", text)
+            for name, text in {**side.filter.without_dimension(dimension).query, **fields}.items()
+        ),
+        chips=tuple(
+            Chip(part.label, part.value, shown.of_side(side, part.rest).url)
+            for part in words.parts_of(side.filter, names)
+            if not own or part.rest.value_of(dimension) is not None
+        ),
+    )
+
+
+def _ranges(shown: CompareView, side: Side) -> tuple[Option, ...]:
+    """Return the times that a side can have: that of the page, the period before, or one of its own."""
+    chosen = BEFORE if side.is_before else side.calendar or side.range or ""
+    before = shown.period_of(replace(side, is_before=True))
+    named = {"": shown.view.period, BEFORE: before}
+    named |= {one.value: RANGE_NAMES[one] for one in Range}
+    named |= {one.value: one.label for one in Calendar}
+    return tuple(Option(value, name, value == chosen) for value, name in named.items())
+
+
+def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
+    """Say in sentences what the figures leave out."""
+    for side, found in zip(shown.sides, compared, strict=False):
+        title = "Baseline" if side is shown.first else "Compared"
+        if 0 < found.totals.unpriced < found.totals.runs:
+            yield (
+                f"{title}: {formats.count(found.totals.unpriced)} of {formats.runs(found.totals.runs)} have no price. "
+                "Cost per run leaves them out; all other costs are minimums."
+            )
+        if found.sampled < found.totals.runs:
+            yield (
+                f"{title}: all {formats.runs(found.totals.runs)} are counted; how far chance reaches is taken from the "
+                f"newest {formats.count(found.sampled)}."
+            )
+    places = [(shown.filter_of(side), shown.timeline_of(side, now).span) for side in shown.sides]
+    if compared and have_runs_in_common(places[0], places[1]):
+        yield "Some runs may be on both sides, which makes differences look smaller than they are."
+
+
+def _of_sides(shown: CompareView) -> dict[str, str]:
+    return {**shown.first.query, **shown.second.query}

@@ -1,0 +1,127 @@
+"""The figures of two sets of runs beside each other, and what to make of their difference. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+
+from runtally.experiments.estimate import Estimate
+from runtally.runs.compare import ComparedRuns, Figure, difference
+from webapp import changes, formats
+from webapp.changes import Tone
+from webapp.pages.experiments.findings import Finding, short_finding
+
+_SMALL_USD = Decimal("0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A figure, and between what the true one lies."""
+
+    value: str
+    interval: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure of both sides, and their difference."""
+
+    name: str
+    first: Reading
+    second: Reading
+    finding: Finding
+
+
+def rows_of(first: ComparedRuns, second: ComparedRuns) -> tuple[Row, ...]:
+    """Return the sums, of which nothing is chance, and then the figures that chance has a part in."""
+    return (
+        _sum("Runs", first, second, lambda one: Decimal(one.totals.runs), lambda number: formats.count(int(number))),
+        _sum("Cost", first, second, lambda one: one.totals.cost_usd, formats.money),
+        *(_row(figure, first, second) for figure in Figure),
+    )
+
+
+def _sum(
+    name: str,
+    first: ComparedRuns,
+    second: ComparedRuns,
+    value_of: Callable[[ComparedRuns], Decimal],
+    text: Callable[[Decimal], str],
+) -> Row:
+    one, other = value_of(first), value_of(second)
+    change = changes.change(other, one)
+    said = "No change" if one == other else "" if change is None else f"{change.arrow}{change.text}"
+    return Row(
+        name, Reading(text(one)), Reading(text(other)), Finding(said, "Counted, not estimated.", "", Tone.NEUTRAL)
+    )
+
+
+def _row(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Row:
+    return Row(
+        figure.value if figure in _PERCENTILES else figure.value.capitalize(),
+        _reading(figure, first),
+        _reading(figure, second),
+        _finding(figure, first, second),
+    )
+
+
+def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Finding:
+    one, other = first.values.get(figure), second.values.get(figure)
+    if one is None or other is None:
+        return Finding("Not told", _why_not(figure, first, second), "", Tone.NEUTRAL)
+    apart = difference(figure, first, second)
+    if apart is None and min(one, other) == 0 and not figure.is_share:
+        said = "Both are zero." if one == other else "One is zero, so no percentage can be told."
+        return Finding("No difference" if one == other else "Differs", said, "", Tone.NEUTRAL)
+    return short_finding(
+        apart, is_points=figure.is_share, less=_LESS.get(figure, Tone.GOOD), of=_COUNTED.get(figure, "runs")
+    )
+
+
+_LESS = {Figure.TOKENS_PER_RUN: Tone.NEUTRAL, Figure.CACHE_SHARE: Tone.BAD}
+"""Whether less of a figure is good, where it is not."""
+_PERCENTILES = (Figure.P50_LATENCY, Figure.P95_LATENCY)
+_COUNTED = {Figure.COST_PER_SESSION: "sessions"}
+
+
+def _why_not(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> str:
+    sides = [side for side in (first, second) if figure not in side.values]
+    if any(not side.totals.runs for side in sides):
+        return "One side has no runs."
+    if figure is Figure.COST_PER_SESSION:
+        return next((side.sessions_refused for side in sides if side.sessions_refused), "One side has no sessions.")
+    if figure in _PERCENTILES:
+        if all(side.has_latencies for side in sides):
+            return "The runs of one side report no latency."
+        return "Too many runs would have to be read one by one: choose a shorter time."
+    if figure is Figure.COST_PER_SUCCESS and any(side.totals.failed == side.totals.runs for side in sides):
+        return "No run of one side succeeded."
+    return f"The runs of one side have no {'tokens' if any(not one.totals.tokens for one in sides) else 'price'}."
+
+
+def _reading(figure: Figure, side: ComparedRuns) -> Reading:
+    value = side.values.get(figure)
+    if value is None:
+        return Reading(formats.NOTHING)
+    found = side.estimates.get(figure)
+    return Reading(_text(figure, value), "" if found is None else _interval(figure, found))
+
+
+def _interval(figure: Figure, found: Estimate) -> str:
+    low = _text(figure, found.low)
+    return f"{low} to {_text(figure, found.high)}" if isfinite(found.high) else f"{low} or more"
+
+
+def _text(figure: Figure, value: float) -> str:
+    match figure:
+        case Figure.P50_LATENCY | Figure.P95_LATENCY:
+            return formats.duration(round(value))
+        case Figure.TOKENS_PER_RUN:
+            return formats.count(round(value))
+        case Figure.ERROR_RATE | Figure.CACHE_SHARE:
+            return formats.percent(value)
+    amount = Decimal(str(value))
+    if not 0 < amount < _SMALL_USD:
+        return formats.money(amount)
+    # Three digits, because what is compared differs in the third.
+    return formats.money_exact(formats.rounded(amount, Decimal(1).scaleb(amount.adjusted() - 2)))

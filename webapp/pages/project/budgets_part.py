@@ -1,0 +1,151 @@
+"""The section of a project's settings for daily and per-value budgets: list, form and amounts spent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from quart import url_for
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from runtally.budgets import edit
+from runtally.budgets.spending import MOST_VALUES, BudgetState, Spending
+from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
+from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.usage import masking
+from runtally.usage.dimensions import METADATA
+from webapp import formats
+from webapp.addresses import path_to
+from webapp.form import Form
+
+PERIODS = ((BudgetPeriod.DAY.value, "Every day"), (BudgetPeriod.MONTH.value, "Every month"))
+FORM = Form("spend", {"period": ("day",), "alerts": ("80, 100",)})
+ALL_CHOICE = "All runs"
+LISTED = 10
+"""Values that a page lists of a budget for each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRow:
+    """A budget of the list, and what its form of removal sends."""
+
+    dimension: str
+    value: str
+    period: str
+    name: str
+    amount: str
+    alerts: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsPart:
+    """The daily and per-value budgets, and the form of a new one."""
+
+    rows: tuple[BudgetRow, ...]
+    choices: tuple[tuple[str, str], ...]
+    add_url: str
+    remove_url: str
+    states_url: str
+    form: Form = FORM
+    periods: tuple[tuple[str, str], ...] = PERIODS
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A value, or all runs, and its share of the budget; the bar is percent of the budget."""
+
+    name: str
+    spent: str
+    share: str
+    bar: float
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """The amount spent of a budget in the current period."""
+
+    name: str
+    amount: str
+    when: str
+    summary: str
+    is_over: bool
+    values: tuple[ValueRow, ...]
+    problem: str
+
+
+async def budgets_part(session: AsyncSession, project_id: str, now: datetime) -> BudgetsPart:
+    """Return the part for a project, or with a blank id for all projects together."""
+    budgets = await edit.list_budgets(session, project_id)
+    choices = await edit.list_choices(session, project_id, now)
+    of_all = project_id == ALL_PROJECTS_KEY
+    return BudgetsPart(
+        rows=tuple(_row(one) for one in budgets),
+        choices=((ALL_RUNS, ALL_CHOICE), *((one, dimension_name(one)) for one in choices)),
+        add_url=url_for("admin_budgets.add") if of_all else url_for("project_budget.add", project_id=project_id),
+        remove_url=url_for("admin_budgets.remove")
+        if of_all
+        else url_for("project_budget.remove_one", project_id=project_id),
+        states_url="" if of_all else path_to("project_budgets.budgets", project_id=project_id),
+    )
+
+
+def dimension_name(dimension: str) -> str:
+    """Return a dimension as people write it."""
+    return dimension.removeprefix(METADATA)
+
+
+def state_rows(states: Sequence[BudgetState]) -> tuple[StateRow, ...]:
+    return tuple(_state(one) for one in states)
+
+
+def _row(budget: Budget) -> BudgetRow:
+    percents = ", ".join(f"{one}%" for one in budget.alert_percents)
+    return BudgetRow(
+        budget.dimension,
+        budget.value,
+        budget.period,
+        _name(budget.dimension, budget.value),
+        f"{formats.set_money(budget.amount_usd)} a {budget.period}",
+        f"alerts at {percents}" if percents else "no alerts",
+    )
+
+
+def _name(dimension: str, value: str) -> str:
+    if dimension == ALL_RUNS:
+        return ALL_CHOICE
+    label = dimension_name(dimension)
+    return f"Each {label}" if value == EACH_VALUE else f"{label} = {value}"
+
+
+def _state(state: BudgetState) -> StateRow:
+    terms = state.terms
+    return StateRow(
+        name=_name(terms.dimension, masking.shown_name(terms.project_id or None, terms.dimension, terms.value)),
+        amount=f"{formats.set_money(terms.amount_usd)} a {terms.period}",
+        when="Today (UTC)" if terms.period is BudgetPeriod.DAY else formats.month(state.now),
+        summary=_summary(state),
+        is_over=bool(state.over),
+        values=tuple(_value(one, state) for one in state.spendings[:LISTED]),
+        problem=state.problem,
+    )
+
+
+def _summary(state: BudgetState) -> str:
+    if not state.terms.is_each:
+        return (
+            f"{formats.money(-state.left_usd)} over" if state.left_usd < 0 else f"{formats.money(state.left_usd)} left"
+        )
+    count = len(state.spendings)
+    known = f"{MOST_VALUES:,}+" if count > MOST_VALUES else f"{count:,}"
+    return f"{len(state.over):,} of {known} over budget"
+
+
+def _value(one: Spending, state: BudgetState) -> ValueRow:
+    amount = state.terms.amount_usd
+    return ValueRow(
+        name=one.value if state.terms.is_each else "",
+        spent=formats.money(one.spent_usd),
+        share=formats.share(one.spent_usd, amount),
+        bar=min(100.0, round(float(one.spent_usd / amount * 100), 2)),
+        is_over=one.spent_usd > amount,
+    )

@@ -1,0 +1,287 @@
+"""Prompt caches of a project: hit rate, tokens read and written, and savings."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.db.database import Connection
+from runtally.errors import DimensionNotTracked, NotFound
+from runtally.models.dimension import KeyState
+from runtally.tracking.keys import list_keys
+from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache_use
+from runtally.usage.dimensions import MODEL, OTHER, dimension_of_key
+from runtally.usage.filter import RunFilter
+from runtally.usage.grouped import read_summary
+from runtally.usage.question import Question
+from runtally.usage.reader import UsageReader
+from runtally.usage.summary import Summary
+from runtally.usage.totals import Totals, total_of
+from runtally.usage.window import Window
+from webapp import formats
+from webapp.addresses import address_of
+from webapp.charts import quality, series
+from webapp.charts.chart import Chart
+from webapp.charts.metrics import Metric, cache_share
+from webapp.charts.series import MAX_LINES, Groups
+from webapp.links import View, choice, is_open, requested_project
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.ranges import Choice
+from webapp.pages.panel.slots import read_slots
+from webapp.pages.project.frame import range_of
+from webapp.pages.project.heading import heading_of
+from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.words import NO_VALUE_NAME, OTHER_NAME
+
+blueprint = Blueprint("cache", __name__)
+
+
+class Measure(StrEnum):
+    """The figures that the chart can show."""
+
+    RATE = "rate"
+    TOKENS = "tokens"
+
+
+MEASURE_NAMES = {Measure.RATE: "Hit rate", Measure.TOKENS: "Tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheView:
+    """The state of the page."""
+
+    view: View
+    measure: Measure
+    key: str | None
+    """The tracked key whose values are the rows; None for models."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], project_id: str) -> "CacheView":
+        measure = choice(Measure, query.get("chart"), Measure.RATE)
+        return cls(range_of(query, project_id), measure, query.get("by") or None)
+
+    @property
+    def more(self) -> dict[str, str]:
+        """Query parameters of the page besides the range."""
+        said = {"by": self.key, "chart": None if self.measure is Measure.RATE else self.measure.value}
+        return {name: value for name, value in said.items() if value is not None}
+
+    @property
+    def url(self) -> str:
+        return part_url(Part.CACHE, self.view, **self.more)
+
+    @property
+    def chart_url(self) -> str:
+        query = {"project": self.view.project_id, **self.more, **self.view.filter_query}
+        return address_of("cache.chart", query)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRow:
+    """A model, or a value of a tracked key; `summary` stands for the columns that a narrow screen has no room for."""
+
+    name: str
+    note: str | None
+    hit_rate: str
+    input: str
+    read: str
+    written: str
+    unread: str | None
+    """None where it is not told, which is of anything but models."""
+    saved: str
+    saved_exactly: str
+    is_loss: bool
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class CachePage(Page):
+    """The use of caches."""
+
+    template: ClassVar[str] = "quality/cache.html"
+    fragment: ClassVar[str] = "quality/_cache.html"
+
+    quality: QualityFrame
+    figures: tuple[Figure, ...]
+    has_input: bool
+    chart: ChartPart
+    measures: tuple[Choice, ...]
+    by: str
+    """What the rows are: Model, or the name of a key."""
+    choices: tuple[Choice, ...]
+    """What the rows may be."""
+    rows: tuple[CacheRow, ...]
+    problem: str | None
+    """Why there are no rows."""
+
+    @property
+    def document_title(self) -> str:
+        frame = self.quality.frame
+        return f"Cache · {frame.period} · {frame.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/cache")
+@signed_in
+async def show(project_id: str) -> ResponseReturnValue:
+    """Show the cached share of input and the savings, by model or by the values of a key."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    shown, now = CacheView.parse(request.args, project_id), services().clock()
+    async with services().database.session() as session:
+        tracked = [
+            one.key
+            for one in await list_keys(session, project_id, now)
+            if one.state is KeyState.TRACKED and is_open(dimension_of_key(one.key))
+        ]
+    shown = shown if shown.key in tracked else replace(shown, key=None)
+    window = shown.view.window(now)
+    async with services().reading.snapshot() as connection:
+        project = await heading_of(connection, project_id)
+        reader = UsageReader.of_page(connection, services().memo, window, project_id)
+        summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
+        use = await read_cache_use(connection, services().memo, project_id, window)
+        rows, problem = await _rows(connection, project_id, window, shown.key, use)
+    page = CachePage(
+        quality=quality_frame(
+            project, shown.view, window, Part.CACHE, lambda view: replace(shown, view=view).url, **shown.more
+        ),
+        figures=_figures(use),
+        has_input=bool(summary.total.input_tokens),
+        chart=ChartPart(await _chart(summary, groups, shown.measure), shown.chart_url),
+        measures=tuple(
+            Choice(MEASURE_NAMES[one], replace(shown, measure=one).url, one is shown.measure) for one in Measure
+        ),
+        by=shown.key or "Model",
+        choices=tuple(
+            Choice(one or "Model", replace(shown, key=one).url, one == shown.key) for one in (None, *tracked)
+        ),
+        rows=rows,
+        problem=problem,
+    )
+    return await render(page)
+
+
+async def _rows(
+    connection: Connection, project_id: str, window: Window, key: str | None, use: CacheUse
+) -> tuple[tuple[CacheRow, ...], str | None]:
+    """Return a row for each model or value of a key, or why there are none."""
+    if key is None:
+        models = [(group, totals) for group, totals in use.models.items() if totals.input_tokens]
+        money = _savings_of(totals for _, totals in models)
+        return tuple(_model_row(group, totals, use, money) for group, totals in models), None
+    try:
+        answer = await read_cache_by(connection, services().memo, project_id, window, dimension_of_key(key))
+    except DimensionNotTracked as error:
+        return (), str(error)
+    groups = [(value, sums.totals) for [value], sums in answer.groups.items() if sums.totals.input_tokens]
+    money = _savings_of(totals for _, totals in groups)
+    return tuple(_row(_value(value), None, totals, None, money) for value, totals in groups), None
+
+
+def _savings_of(rows: Iterable[Totals]) -> formats.Write:
+    return formats.column_money(totals.cache_savings_usd for totals in rows)
+
+
+@blueprint.get("/charts/cache-use.json")
+@signed_in
+async def chart() -> ResponseReturnValue:
+    """Return the hit rate of the project in the query over time, or the tokens read from caches and written to them."""
+    project_id = requested_project(request.args)
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    shown = CacheView.parse(request.args, project_id)
+    window = shown.view.window(services().clock())
+    async with services().reading.snapshot() as connection:
+        reader = UsageReader.of_page(connection, services().memo, window, project_id)
+        summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
+    return await payload_of(await _chart(summary, groups, shown.measure))
+
+
+async def _summary(reader: UsageReader, view: View) -> Summary:
+    question = Question(view.window(reader.now), RunFilter(project_id=reader.project_id), measures=MEASURES)
+    return await reader.summary(question)
+
+
+async def _groups(reader: UsageReader, shown: CacheView) -> Summary | None:
+    """Read the lines of the chart of hit rates: of models, or of the values of a key; None where these cannot be told."""
+    dimension = MODEL if shown.key is None else dimension_of_key(shown.key)
+    if shown.measure is not Measure.RATE or not is_open(dimension):
+        return None
+    run_filter = RunFilter(project_id=reader.project_id)
+    try:
+        found = await read_summary(
+            reader, shown.view.window(reader.now), run_filter, (dimension,), limit=MAX_LINES, rank_by="input_tokens"
+        )
+    except DimensionNotTracked:
+        return None
+    return found if found.total.input_tokens or found.is_overlapping else None
+
+
+async def _chart(summary: Summary, groups: Summary | None, measure: Measure) -> Chart:
+    if groups is not None:
+        [dimension] = groups.by
+        slots = await read_slots(dimension, series.charted(groups, Metric.CACHE))
+        return series.chart(Metric.CACHE, groups, groups=Groups(dimension, slots))
+    points = [point.totals for point in summary.points]
+    if measure is Measure.TOKENS:
+        return quality.cache_tokens(summary.window, points)
+    return quality.hit_rates(summary.window, points, summary.total)
+
+
+def _figures(use: CacheUse) -> tuple[Figure, ...]:
+    total, unread = total_of(use.models.values()), sum(use.unread.values())
+    rate = cache_share(total)
+    saved = total.cache_savings_usd
+    return (
+        Figure("Hit rate", formats.NOTHING if rate is None else formats.percent(rate, 1), "of input read from a cache"),
+        Figure("Saved" if saved >= 0 else "Lost", formats.money(abs(saved)), _of_cost(total)),
+        Figure("Tokens read", formats.tokens(int(total.cached_input_tokens)), "from a cache"),
+        Figure("Tokens written", formats.tokens(int(total.cache_write_tokens)), "to a cache"),
+        Figure("Written, never read", formats.tokens(int(unread)), "or more" if unread else "none found"),
+    )
+
+
+def _of_cost(total: Totals) -> str:
+    """Return the savings as a share of what everything would have cost without a cache."""
+    without = total.cost_usd + total.cache_savings_usd
+    if total.cache_savings_usd <= 0 or not without:
+        return "writing cost more than reading saved" if total.cache_savings_usd < 0 else ""
+    return f"{formats.share(total.cache_savings_usd, without)} of the cost without a cache"
+
+
+def _model_row(group: Sequence[str | None], totals: Totals, use: CacheUse, money: formats.Write) -> CacheRow:
+    if OTHER in group:
+        return _row(OTHER_NAME, None, totals, None, money)
+    provider, model = group
+    return _row(model or "", provider, totals, use.unread.get(tuple(group), 0), money)
+
+
+def _value(value: str | None) -> str:
+    return {OTHER: OTHER_NAME, None: NO_VALUE_NAME}.get(value, value or "")
+
+
+def _row(name: str, note: str | None, totals: Totals, unread: int | None, money: formats.Write) -> CacheRow:
+    rate, saved = cache_share(totals), totals.cache_savings_usd
+    shown_rate = formats.NOTHING if rate is None else formats.percent(rate, 1)
+    has_cache = bool(totals.cached_input_tokens or totals.cache_write_tokens)
+    return CacheRow(
+        name=name,
+        note=note,
+        hit_rate=shown_rate,
+        input=formats.tokens(int(totals.input_tokens)),
+        read=formats.tokens(int(totals.cached_input_tokens)),
+        written=formats.tokens(int(totals.cache_write_tokens)),
+        unread=None if unread is None else formats.tokens(int(unread)),
+        saved=money(saved) if has_cache else formats.NOTHING,
+        saved_exactly=formats.money_exact(saved) if saved >= 0 else f"{formats.MINUS}{formats.money_exact(-saved)}",
+        is_loss=saved < Decimal(0),
+        summary=" · ".join((*((note,) if note else ()), f"{formats.tokens(int(totals.input_tokens))} input")),
+    )

@@ -1,0 +1,239 @@
+"""Failed runs of a project: by kind over time, by kind and model, and the latest of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand, may
+from runtally.db.database import Connection
+from runtally.errors import NotFound
+from runtally.runs.failure_queries import FailureKey, select_latest
+from runtally.runs.failures import MAX_FAILED_RUNS, FailureGroup, Failures, read_failures
+from runtally.runs.read import read_newest
+from runtally.usage.dimensions import ERROR_CODE
+from runtally.usage.filter import Outcome, Period, RunFilter
+from runtally.usage.question import Question
+from runtally.usage.reader import UsageReader
+from runtally.usage.totals import Totals
+from runtally.usage.window import Window
+from webapp import formats
+from webapp.addresses import address_of
+from webapp.charts import quality
+from webapp.charts.colours import OTHER
+from webapp.charts.quality import NO_CODE
+from webapp.charts.series import MAX_SERIES
+from webapp.links import View, requested_project
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.panel.slots import read_slots
+from webapp.pages.project.frame import range_of
+from webapp.pages.project.heading import heading_of
+from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, quality_frame
+from webapp.pages.runs.lists import RunList, failed_of
+from webapp.pages.runs.rows import moment
+from webapp.pages.runs.views import run_url
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.zone import local
+
+MAX_ROWS = 50
+LATEST = 10
+
+blueprint = Blueprint("errors", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """Failed runs of one kind and model; `summary` stands for the columns that a narrow screen has no room for."""
+
+    kind: str
+    slot: str
+    model: str
+    provider: str
+    runs: str
+    share: str
+    recovered: str
+    cost: str
+    latest: str
+    url: str | None
+    """The latest of these runs, for who may see single runs."""
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsPage(Page):
+    """The failed runs."""
+
+    template: ClassVar[str] = "quality/errors.html"
+    fragment: ClassVar[str] = "quality/_errors.html"
+
+    quality: QualityFrame
+    figures: tuple[Figure, ...]
+    has_runs: bool
+    sentence: str
+    """How many there are, and how many a retry made up for."""
+    notes: tuple[str, ...]
+    chart: ChartPart | None
+    rows: tuple[FailureRow, ...]
+    more: int
+    """Further kinds and models."""
+    latest: RunList | None
+    all_url: str | None
+
+    @property
+    def document_title(self) -> str:
+        frame = self.quality.frame
+        return f"Errors · {frame.period} · {frame.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/errors")
+@signed_in
+async def show(project_id: str) -> ResponseReturnValue:
+    """Show failed runs by kind and time, and how many a retry made up for."""
+    demand(actor(), Scope.METRICS_READ, project_id)
+    view, now = range_of(request.args, project_id), services().clock()
+    window, is_open = view.window(now), may(actor(), Scope.RUNS_READ, project_id)
+    run_filter = _failed(project_id, window)
+    async with services().reading.snapshot() as connection:
+        project = await heading_of(connection, project_id)
+        found = await read_failures(connection, project_id, window)
+        whole = await read_totals(connection, project_id, window)
+        shown = found.groups[:MAX_ROWS]
+        ids = dict[FailureKey, str]()
+        latest = None
+        if is_open:
+            ids = await select_latest(connection, project_id, [(group.key, group.latest_at) for group in shown])
+            latest = failed_of(await read_newest(connection, run_filter, now, LATEST), now)
+    slots = await _slots(found)
+    page = ErrorsPage(
+        quality=quality_frame(project, view, window, Part.ERRORS),
+        figures=_figures(whole, found),
+        has_runs=found.runs > 0,
+        sentence=_sentence(found),
+        notes=tuple(_notes(found)),
+        chart=ChartPart(quality.failures(found, slots), _chart_url(view)) if found.runs else None,
+        rows=tuple(_rows(project_id, shown, found, slots, ids, now)),
+        more=len(found.groups) - len(shown),
+        latest=latest if latest and latest.rows else None,
+        all_url=address_of("runs.explorer", {"project": project_id, "status": "failed", **view.filter_query})
+        if is_open
+        else None,
+    )
+    return await render(page)
+
+
+@blueprint.get("/charts/failures.json")
+@signed_in
+async def chart() -> ResponseReturnValue:
+    """Return the failed runs of the project in the query, by kind over time."""
+    project_id = requested_project(request.args)
+    demand(actor(), Scope.METRICS_READ, project_id)
+    if project_id is None:
+        raise NotFound
+    async with services().reading.snapshot() as connection:
+        found = await read_failures(
+            connection, project_id, range_of(request.args, project_id).window(services().clock())
+        )
+    return await payload_of(quality.failures(found, await _slots(found)))
+
+
+async def read_totals(connection: Connection, project_id: str, window: Window) -> Totals:
+    """Read the totals of a window from stored sums."""
+    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
+
+
+async def _slots(found: Failures) -> Mapping[str, str]:
+    """Return the colours of the most frequent kinds: one more, rather than a rest of one."""
+    names = [kind or NO_CODE for kind in found.kinds]
+    shown = names if len(names) == MAX_SERIES + 1 else names[:MAX_SERIES]
+    return await read_slots(ERROR_CODE, shown)
+
+
+def _chart_url(view: View) -> str:
+    return address_of("errors.chart", {"project": view.project_id, **view.filter_query})
+
+
+def _failed(project_id: str, window: Window) -> RunFilter:
+    return RunFilter(
+        project_id=project_id, status=Outcome.FAILED, range=Period.ALL, since=window.start, until=window.until
+    )
+
+
+def _figures(whole: Totals, found: Failures) -> tuple[Figure, ...]:
+    rate = formats.percent(whole.error_rate) if whole.runs else formats.NOTHING
+    cost = whole.error_cost_usd + whole.timeout_cost_usd
+    return (
+        Figure("Failed runs", formats.count(whole.failed), f"of {formats.count(whole.runs)}"),
+        Figure("Error rate", rate),
+        Figure("Timeouts", formats.count(whole.timeouts)),
+        Figure(
+            "Cost of failed runs",
+            formats.money(cost),
+            f"{formats.share(cost, whole.cost_usd)} of all cost" if cost else "",
+        ),
+        Figure(
+            "Recovered",
+            formats.count(found.recovered) if found.is_recovery_known else formats.NOTHING,
+            "by a retry in the same trace",
+        ),
+    )
+
+
+def _sentence(found: Failures) -> str:
+    failures = f"{formats.count(found.runs)} {'failure' if found.runs == 1 else 'failures'}"
+    if not found.is_recovery_known:
+        return f"{failures}. Their traces have too many runs to find retries that succeeded."
+    return f"{failures}; {formats.count(found.recovered)} followed by a success of the same model in the same trace."
+
+
+def _notes(found: Failures) -> list[str]:
+    if found.since is None:
+        return []
+    since, most = formats.moment(local(found.since)), formats.count(MAX_FAILED_RUNS)
+    return [f"Only failures since {since} are shown by kind: the range has more than {most}. Choose a shorter range."]
+
+
+def _rows(  # noqa: PLR0913, PLR0917  # What rows are made of.
+    project_id: str,
+    groups: Sequence[FailureGroup],
+    found: Failures,
+    slots: Mapping[str, str],
+    ids: Mapping[FailureKey, str],
+    now: datetime,
+) -> Iterator[FailureRow]:
+    money = formats.column_money(group.cost_usd for group in groups)
+    for group in groups:
+        yield _row(project_id, group, found, slots, ids.get(group.key), money, now)
+
+
+def _row(  # noqa: PLR0913, PLR0917  # As above.
+    project_id: str,
+    group: FailureGroup,
+    found: Failures,
+    slots: Mapping[str, str],
+    run_id: str | None,
+    money: formats.Write,
+    now: datetime,
+) -> FailureRow:
+    kind = group.key.kind or NO_CODE
+    share = formats.share(Decimal(group.runs), Decimal(found.runs))
+    latest = moment(group.latest_at, now)
+    return FailureRow(
+        kind=kind,
+        slot=slots.get(kind, OTHER),
+        model=group.key.model,
+        provider=group.key.provider,
+        runs=formats.count(group.runs),
+        share=share,
+        recovered=formats.NOTHING if group.recovered is None else formats.count(group.recovered),
+        cost="no price" if group.unpriced == group.runs else money(group.cost_usd),
+        latest=latest,
+        url=run_url(project_id, run_id) if run_id else None,
+        summary=f"{group.key.model} · {share} · {formats.ago(group.latest_at, now)}",
+    )

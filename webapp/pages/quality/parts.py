@@ -1,0 +1,73 @@
+"""The common part of the pages Errors, Speed and Cache: their tabs and the frame of their charts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runtally.usage.window import Window
+from webapp.addresses import address_of, path_to
+from webapp.charts.chart import Chart
+from webapp.links import View
+from webapp.pages.panel.ranges import Choice
+from webapp.pages.project.frame import ProjectFrame, frame_of
+from webapp.pages.project.heading import ProjectHeading
+
+
+class Part(StrEnum):
+    """The quality pages, by their paths."""
+
+    ERRORS = "errors"
+    SPEED = "speed"
+    CACHE = "cache"
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.value}.show"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure over all of the range, and what it says in other words."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPart:
+    """A chart, and where the browser gets what it draws."""
+
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QualityFrame:
+    """The head of a quality page."""
+
+    frame: ProjectFrame
+    parts: tuple[Choice, ...]
+
+
+def part_url(part: Part, view: View, **more: str | None) -> str:
+    return address_of(part.endpoint, {**view.filter_query, **more}, project_id=view.project_id or "")
+
+
+def quality_frame(
+    project: ProjectHeading,
+    view: View,
+    window: Window,
+    part: Part,
+    url_of: Callable[[View], str] | None = None,
+    **more: str,
+) -> QualityFrame:
+    """Return the head of a quality page; `more` are query parameters besides the range."""
+    of_part = url_of or (lambda one: part_url(part, one))
+    action = path_to(part.endpoint, project_id=project.id)
+    return QualityFrame(
+        frame_of(project, view, window, action, of_part, **more),
+        tuple(Choice(one.value.capitalize(), part_url(one, view), one is part) for one in Part),
+    )

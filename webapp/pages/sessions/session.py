@@ -1,0 +1,233 @@
+"""The page of a session: its runs in order by trace, and their cumulative cost."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import ClassVar, NamedTuple
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.errors import NotFound
+from runtally.models.run import Status
+from runtally.runs.session import MAX_STEPS, PAGE_STEPS, Session, SessionStep, count_steps, read_points, read_session
+from runtally.usage.filter import Period
+from webapp import formats
+from webapp.addresses import address_of
+from webapp.charts.chart import Chart
+from webapp.charts.session import cost_so_far
+from webapp.links import requested_project
+from webapp.pages.panel.chart_payload import payload_of
+from webapp.pages.project.heading import ProjectHeading, heading_of
+from webapp.pages.runs.rows import TONES, count, moment, short, status_of
+from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
+from webapp.pages.sessions.sessions import cost_text, list_names, long_duration
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.zone import local
+
+blueprint = Blueprint("session", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the whole session."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A run; `summary` stands for the columns that a narrow screen has no room for."""
+
+    number: str
+    url: str
+    model: str
+    at: str
+    status: str
+    tone: str
+    latency: str
+    tokens_in: str
+    cached: str
+    tokens_out: str
+    cost: str
+    total: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSteps:
+    """Steps of one trace that follow each other; without a name, of none."""
+
+    name: str | None
+    url: str | None
+    is_continued: bool
+    """Whether steps of another trace were between these and earlier ones."""
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChart:
+    """A chart, and where the browser gets what it draws."""
+
+    chart: Chart
+    src: str
+    narrower: tuple[str, ...] = ()
+    picture: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage(Page):
+    """The page of one session."""
+
+    template: ClassVar[str] = "sessions/session.html"
+    fragment: ClassVar[str] = "sessions/_session.html"
+
+    project: ProjectHeading
+    session_id: str
+    all_runs_url: str
+    too_many: str | None
+    """The longest session that is added up, where this one is longer."""
+    at: str = ""
+    figures: tuple[Figure, ...] = ()
+    unpriced: int = 0
+    chart: SessionChart | None = None
+    traces: tuple[TraceSteps, ...] = ()
+    shown: str = ""
+    previous_url: str | None = None
+    next_url: str | None = None
+
+    @property
+    def document_title(self) -> str:
+        return f"Session {self.session_id} · {self.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/sessions/<id:session_id>")
+@signed_in
+async def session(project_id: str, session_id: str) -> ResponseReturnValue:
+    """Show the runs of a session, with what it had cost after each."""
+    demand(actor(), Scope.RUNS_READ, project_id)
+    number = max(request.args.get("page", 1, int), 1)
+    async with services().reading.snapshot() as connection:
+        steps = await count_steps(connection, project_id, session_id)
+        project = await heading_of(connection, project_id)
+        number = min(number, -(-steps // PAGE_STEPS))
+        found = await read_session(connection, project_id, session_id, number) if steps <= MAX_STEPS else None
+    all_runs_url = runs_url(project_id=project_id, session_id=session_id, range=Period.ALL)
+    if found is None:
+        return await render(SessionPage(project, session_id, all_runs_url, formats.count(MAX_STEPS)))
+    return await render(_page(project, session_id, all_runs_url, found, number))
+
+
+@blueprint.get("/charts/session.json")
+@signed_in
+async def chart() -> ResponseReturnValue:
+    """Return what the session in the query had cost after each step."""
+    project_id, session_id = requested_project(request.args), request.args.get("session", "")
+    demand(actor(), Scope.RUNS_READ, project_id)
+    if project_id is None or "\0" in session_id:
+        raise NotFound
+    async with services().reading.snapshot() as connection:
+        if await count_steps(connection, project_id, session_id) > MAX_STEPS:
+            raise NotFound("This session has too many runs to be drawn.")
+        points = await read_points(connection, project_id, session_id)
+    return await payload_of(cost_so_far(points))
+
+
+def _page(project: ProjectHeading, session_id: str, all_runs_url: str, found: Session, number: int) -> SessionPage:
+    whole = found.group
+    runs, last_number = whole.runs or 0, found.first_number + len(found.steps) - 1
+    shown = "" if len(found.steps) == runs else f"{found.first_number:,} to {last_number:,} of {runs:,}"
+    url = session_url(project.id, session_id)
+    src = address_of("session.chart", {"project": project.id, "session": session_id})
+    return SessionPage(
+        project=project,
+        session_id=session_id,
+        all_runs_url=all_runs_url,
+        too_many=None,
+        at=formats.moment(local(found.steps[0].run.occurred_at)) if number == 1 else "",
+        figures=tuple(_figures(found)),
+        unpriced=whole.unpriced or 0,
+        chart=SessionChart(cost_so_far(found.points), src) if runs > 1 and whole.cost_usd else None,
+        traces=tuple(_by_trace(project.id, found)),
+        shown=shown,
+        previous_url=f"{url}?page={number - 1}" if number > 1 else None,
+        next_url=f"{url}?page={number + 1}" if last_number < runs else None,
+    )
+
+
+def _figures(found: Session) -> Iterator[Figure]:
+    whole, tokens = found.group, found.tokens
+    traces = f"{found.traces:,} {'trace' if found.traces == 1 else 'traces'}" if found.traces else ""
+    yield Figure("Cost", cost_text(whole))
+    yield Figure("Runs", formats.count(whole.runs or 0), traces)
+    yield Figure("Duration", long_duration(whole.duration_ms))
+    yield Figure("Failed", formats.count(whole.failed or 0))
+    cached = (
+        f"{formats.share(Decimal(tokens.cached_input), Decimal(tokens.input))} of input cached" if tokens.input else ""
+    )
+    yield Figure("Tokens", formats.tokens(tokens.input + tokens.output), cached)
+    if whole.users and whole.users.count:
+        yield Figure("User" if whole.users.count == 1 else "Users", list_names(whole.users))
+
+
+class _Columns(NamedTuple):
+    """What writes the numbers of each column."""
+
+    latency: Callable[[float | None], str]
+    cost: formats.Write
+    total: formats.Write
+
+
+def _by_trace(project_id: str, found: Session) -> Iterator[TraceSteps]:
+    """Yield the steps of a page, one part for each trace, or several where traces run at the same time."""
+    parts: list[tuple[str | None, list[tuple[int, SessionStep]]]] = []
+    for number, step in enumerate(found.steps, found.first_number):
+        trace_id = step.run.trace_id or None
+        if not parts or parts[-1][0] != trace_id:
+            parts.append((trace_id, []))
+        parts[-1][1].append((number, step))
+    seen = set[str | None]()
+    columns = _Columns(
+        formats.column_duration(one.run.latency_ms for one in found.steps),
+        formats.column_run_money(one.run.cost_usd for one in found.steps),
+        formats.column_run_money(one.total_usd for one in found.steps),
+    )
+    now = services().clock()
+    for trace_id, steps in parts:
+        yield TraceSteps(
+            short(trace_id) if trace_id else None,
+            trace_url(project_id, trace_id) if trace_id else None,
+            trace_id in seen,
+            tuple(_step(number, step, columns, now) for number, step in steps),
+        )
+        seen.add(trace_id)
+
+
+def _step(number: int, step: SessionStep, columns: _Columns, now: datetime) -> Step:
+    run = step.run
+    latency = columns.latency(run.latency_ms)
+    cached = formats.NOTHING
+    if run.input_tokens:
+        cached = formats.share(Decimal(run.cached_input_tokens or 0), Decimal(run.input_tokens))
+    at = moment(run.occurred_at, now)
+    return Step(
+        number=formats.count(number),
+        url=run_url(run.project_id, run.id),
+        model=run.model,
+        at=at,
+        status="" if run.status is Status.SUCCESS else status_of(run.status, run.error_code),
+        tone=TONES[run.status],
+        latency=latency,
+        tokens_in=count(run.input_tokens),
+        cached=cached,
+        tokens_out=count(run.output_tokens),
+        cost="no price" if run.cost_usd is None else columns.cost(run.cost_usd),
+        total=columns.total(step.total_usd),
+        summary=f"{at} · {latency} · {cached} cached",
+    )

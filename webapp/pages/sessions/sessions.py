@@ -1,0 +1,274 @@
+"""The lists of a project's sessions and traces: sums over a range, sorted and paged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+
+from api.current import actor, services
+from runtally.access.scopes import Scope, demand
+from runtally.runs.run_group_queries import MAX_LOOKED_UP, GroupKind, GroupNames, GroupSort, RunGroup
+from runtally.runs.run_groups import MAX_PAGES, MAX_RUNS, GroupPage, ListQuestion, read_run_groups
+from runtally.usage.project_queries import select_dropped_before
+from runtally.usage.window import TimeSpan
+from webapp import formats
+from webapp.addresses import address_of, path_to
+from webapp.links import View
+from webapp.pages.panel.ranges import Choice
+from webapp.pages.project.frame import ProjectFrame, frame_of, range_of
+from webapp.pages.project.heading import heading_of
+from webapp.pages.runs.rows import moment, short
+from webapp.pages.runs.views import session_url, trace_url
+from webapp.rendering import Page, render
+from webapp.security import signed_in
+from webapp.sorting import Heading, SortHeading, Sorting, headings_of
+from webapp.zone import local
+
+blueprint = Blueprint("sessions", __name__)
+
+ENDPOINTS = {GroupKind.SESSION: "sessions.sessions", GroupKind.TRACE: "sessions.traces"}
+NAMES = {GroupKind.SESSION: "Sessions", GroupKind.TRACE: "Traces"}
+
+
+class Column(StrEnum):
+    """The columns that the list can be sorted by."""
+
+    LATEST = "latest"
+    DURATION = "duration"
+    RUNS = "runs"
+    FAILED = "failed"
+    COST = "cost"
+
+
+TITLES = {
+    Column.LATEST: "Last run",
+    Column.DURATION: "Duration",
+    Column.RUNS: "Runs",
+    Column.FAILED: "Failed",
+    Column.COST: "Cost",
+}
+SORTS = {
+    Column.LATEST: GroupSort.LATEST,
+    Column.DURATION: GroupSort.DURATION,
+    Column.RUNS: GroupSort.RUNS,
+    Column.FAILED: GroupSort.FAILED,
+    Column.COST: GroupSort.COST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsView:
+    """The state of the list."""
+
+    view: View
+    kind: GroupKind
+    sorting: Sorting[Column]
+    page: int = 1
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], project_id: str, kind: GroupKind) -> "SessionsView":
+        view = range_of(query, project_id)
+        page = query.get("page", "")
+        number = int(page) if page.isascii() and page.isdigit() and len(page) <= len(str(MAX_PAGES)) else 1
+        return cls(view, kind, Sorting.parse(query.get("sort"), Column, Column.COST), max(number, 1))
+
+    @property
+    def url(self) -> str:
+        query = {"sort": self.sorting.text(Column.COST), "page": self.page if self.page > 1 else None}
+        return address_of(
+            ENDPOINTS[self.kind], {**self.view.filter_query, **query}, project_id=self.view.project_id or ""
+        )
+
+    def with_view(self, view: View) -> "SessionsView":
+        return replace(self, view=view, page=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session or a trace; `summary` stands for the columns that a narrow screen has no room for."""
+
+    url: str
+    id: str
+    name: str
+    users: str
+    models: str
+    latest_at: datetime | None
+    latest: str
+    duration: str
+    runs: str
+    failed: str
+    has_failed: bool
+    cost: str
+    is_minimum: bool
+    summary: str
+    note: str | None
+    """Why some of its figures are not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsPage(Page):
+    """The list."""
+
+    template: ClassVar[str] = "sessions/sessions.html"
+    fragment: ClassVar[str] = "sessions/_sessions.html"
+
+    frame: ProjectFrame
+    kind: GroupKind
+    kinds: tuple[Choice, ...]
+    heading: str
+    headings: tuple[Heading | SortHeading, ...]
+    rows: tuple[SessionRow, ...]
+    notes: tuple[str, ...]
+    """What is left out of the list, and why."""
+    previous_url: str | None
+    next_url: str | None
+
+    @property
+    def document_title(self) -> str:
+        return f"{NAMES[self.kind]} · {self.frame.period} · {self.frame.project.name}"
+
+
+@blueprint.get("/projects/<project_id:project_id>/sessions")
+@signed_in
+async def sessions(project_id: str) -> ResponseReturnValue:
+    """Sessions: the runs that name the same one."""
+    return await _list(project_id, GroupKind.SESSION)
+
+
+@blueprint.get("/projects/<project_id:project_id>/traces")
+@signed_in
+async def traces(project_id: str) -> ResponseReturnValue:
+    """Traces, in the same way."""
+    return await _list(project_id, GroupKind.TRACE)
+
+
+async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
+    demand(actor(), Scope.RUNS_READ, project_id)
+    shown, now = SessionsView.parse(request.args, project_id, kind), services().clock()
+    window = shown.view.window(now)
+    span = TimeSpan(window.start, window.until)
+    async with services().reading.snapshot() as connection:
+        project = await heading_of(connection, project_id)
+        dropped_before = await select_dropped_before(connection, project_id)
+        kept = span if dropped_before is None else TimeSpan(max(span.since, dropped_before), span.until)
+        question = ListQuestion(
+            project_id, kind, kept, SORTS[shown.sorting.column], shown.sorting.is_reversed, shown.page
+        )
+        found = await read_run_groups(connection, question, now) if kept else GroupPage((), has_more=False)
+    others = {"sort": sort} if (sort := shown.sorting.text(Column.COST)) else {}
+    frame = frame_of(
+        project,
+        shown.view,
+        window,
+        path_to(ENDPOINTS[kind], project_id=project_id),
+        lambda view: shown.with_view(view).url,
+        **others,
+    )
+    money = formats.column_money(one.cost_usd or Decimal(0) for one in found.groups)
+    page = SessionsPage(
+        frame=frame,
+        kind=kind,
+        kinds=tuple(Choice(NAMES[one], replace(shown, kind=one, page=1).url, one is kind) for one in GroupKind),
+        heading=_heading(found, kind, shown.page),
+        headings=_headings(shown),
+        rows=tuple(_row(project_id, kind, one, money, now) for one in found.groups),
+        notes=tuple(_notes(found, kept.since if kept != span else None)),
+        previous_url=replace(shown, page=shown.page - 1).url if shown.page > 1 else None,
+        next_url=replace(shown, page=shown.page + 1).url if found.has_more else None,
+    )
+    return await render(page)
+
+
+def _heading(found: GroupPage, kind: GroupKind, number: int) -> str:
+    """Return how many there are, or that these are the first of more."""
+    if found.count is None or not found.groups:
+        return NAMES[kind] if number == 1 else f"{NAMES[kind]}, page {number}"
+    return f"{formats.count(found.count)} {kind.value if found.count == 1 else NAMES[kind].lower()}"
+
+
+def _headings(shown: SessionsView) -> tuple[Heading | SortHeading, ...]:
+    sortable = headings_of(
+        shown.sorting, TITLES, frozenset(), lambda sorting: replace(shown, sorting=sorting, page=1).url
+    )
+    [latest, *numbers] = sortable
+    return (
+        Heading("User", is_number=False),
+        Heading("Models", is_number=False),
+        replace(latest, is_number=False),
+        *numbers,
+    )
+
+
+def _notes(found: GroupPage, dropped_before: datetime | None) -> list[str]:
+    notes = []
+    if found.since is not None:
+        since = formats.moment(local(found.since))
+        notes.append(
+            f"This list covers runs since {since}: the range has more than {formats.count(MAX_RUNS)} runs. Choose a shorter "
+            "range to see earlier ones."
+        )
+    if found.has_hidden:
+        notes.append("On days with more than 5,000 sessions the smallest are combined and may rank too low here.")
+    if dropped_before is not None:
+        notes.append(f"Runs before {formats.day(local(dropped_before))} were deleted; only their totals are kept.")
+    return notes
+
+
+def _row(project_id: str, kind: GroupKind, group: RunGroup, money: formats.Write, now: datetime) -> SessionRow:
+    url = session_url if kind is GroupKind.SESSION else trace_url
+    users, models = list_names(group.users), list_names(group.models)
+    latest = formats.NOTHING if group.last_at is None else moment(group.last_at, now)
+    runs = formats.NOTHING if group.runs is None else formats.count(group.runs)
+    parts = [users] if users != formats.NOTHING else []
+    parts += [formats.runs(group.runs)] if group.runs is not None else []
+    parts += [f"{group.failed:,} failed"] if group.failed else []
+    parts += [formats.ago(group.last_at, now)] if group.last_at is not None else []
+    return SessionRow(
+        url=url(project_id, group.id),
+        id=group.id,
+        name=short(group.id) if kind is GroupKind.TRACE else group.id,
+        users=users,
+        models=models,
+        latest_at=group.last_at,
+        latest=latest,
+        duration=long_duration(group.duration_ms),
+        runs=runs,
+        failed=formats.NOTHING if group.failed is None else formats.count(group.failed),
+        has_failed=bool(group.failed),
+        cost=cost_text(group, money),
+        is_minimum=bool(group.unpriced and group.unpriced != group.runs),
+        summary=" · ".join(parts),
+        note=None
+        if group.models is not None
+        else f"More than {formats.count(MAX_LOOKED_UP)} runs; some figures are left out.",
+    )
+
+
+def cost_text(group: RunGroup, money: formats.Write = formats.money) -> str:
+    if group.cost_usd is None:
+        return formats.NOTHING
+    return "no price" if group.unpriced and group.unpriced == group.runs else money(group.cost_usd)
+
+
+def long_duration(milliseconds: int | None) -> str:
+    """Return how long something took; of days, in days and hours."""
+    if milliseconds is None:
+        return formats.NOTHING
+    days, rest = divmod(timedelta(milliseconds=milliseconds), timedelta(days=1))
+    if not days:
+        return formats.duration(milliseconds)
+    hours = rest // timedelta(hours=1)
+    return f"{days:,} d {hours} h" if hours else f"{days:,} d"
+
+
+def list_names(names: GroupNames | None) -> str:
+    """Return the only name, or the first ones and how many more there are."""
+    if names is None or not names.first:
+        return formats.NOTHING
+    more = names.count - len(names.first)
+    return ", ".join(names.first) + (f" +{more:,}" if more else "")
