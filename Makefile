@@ -9,8 +9,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # For `make run`: everybody who reaches the page is admin, and only this machine does. SERVICE_DEV_MODE=0 ends that.
 SERVICE_DEV_MODE ?= 1
-# For `make test`: what to run, such as ARGS=tests/unit.
+# For `make test`: what to run, such as ARGS=tests/unit; AGAIN=1 runs tests that failed a second time.
 ARGS ?=
+export AGAIN
+ALL_TESTS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST = $(KEEPING_BYTECODE) $(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
+FAILED_TESTS := 'Tests failed, and are run once more. One that passes now depends on something that it should not.'
 # For `make bench`: rows of the table, millions of stored runs, 1 for short rounds, 1 for a new table.
 export ROWS SIZES SHORT FRESH
 # For `make test-versions`: major versions of Postgres, such as POSTGRES="13 17", and the tests to run on each.
@@ -56,7 +60,7 @@ demo: $(VENV)/.synced ## Fill the running service with 65 days of demo runs
 	@exec $(KEEPING_BYTECODE) $(BIN)/runtally demo
 
 test: $(VENV)/.synced-dev ## Run all tests, or those of ARGS
-	$(KEEPING_BYTECODE) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder)
+	$(PYTEST) $(if $(AGAIN),|| { echo $(FAILED_TESTS) >&2; $(PYTEST) --last-failed; })
 
 # Every Python that is here, newest last: pyenv keeps its own apart from the PATH.
 PYTHONS = $(shell ls -d /usr/bin/python3.?? /usr/local/bin/python3.?? $(HOME)/.pyenv/versions/3.??.*/bin/python3 2>/dev/null \
