@@ -48,6 +48,7 @@ PAGES = {
     "breakdown": "/breakdown?project=support-agent",
     "breakdown-by-tag": "/breakdown?project=support-agent&by=tags",
     "agents": "/projects/coding-agents/agents",
+    "views": f"{PROJECT}/views?here={PROJECT}",
     "runs": "/runs",
     "runs-of-project": "/runs?project=support-agent",
     "runs-failed": "/runs?status=failed&range=30d",

@@ -49,6 +49,7 @@ PAGES = {
     "budgets of a project": f"{path_of(LONG)}/budgets",
     "groups by user in a breakdown": f"/breakdown?project={PROJECT}&by=user",
     "runs compared": f"{path_of(LONG)}/compare?range=30d&a.model=gpt-large&b.since=2026-11-01T00:00&b.until=2026-11-08T00:00",
+    "saved views": f"/projects/{PROJECT}/views?here=/projects/{PROJECT}",
     "sign in": "/sign-in",
     "invitation that does not work": "/join?token=none-such",
     "settings": f"{path_of(LONG)}/settings",

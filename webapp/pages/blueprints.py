@@ -37,6 +37,7 @@ from webapp.pages.project import (
     settings,
     shared_links,
     tracked_keys,
+    views,
 )
 from webapp.pages.quality import cache, errors, speed
 from webapp.pages.runs import run, runs, send_runs
@@ -53,7 +54,7 @@ def register(app: Quart) -> None:
     app.url_map.merge_slashes = False
     for module in (
         *(overview, report, breakdown, compare, chart_data, embeds),
-        *(costs, settings, keys, tracked_keys, names, budget, budgets, alerts, alert_rules, shared_links),
+        *(costs, settings, keys, tracked_keys, names, budget, budgets, alerts, alert_rules, shared_links, views),
         *(runs, run, send_runs),
         *(sessions, session, agents),
         *(errors, speed, cache),
