@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from typing import Any
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -127,10 +128,9 @@ async def schedule(
 
 
 def _planned(entry: PriceEntry, change: BulkChange) -> Planned:
-    before = Draft.of(entry)
-    after = replace(before, **{name: change.amount(getattr(entry, name)) for name in change.columns})
+    amounts: dict[str, Any] = {name: change.amount(getattr(entry, name)) for name in change.columns}
     # A price that is scheduled already, or an end, stays as it is.
-    draft = replace(after, effective_from=change.start, effective_to=entry.effective_to)
+    draft = replace(Draft.of(entry), **amounts, effective_from=change.start, effective_to=entry.effective_to)
     return Planned(entry, draft, _problem(entry, change.start) or _too_much(draft))
 
 

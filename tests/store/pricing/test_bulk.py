@@ -25,9 +25,9 @@ SENT = {"how": "percent", "component": "all", "value": "-20", "effective_from": 
 
 
 async def added(database: Database, **fields: Any) -> int:  # noqa: ANN401  # Any field of a draft.
-    values = {"provider": "globex", "input_per_million": Decimal(3), "output_per_million": Decimal(15)} | fields
+    values: dict[str, Any] = {"provider": "globex", "input_per_million": Decimal(3), "output_per_million": Decimal(15)}
     async with database.session() as session:
-        entry = await entries.add(session, OPERATOR, Draft(**values), NOW)
+        entry = await entries.add(session, OPERATOR, Draft(**values | fields), NOW)
     assert entry.id is not None
     return entry.id
 
