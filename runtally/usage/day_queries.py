@@ -81,6 +81,24 @@ SELECT id,
 """
 
 
+SELECT_HOURS = """
+  SELECT bucket, xmin::text
+    FROM rollup_totals
+   WHERE project_id = $1
+     AND grain = 60
+     AND bucket >= $2
+     AND bucket < $3
+ORDER BY bucket
+"""
+
+
+async def select_hours(
+    connection: Connection, project_id: str, since: datetime, until: datetime
+) -> tuple[tuple[datetime, str], ...]:
+    """Read the versions of a project's hours that have runs."""
+    return tuple((row[0], row[1]) for row in await connection.fetch(SELECT_HOURS, project_id, since, until))
+
+
 async def select_days(connection: Connection, scope: str, since: datetime) -> list[tuple[Any, ...]]:
     """Read the days of a scope from a day on."""
     return [tuple(row) for row in await connection.fetch(SELECT_DAYS, scope, since)]

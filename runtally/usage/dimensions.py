@@ -52,6 +52,11 @@ class Dimension:
     is_list: bool = False
     """Whether a run has several values, and is in the group of each."""
 
+    @property
+    def is_of_few(self) -> bool:
+        """Whether there are only a few values of it, such as models or statuses."""
+        return self.is_in_cells or self.usual is not None
+
     def value_sql(self, placeholder: Callable[[object], str]) -> str:
         """SQL of the dimension's value over the columns of runs, NULL for runs without one."""
         if not self.metadata_keys:

@@ -126,10 +126,16 @@ def value_cells(  # noqa: PLR0913  # The parts of a statement.
         number = number_sql(moment, starts)
         # The number of a day once for all values of it.
         once, of_cell = ("0", number) if hour else (number, "number")
+        stored, sliced = "dimension_sums", arrays
+        if hour:
+            stored, sliced = (
+                f"dimension_sums {_hours_of(found, ranges)}",
+                [f"{name}[first:last] AS {name}" for name in arrays],
+            )
         yield f"""SELECT {of_cell} AS number, {_columns_of_values(question, key)}
     FROM (SELECT blocks.number, blocks.day, cell.*
-            FROM (SELECT {once} AS number, day, {", ".join(arrays)}
-                    FROM dimension_sums
+            FROM (SELECT {once} AS number, day, {", ".join(sliced)}
+                    FROM {stored}
                    WHERE {of_key(question)}
                      AND detail = '{detail}'
                      AND {on_days}
@@ -141,6 +147,19 @@ def value_cells(  # noqa: PLR0913  # The parts of a statement.
             yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
     FROM dimension_cells
    WHERE detail = '{detail}' AND {on_days} AND {which}"""
+
+
+def _hours_of(found: Conditions, ranges: Sequence[BucketRange]) -> str:
+    """SQL of the places in a block of the sums from the first hour of these ranges to the last: they lie in order of the hours."""
+    since = found.value(min(one.since for one in ranges), "timestamptz")
+    until = found.value(max(one.until for one in ranges), "timestamptz")
+
+    def sums_before(moment: str) -> str:
+        """SQL of the number of sums before a moment, which begins an hour."""
+        hour = f"date_part('epoch', {moment} - {DAY_START}) / 3600"
+        return f"width_bucket((greatest(least({hour}, 24), 0) - 1)::smallint, hours)"
+
+    return f"CROSS JOIN LATERAL (SELECT {sums_before(since)} + 1 AS first, {sums_before(until)} AS last) AS places"
 
 
 def _columns_of_values(question: GroupQuestion, key: Dimension) -> str:

@@ -1,7 +1,7 @@
 """SQL of the latencies of groups."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
@@ -22,26 +22,43 @@ from runtally.usage.group_cells import (
     read_group,
     runs_sql,
     values_ctes,
+    write_value,
 )
-from runtally.usage.plan import GroupQuestion, Plan
+from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.summary_queries import stored_in
 from runtally.usage.window import TimeSpan
 
 
 async def select_run_latencies(
-    connection: Connection, question: GroupQuestion, plan: Plan, span: TimeSpan
+    connection: Connection, question: GroupQuestion, plan: Plan, span: TimeSpan, named: Collection[Group] | None
 ) -> dict[CellKey, Counter[int]]:
-    """Read the latencies of the runs in a span."""
+    """Read the latencies of the runs in a span.
+
+    Values that may be many are all others unless their group is named; with None all are told apart.
+    """
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     names = names_of(question.by)
-    columns = "".join(f", {name}" for name in names)
-    group = f"ARRAY[{', '.join(names)}]::text[]"
+    runs = runs_sql(found, question, plan, span, starts)
+    if names and named is not None:
+        values = zip(*named, strict=True) if named else ((),) * len(names)
+        arrays = ", ".join(found.value(list(map(write_value, each)), "text[]") for each in values)
+        same = " AND ".join(f"named.{name} = valued.{name}" for name in names)
+        are_many = [one == plan.rest_of if plan.rest_of else not one.is_of_few for one in question.by]
+        columns = ", ".join(
+            f"CASE WHEN named.{name} IS NULL AND valued.{name} <> '{ANY}' THEN '{OTHERS}' ELSE valued.{name} END AS {name}"
+            if is_many
+            else f"valued.{name}"
+            for name, is_many in zip(names, are_many, strict=True)
+        )
+        runs = f"""(SELECT number, {columns}, latency
+            FROM {runs}
+                 LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}) AS told"""
     rows = await connection.fetch(
-        f"""SELECT number, {group}, array_agg(latency)
-    FROM {runs_sql(found, question, plan, span, starts)}
+        f"""SELECT number, ARRAY[{", ".join(names)}]::text[], array_agg(latency)
+    FROM {runs}
    WHERE latency IS NOT NULL
-GROUP BY number{columns}""",
+GROUP BY {", ".join(("number", *names))}""",
         *found.values,
     )
     return {(number, read_group(group)): Counter(latencies) for number, group, latencies in rows}
@@ -68,12 +85,11 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
                   SELECT {number} AS number, value, latency, n
                     FROM dimension_bins
                    WHERE {on_days}"""
-    group = "NULL"
+    group, named = "NULL", ""
     if question.by:
-        kept = found.value(list(values), "text[]")
-        group = (
-            f"CASE WHEN value = '' THEN '{ANY}' WHEN value = ANY ({kept}) THEN '{VALUE}' || value ELSE '{OTHERS}' END"
-        )
+        # Joined, because to compare each value with fifty would take most of the time.
+        named = f" LEFT JOIN unnest({found.value(list(values), 'text[]')}) AS named (name) ON named.name = value"
+        group = f"CASE WHEN value = '' THEN '{ANY}' WHEN name IS NOT NULL THEN '{VALUE}' || value ELSE '{OTHERS}' END"
     sql = f"""{ctes}
   SELECT number, value, array_agg(latency), array_agg(n)
     FROM (SELECT number, {group} AS value, latency, sum(n)::bigint AS n
@@ -83,7 +99,7 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
                            WHERE {of_key(question)} AND {on_days}
                           OFFSET 0) AS blocks
                          CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
-                    {waiting if is_waiting else ""}) AS bins
+                    {waiting if is_waiting else ""}) AS bins{named}
            WHERE {which}
         GROUP BY 1, 2, 3
           HAVING sum(n) <> 0) AS binned

@@ -1,6 +1,5 @@
-"""The two parts of a question's time: closed days, which the memo remembers, and the time since."""
+"""The parts of a question's time: closed days and, of today, closed hours, which the memo remembers, and the time since."""
 
-import asyncio
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from runtally.clock import start_of_day
+from runtally.usage.day_queries import select_hours
 from runtally.usage.days import Days
 from runtally.usage.group_cells import CellKey
 from runtally.usage.group_queries import GroupRows
@@ -18,13 +18,12 @@ from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import Latencies, sketch_of_counts
-from runtally.usage.timeline import Timeline
-from runtally.usage.window import TimeSpan
+from runtally.usage.timeline import DAY, BucketWidth, Timeline
+from runtally.usage.window import TimeSpan, floor
 
 Value = TypeVar("Value")
 _RANKS = "ranks"
-# To sort more takes longer than other requests should wait.
-_MANY_GROUPS = 10_000
+_HOUR = BucketWidth.HOUR.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,10 @@ class GroupLatencies:
 
     groups: Mapping[Group, Latencies] = field(default_factory=dict)
     cells: Mapping[CellKey, Latencies] = field(default_factory=dict)
+
+
+_TOO_LARGE = GroupLatencies()
+"""In place of the latencies of a part that has too many runs to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,7 @@ class Part:
         asked = self._asked_of_ranks(question)
 
         async def read() -> Ranks:
-            found = await self.reader.ranks(asked)
-            return await asyncio.to_thread(Ranks.of, found) if len(found) > _MANY_GROUPS else Ranks.of(found)
+            return await self.reader.ranks(asked)
 
         return await self._remembered(_RANKS, asked, read)
 
@@ -86,15 +88,26 @@ class Part:
 
     async def latencies(self, question: GroupQuestion) -> GroupLatencies | None:
         """Read the latencies of the question's named groups and of all others; None if there are too many runs to read."""
+        what, asked = self._asked_of_latencies(question)
+
+        async def read() -> GroupLatencies:
+            counts = await self.reader.latencies(asked)
+            return _TOO_LARGE if counts is None else _latencies_of(counts, question, self.timeline.span)
+
+        found = await self._remembered(what, asked, read)
+        return None if found is _TOO_LARGE else found
+
+    def is_known_as_too_large(self, question: GroupQuestion) -> bool:
+        """Return whether it is remembered that latencies would have to be read from too many runs."""
+        if self.memo is None:
+            return False
+        return self.memo.get(_key(*self._asked_of_latencies(question)), self.version, self.timeline.now) is _TOO_LARGE
+
+    def _asked_of_latencies(self, question: GroupQuestion) -> tuple[str, GroupQuestion]:
         is_whole = question.latencies is LatencyDetail.WHOLE
         asked = replace(question, timeline=self.timeline.as_one_bucket() if is_whole else self.timeline)
-
-        async def read() -> GroupLatencies | None:
-            counts = await self.reader.latencies(asked)
-            return None if counts is None else _latencies_of(counts, question, self.timeline.span)
-
         # Of a bucket that goes on after this part the percentiles are not enough, so its end matters.
-        return await self._remembered(f"latencies until {question.timeline.span.until}", asked, read)
+        return f"latencies until {question.timeline.span.until}", asked
 
     async def _remembered(self, what: str, asked: GroupQuestion, read: Callable[[], Awaitable[Value]]) -> Value:
         if self.memo is None:
@@ -114,21 +127,41 @@ async def parts_of(
     reader: GroupRowReader, question: GroupQuestion, memo: DayMemo | None, days: Days | None
 ) -> list[Part]:
     """Return the closed days and the rest of the time, if there are any; without a memo one part of all."""
-    timeline = question.timeline
+    timeline, project_id = question.timeline, question.filter.project_id
     span = timeline.span
     # The period before ends at the same moment as now, so only its whole days can be asked for again.
     closed = TimeSpan(span.since, start_of_day(min(timeline.now, span.until)))
-    if memo is None or not closed:
+    hours = TimeSpan(max(closed), floor(min(timeline.now, span.until), _HOUR))
+    if project_id is None or not hours or not _is_read_by_hour(question):
+        hours = TimeSpan(hours.since, hours.since)
+    if memo is None or not (closed or hours):
         return [Part(reader, timeline)]
-    days = days or await Days.read(reader.connection, question.filter.project_id, start_of_day(closed.since))
-    version = days.version(closed)
-    if version is None:
+    days = days or await Days.read(reader.connection, project_id, start_of_day(span.since))
+    reader.days = days
+    tracked, of_hours = await reader.reads.together(
+        reader.tracked(question), _version_of_hours(reader, hours, project_id)
+    )
+    versions = {closed: days.version(closed) if closed else None, hours: (of_hours, days.dropped_before)}
+    if days.is_dropping or (closed and versions[closed] is None):
         return [Part(reader, timeline)]
-    tracked = await reader.tracked(question)
-    known = Part(reader, replace(timeline, span=closed), memo, (version, tracked.is_tracked, tracked.version))
-    if span.until <= closed.until:
-        return [known]
-    return [known, Part(reader, replace(timeline, span=TimeSpan(closed.until, span.until)))]
+    parts = [
+        Part(reader, replace(timeline, span=one), memo, (version, tracked.is_tracked, tracked.version))
+        for one, version in versions.items()
+        if one
+    ]
+    last = parts[-1].timeline.span.until
+    return [*parts, Part(reader, replace(timeline, span=TimeSpan(last, span.until)))] if last < span.until else parts
+
+
+def _is_read_by_hour(question: GroupQuestion) -> bool:
+    """Return whether the hours of a day are read one by one, or its runs, and not only the few sums of all of it."""
+    width = question.timeline.width
+    return width is not None and width.length < DAY and not question.is_of_models
+
+
+async def _version_of_hours(reader: GroupRowReader, hours: TimeSpan, project_id: str | None) -> Version:
+    """Return a value that changes whenever a run of these hours changes."""
+    return await select_hours(reader.connection, project_id, *hours) if hours and project_id is not None else ()
 
 
 def _latencies_of(counts: Counts, question: GroupQuestion, span: TimeSpan) -> GroupLatencies:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from runtally.db.database import Connection
 from runtally.models.dimension import Detail
 from runtally.models.measures import measures_named
+from runtally.money import USD_DECIMALS
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import Dimension
 from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.group_cells import (
     ANY,
     OTHERS,
+    VALUE,
     CellKey,
     fetch_values,
     names_of,
@@ -26,7 +28,7 @@ from runtally.usage.group_cells import (
     values_ctes,
     write_value,
 )
-from runtally.usage.group_ranks import Rank
+from runtally.usage.group_ranks import Name, Ranks
 from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import runs_during, totals_reader
@@ -139,32 +141,50 @@ ORDER BY start"""
     return [row[0] for row in await fetch_values(connection, sql, found, is_waiting=is_waiting)]
 
 
-async def select_ranks(
-    connection: Connection, question: GroupQuestion, plan: Plan, *, is_waiting: bool
-) -> dict[Group, Rank]:
+async def select_ranks(connection: Connection, question: GroupQuestion, plan: Plan, *, is_waiting: bool) -> Ranks:
     """Read the rank of each group, with the measures of `of_ranks`.
 
-    There may be many, so all of them are one row.
+    There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
     found = Conditions()
     cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
     if cells is None:
-        return {}
+        return Ranks.of({})
     names = names_of(question.by)
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
     told_apart = " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}')" for name in names)
+    measure = " + ".join(question.ranked_measures)
+    if question.rank_by.endswith("_usd"):
+        measure = f"trunc({measure} * 1e{USD_DECIMALS})"
     sql = f"""{cells}
-  SELECT {", ".join(f"array_agg({one})" for one in (*names, " + ".join(question.ranked_measures), "runs"))}
-    FROM (SELECT {", ".join(names)}, {sums}
-            FROM cells
-           WHERE {told_apart}
-        GROUP BY {", ".join(names)}) AS ranked"""
+  SELECT {", ".join(f"array_agg({name})" for name in names)}, array_agg(measure::text), array_agg(runs)
+    FROM (SELECT *, {measure} AS measure
+            FROM (SELECT {", ".join(names)}, {sums}
+                    FROM cells
+                   WHERE {told_apart}
+                GROUP BY {", ".join(names)}) AS summed
+        ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}) AS ranked"""
     [row] = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
     *written, measures, runs = row
     if measures is None:
-        return {}
-    groups = map(read_group, zip(*written, strict=True))
-    return dict(zip(groups, map(Rank.of, measures, runs), strict=True))
+        return Ranks.of({})
+    values = [[one[1:] if one.startswith(VALUE) else None for one in column] for column in written]
+    groups: Sequence[Name] = values[0] if len(values) == 1 else list(zip(*values, strict=True))
+    return Ranks.sorted(groups, list(map(int, measures)), runs)
+
+
+async def select_valued(
+    connection: Connection, question: GroupQuestion, plan: Plan, rest_of: Dimension, *, is_waiting: bool
+) -> GroupRows:
+    """Read the sums of all runs that have a value of a dimension, in groups without it."""
+    found = Conditions()
+    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    if cells is None:
+        return GroupRows()
+    totals_of = totals_reader(question.measures)
+    sql = f"{cells}\n  {_valued_sql(question, rest_of)}"
+    rows = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    return GroupRows(valued={(number, read_group(group)): totals_of(values) for _, number, group, *values in rows})
 
 
 async def count_groups(
@@ -234,20 +254,23 @@ def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
     if len(question.timeline.starts) > 1:
         selects.append(f"SELECT {_CELL}, number, {group}, {', '.join(question.measures)} FROM told")
     if plan.rest_of is not None:
-        place = question.by.index(plan.rest_of)
-        left = [name for number, name in enumerate(names) if number != place]
-        which = f"{names[place]} {'=' if plan.rest_of.is_list else '<>'} '{ANY}'"
-        selects.append(
-            f"""SELECT {_VALUED}, number, ARRAY[{", ".join(left)}]::text[], {sums}
-    FROM cells
-   WHERE {which}
-GROUP BY {", ".join(("number", *left))}"""
-        )
+        selects.append(_valued_sql(question, plan.rest_of))
     return f""",
 told AS MATERIALIZED (
   {_told_apart(found, question, names, sums)}
 )
   {f"{chr(10)}   UNION ALL{chr(10)}  ".join(selects)}"""
+
+
+def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
+    """SQL of the sums of all runs that have a value of a dimension, over `cells`."""
+    names = names_of(question.by)
+    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
+    valued = names.pop(question.by.index(rest_of))
+    return f"""SELECT {_VALUED}, number, ARRAY[{", ".join(names)}]::text[], {sums}
+    FROM cells
+   WHERE {valued} {"=" if rest_of.is_list else "<>"} '{ANY}'
+GROUP BY {", ".join(("number", *names))}"""
 
 
 def _told_apart(found: Conditions, question: GroupQuestion, names: Sequence[str], sums: str) -> str:

@@ -1,16 +1,20 @@
 """The ranks of groups, by which the groups that an answer names are chosen. Pure."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from itertools import chain, islice
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from runtally.money import USD_DECIMALS
 from runtally.usage.plan import Group
+
+Name: TypeAlias = str | Group | None
+"""A group in little memory: of a single dimension its value."""
 
 
 class Rank(NamedTuple):
@@ -24,43 +28,85 @@ class Rank(NamedTuple):
         return cls(int(measure.scaleb(USD_DECIMALS)) if isinstance(measure, Decimal) else measure, runs)
 
 
-_NO_RUNS = Rank()
-
-
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """The ranks of all groups in little memory: a key may have many thousands of values."""
 
-    places: Mapping[Group, int]
+    places: Mapping[Name, int]
     """The place of each group in the other fields, the group with the highest rank first."""
     measures: Sequence[int]
     runs: Sequence[int]
 
     @classmethod
     def of(cls, ranks: Mapping[Group, Rank]) -> Self:
-        groups = sorted(ranks, key=lambda group: _order(group, ranks[group]))
-        measures: Sequence[int] = [ranks[group].measure for group in groups]
+        names = sorted(((_name(group), rank) for group, rank in ranks.items()), key=lambda item: _order(*item))
+        return cls.sorted(
+            [name for name, _ in names], [one.measure for _, one in names], [one.runs for _, one in names]
+        )
+
+    @classmethod
+    def sorted(cls, names: Sequence[Name], measures: Sequence[int], runs: Sequence[int]) -> Self:
+        """Return the ranks of groups that have the highest rank first."""
         with suppress(OverflowError):
             measures = array("q", measures)
-        places = {group: place for place, group in enumerate(groups)}
-        return cls(places, measures, array("q", (ranks[group].runs for group in groups)))
+        return cls({name: place for place, name in enumerate(names)}, measures, array("q", runs))
+
+    def with_groups(self, ranks: Mapping[Group, Rank]) -> "Ranks":
+        """Return the ranks of further groups as well, of which there are few."""
+        names, measures, runs = list(self.places), list(self.measures), list(self.runs)
+        for group, rank in ranks.items():
+            name = _name(group)
+            place = bisect_left(
+                range(len(names)),
+                _order(name, rank),
+                key=lambda place: _order(names[place], Rank(measures[place], runs[place])),
+            )
+            names.insert(place, name)
+            measures.insert(place, rank.measure)
+            runs.insert(place, rank.runs)
+        return Ranks.sorted(names, measures, runs)
 
     def rank(self, group: Group) -> Rank:
         """Return the rank of a group; zero if it has no runs."""
-        place = self.places.get(group)
+        return self.rank_of(_name(group))
+
+    def rank_of(self, name: Name) -> Rank:
+        place = self.places.get(name)
         return _NO_RUNS if place is None else Rank(self.measures[place], self.runs[place])
+
+    @property
+    def groups(self) -> list[Group]:
+        """All groups, the one with the highest rank first."""
+        return list(map(_group, self.places))
+
+
+_NO_RUNS = Rank()
 
 
 def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
-    """Return the groups with the highest rank over one or two time ranges together."""
-    first, *others = ranks
+    """Return the groups with the highest rank over several time ranges together."""
+    first, *others = sorted(ranks, key=lambda one: -len(one.places))
     if not others:
-        return tuple(islice(first.places, limit))
-    [second] = others
+        return tuple(map(_group, islice(first.places, limit)))
+    listed = dict.fromkeys(chain.from_iterable(one.places for one in others))
     # Of groups that only the first has, as many as can be among the highest.
-    left = islice((group for group in first.places if group not in second.places), limit)
-    sums = {group: added((first.rank(group), second.rank(group))) for group in chain(second.places, left)}
-    return tuple(nsmallest(limit, sums, key=lambda group: _order(group, sums[group])))
+    left = islice((name for name in first.places if name not in listed), limit)
+    measures: dict[Name, int] = {}
+    for name in chain(listed, left):
+        measure = 0
+        for one in ranks:
+            place = one.places.get(name)
+            if place is not None:
+                measure += one.measures[place]
+        measures[name] = measure
+    # Only the runs and names of these matter, as all others have less.
+    least = min(nlargest(limit, measures.values()), default=0)
+    orders = [
+        (*_order(name, Rank(measure, sum(one.rank_of(name).runs for one in ranks))), name)
+        for name, measure in measures.items()
+        if measure >= least
+    ]
+    return tuple(_group(name) for *_, name in nsmallest(limit, orders))
 
 
 def added(ranks: Sequence[Rank]) -> Rank:
@@ -68,6 +114,16 @@ def added(ranks: Sequence[Rank]) -> Rank:
     return Rank(sum(one.measure for one in ranks), sum(one.runs for one in ranks))
 
 
-def _order(group: Group, rank: Rank) -> tuple[Any, ...]:
+def _order(name: Name, rank: Rank) -> tuple[Any, ...]:
     """Return the sort key of a group: highest rank first, groups without a value last."""
-    return -rank.measure, -rank.runs, tuple((value is None, value or "") for value in group)
+    if isinstance(name, tuple):
+        return -rank.measure, -rank.runs, tuple((value is None, value or "") for value in name)
+    return -rank.measure, -rank.runs, name is None, name or ""
+
+
+def _name(group: Group) -> Name:
+    return group[0] if len(group) == 1 else group
+
+
+def _group(name: Name) -> Group:
+    return name if isinstance(name, tuple) else (name,)

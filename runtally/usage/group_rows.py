@@ -14,10 +14,11 @@ from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.errors import DimensionNotTracked
 from runtally.usage import group_latency_queries, group_queries
+from runtally.usage.days import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.group_cells import ANY_VALUE, CellKey
 from runtally.usage.group_queries import GroupRows, TrackedState
-from runtally.usage.group_ranks import Rank
+from runtally.usage.group_ranks import Rank, Ranks
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
 from runtally.usage.project_queries import select_dropped_before
 from runtally.usage.sketch import binned
@@ -37,6 +38,8 @@ class GroupRowReader:
     def __init__(self, reads: CombinedReads) -> None:
         self.reads = reads
         self.connection = reads.connection
+        self.days: Days | None = None
+        """The days of the questions, where they were read already."""
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
         self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
@@ -51,7 +54,7 @@ class GroupRowReader:
             self._tracked[place] = await group_queries.select_tracked(self.connection, *place)
         return self._tracked[place]
 
-    async def ranks(self, question: GroupQuestion) -> dict[Group, Rank]:
+    async def ranks(self, question: GroupQuestion) -> Ranks:
         """Read the rank of each group, and of the group without a value.
 
         Raises `DimensionNotTracked` where too many runs would have to be read.
@@ -63,8 +66,13 @@ class GroupRowReader:
         reading = group_queries.select_ranks(self.connection, question, plan, is_waiting=state.is_waiting)
         if plan.rest_of is None:
             return await reading
-        ranks, without_value = await self.reads.together(reading, self._rows(replace(question, named=())))
-        return ranks | ranks_of(question, without_value.groups)
+        ranks, valued, whole = await self.reads.together(
+            reading,
+            group_queries.select_valued(self.connection, question, plan, plan.rest_of, is_waiting=state.is_waiting),
+            self._rows(replace(without_key(question, plan.rest_of), named=None)),
+        )
+        without_value = _with_rest(question, plan.rest_of, valued, whole).groups
+        return ranks.with_groups(_ranks_by_group(question, without_value))
 
     async def count(self, question: GroupQuestion, most: int) -> int:
         """Count the groups with a value, up to one more than `most`; with a filter on success those of all runs.
@@ -109,9 +117,11 @@ class GroupRowReader:
             added[number, _name(group, named)].update(more)
         return added
 
-    async def _latencies(self, question: GroupQuestion, named: Collection[Group]) -> Counts | None:
+    async def _latencies(self, question: GroupQuestion, named: Collection[Group] | None) -> Counts | None:
         if keeps_all_but_failed(question):
-            with_failed = await self._latencies(with_status(question), {(*one, STATUS.usual) for one in named})
+            with_failed = await self._latencies(
+                with_status(question), None if named is None else {(*one, STATUS.usual) for one in named}
+            )
             if with_failed is None:
                 return None
             return {(at, group[:-1]): one for (at, group), one in with_failed.items() if group[-1] == STATUS.usual}
@@ -129,10 +139,10 @@ class GroupRowReader:
         return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
 
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
-        return None if question is None else await self._latencies(question, ())
+        return None if question is None else await self._latencies(question, None)
 
     async def _counts(
-        self, question: GroupQuestion, plan: Plan, state: TrackedState, named: Collection[Group]
+        self, question: GroupQuestion, plan: Plan, state: TrackedState, named: Collection[Group] | None
     ) -> Counts:
         """Read the latencies that a plan's stored sums and runs have."""
         readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
@@ -140,7 +150,7 @@ class GroupRowReader:
             readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
         elif plan.latency_cover.stored and question.key is not None:
             place = question.by.index(question.key) if question.by else 0
-            values = [group[place] for group in named if group]
+            values = [group[place] for group in named or () if group]
             readings.append(
                 group_latency_queries.select_value_latencies(
                     self.connection,
@@ -152,7 +162,7 @@ class GroupRowReader:
                 )
             )
         readings += [
-            group_latency_queries.select_run_latencies(self.connection, question, plan, span)
+            group_latency_queries.select_run_latencies(self.connection, question, plan, span, named)
             for span in plan.latency_cover.runs
         ]
         found: Counts = defaultdict(Counter)
@@ -199,15 +209,14 @@ class GroupRowReader:
         """Return why these spans cannot be read from the runs; None if they can."""
         if not spans:
             return None
-        dropped_before, read = await self.reads.together(
-            select_dropped_before(self.connection, question.filter.project_id),
-            group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ),
-        )
+        project_id, days = question.filter.project_id, self.days
+        dropped_before = days.dropped_before if days else await select_dropped_before(self.connection, project_id)
         if dropped_before and any(span.since < dropped_before for span in spans):
             return (
                 f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what is "
                 "asked for: ask for a later start, or group by fewer dimensions."
             )
+        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
         return None if read <= MAX_RUNS_READ else _advice(question, plan)
 
 
@@ -269,8 +278,13 @@ def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
     )
 
 
-def ranks_of(question: GroupQuestion, groups: Mapping[Group, Totals]) -> dict[Group, Rank]:
+def ranks_of(question: GroupQuestion, groups: Mapping[Group, Totals]) -> Ranks:
     """Return the ranks of groups with known sums."""
+    return Ranks.of(_ranks_by_group(question, groups))
+
+
+def _ranks_by_group(question: GroupQuestion, groups: Mapping[Group, Totals]) -> dict[Group, Rank]:
+    """Return the rank of each group with known sums."""
     return {
         group: Rank.of(getattr(totals, question.rank_by), totals.runs)
         for group, totals in groups.items()

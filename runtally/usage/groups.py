@@ -120,7 +120,7 @@ async def read_values(
 
 
 def _values_of(found: Sequence[Ranks]) -> Values:
-    groups = {group for ranks in found for group in ranks.places}
+    groups = {group for ranks in found for group in ranks.groups}
     ranks = {group: added([one.rank(group) for one in found]) for group in groups}
     runs = sum(rank.runs for rank in ranks.values())
     return Values(tuple(rank for group, rank in ranks.items() if None not in group), runs)
@@ -160,16 +160,15 @@ async def _names(
     unknown: list[GroupRows | None] = [None for _ in parts]
     if not question.by:
         return (), unknown
-    closed, *rest = parts
-    if not rest or not closed.has_ranks(question):
+    *closed, open_ = parts
+    if not closed or not all(part.has_ranks(question) for part in closed):
         return highest(await reads.each([part.ranks(question) for part in parts]), question.limit), unknown
-    [open_] = rest
-    ranks = await closed.ranks(question)
-    if len(ranks.places) * open_.buckets > FEW_ROWS:
-        return highest([ranks, await open_.ranks(question)], question.limit), unknown
+    ranks = [await part.ranks(question) for part in closed]
+    if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
+        return highest([*ranks, await open_.ranks(question)], question.limit), unknown
     # The sums of few take no longer than the ranks, and one statement instead of two.
     rows = await open_.rows(replace(question, named=None))
-    return highest([ranks, Ranks.of(ranks_of(question, rows.groups))], question.limit), [None, rows]
+    return highest([*ranks, ranks_of(question, rows.groups)], question.limit), [*unknown[1:], rows]
 
 
 async def _named_rows(question: GroupQuestion, part: Part, known: GroupRows | None) -> GroupRows:
@@ -181,7 +180,7 @@ async def _latencies(
     reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
 ) -> tuple[Mapping[Group, Latencies] | None, Mapping[CellKey, Latencies] | None]:
     """Read the latencies of the named groups, and of all others as one, over the whole time and in each bucket."""
-    if question.latencies is LatencyDetail.NONE:
+    if question.latencies is LatencyDetail.NONE or any(part.is_known_as_too_large(question) for part in parts):
         return None, None
     groups: dict[Group, Latencies] = {}
     cells: dict[CellKey, Latencies] = {}

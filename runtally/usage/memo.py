@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 # A row that is mended by hand is no run that changed.
 LONGEST_KEPT = timedelta(minutes=5)
 # A value that takes more of the room than this would drive out too many others.
-LARGEST_SHARE = 8
+LARGEST_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)

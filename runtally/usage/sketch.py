@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import ceil, floor, log
 
@@ -137,6 +138,7 @@ def milliseconds_of(latency: int) -> float:
     return latency / 2 if latency % 2 else latency // 2
 
 
+@lru_cache(maxsize=1 << 15)
 def binned(latency: int) -> int:
     """Return the encoding of a latency's bin, as `BINNED` does in SQL."""
     if latency < 2 * _FIRST_WIDE_MS or latency >= _BINS_FROM:
