@@ -33,10 +33,12 @@ UNIT = ROOT / "tests" / "unit"
 STATEMENTS = ROOT / "tests" / "structure" / "test_sql.py"
 WITH_STATEMENTS = {"runtally.usage.sketch"}
 MODULES = """
-runtally.pricing.cost runtally.pricing.match runtally.pricing.discount runtally.ingest.normalize runtally.ingest.usage
-runtally.ingest.timestamps runtally.privacy runtally.usage.sketch runtally.usage.window runtally.limits.rate
-runtally.experiments.verdict runtally.experiments.estimate runtally.alerts.anomaly runtally.access.scopes
-runtally.runs.position webapp.spelling
+runtally.pricing.cost runtally.pricing.match runtally.pricing.discount runtally.pricing.names runtally.pricing.providers
+runtally.pricing.expressions runtally.pricing.draft runtally.pricing.changes runtally.money runtally.budgets.use
+runtally.ingest.decode runtally.ingest.normalize runtally.ingest.usage runtally.ingest.timestamps runtally.privacy
+runtally.limits.rate runtally.limits.limiter runtally.limits.downloads runtally.usage.sketch runtally.usage.summary
+runtally.usage.window runtally.usage.memo runtally.usage.drivers runtally.usage.group_ranks runtally.access.scopes
+runtally.experiments.verdict runtally.experiments.estimate runtally.alerts.anomaly runtally.runs.position webapp.spelling
 """.split()  # noqa: SIM905  # Shorter than a list.
 # What a mutant is called, as a regular expression, and why no test can tell it from the original.
 EQUIVALENT = {
