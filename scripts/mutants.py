@@ -53,8 +53,9 @@ EQUIVALENT = {
     r"(None if False else _PART|True and \(not _ISO)": "the usual form has nothing of the others; it is only read faster",
     r"3 => 4 \| _PARTS": "no name of content has four words",
     r"value if False else self\._kept": "a plain value is kept as it is, only later",
-    r"80 => 81 \| _CONTEXT = ": "no product has as many digits",
-    r"\.multiply\((\w+), (.+)\) => .*\.multiply\(\2, \1\)": "a product is the same in either order",
+    r"(60 => 61|80 => 81) \| _CONTEXT = ": "no product has as many digits",
+    r"(multiply|in_proportion)\((.+?), (.+?)((?:, .+)?)\) => .*\1\(\3, \2\4\)": "a product is the same in either order",
+    r"0 => 1 \| (before|after) = book\.price_for": "a price for long contexts begins above some tokens, not above none",
     r"len\(sketches\) == 1: => if False: ": "of one sketch both ways find the same, one of them faster",
 }
 # Of the processor for each, so that a busy machine fails none; and for what waits for ever.
