@@ -27,7 +27,7 @@ def make_use(
     now: datetime = NOW,
 ) -> Use:
     found = None if recent is None else Recent(now - PACE, Decimal(recent))
-    return Use("p", Decimal(amount), (50, 80, 100), now, Decimal(spent), found)
+    return Use("p", Decimal(amount), (50, 80, 100), now, Decimal(spent), found, 0)
 
 
 @given(moments)
@@ -95,7 +95,7 @@ def test_even_spending_is_forecast_exactly(cents_a_second: int, now: datetime) -
 
 
 def test_less_than_a_day_of_runs_is_no_pace() -> None:
-    young = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - LEAST + timedelta(seconds=1), Decimal(1)))
+    young = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - LEAST + timedelta(seconds=1), Decimal(1)), 0)
 
     assert young.forecast_usd is None
     assert make_use(10, 0).forecast_usd is None
@@ -168,7 +168,7 @@ def test_a_budget_that_will_be_used_up_says_when() -> None:
 
 def test_the_pace_is_of_seven_days_and_needs_one_day_of_runs() -> None:
     assert (timedelta(days=7), timedelta(days=1)) == (PACE, LEAST)
-    just_enough = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - timedelta(days=1), Decimal(2)))
+    just_enough = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - timedelta(days=1), Decimal(2)), 0)
 
     # Ten and a half days are left at $2 a day.
     assert just_enough.forecast_usd == 22
@@ -203,7 +203,9 @@ def test_a_budget_is_used_up_within_the_month_or_not_at_all(
 
 def test_the_burn_down_of_a_month_day_by_day() -> None:
     now = datetime(2026, 11, 27, 12, tzinfo=UTC)
-    budget = BurnDown(Use("p", Decimal(100), (), now, Decimal(60), Recent(now - PACE, Decimal(14))), [Decimal(2)] * 27)
+    budget = BurnDown(
+        Use("p", Decimal(100), (), now, Decimal(60), Recent(now - PACE, Decimal(14)), 0), [Decimal(2)] * 27
+    )
 
     assert budget.left_by_day_usd[:3] == (Decimal(98), Decimal(96), Decimal(94))
     assert len(budget.left_by_day_usd) == 27
@@ -221,4 +223,4 @@ def test_the_pace_begins_at_a_quarter_of_a_day() -> None:
 
 
 def test_no_share_is_reached_where_none_is_watched() -> None:
-    assert Use("p", Decimal(10), (), NOW, Decimal(10), None).reached_percent() is None
+    assert Use("p", Decimal(10), (), NOW, Decimal(10), None, 0).reached_percent() is None
