@@ -63,6 +63,7 @@ PAGES = {
     "price": "/admin/prices/1",
     "price-form": "/admin/prices/1/follow",
     "price-new": "/admin/prices/new",
+    "price-bulk": "/admin/prices/bulk?q=claude&all=1",
     "unpriced": "/admin/prices/unpriced",
     "discounts": "/admin/prices/discounts",
     "tester": "/admin/prices/tester",

@@ -61,6 +61,7 @@ PAGES = {
     "price form": "/admin/prices/1/follow",
     "price correction": "/admin/prices/1/correct",
     "new price": "/admin/prices/new",
+    "prices to change together": "/admin/prices/bulk?q=gpt-4o&all=1",
     "unpriced models": "/admin/prices/unpriced",
     "discounts": "/admin/prices/discounts",
     "price tester": "/admin/prices/tester?provider=acme&model=acme-large",

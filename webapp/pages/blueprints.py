@@ -13,6 +13,7 @@ from webapp.pages.experiments import badges, comparison, experiment, experiments
 from webapp.pages.overview import overview
 from webapp.pages.panel import chart_data
 from webapp.pages.prices import (
+    bulk,
     catalogue,
     covered,
     discounts,
@@ -59,7 +60,7 @@ def register(app: Quart) -> None:
         *(sessions, session, agents),
         *(errors, speed, cache),
         *(experiments, experiment, comparison, badges),
-        *(prices, forms, covered, row, discounts, tester, catalogue, file, repricing, price),
+        *(prices, forms, bulk, covered, row, discounts, tester, catalogue, file, repricing, price),
         *(users, admin_budgets, audit, clients, relay, health),
         *(account, sign_in, sign_in_openid, join),
         *(appearance, find, reference),
