@@ -6,13 +6,14 @@ are archived are read as well, if all that left the database are.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from runtally.clock import start_of_day
-from runtally.db.database import Connection
+from runtally.db.combined import CombinedReads
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
 from runtally.usage import archived, group_latency_queries, group_queries
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
@@ -35,8 +36,9 @@ Counts = dict[CellKey, Counter[int]]
 class GroupRowReader:
     """A reader of groups over a connection whose statements see one snapshot."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, reads: CombinedReads) -> None:
+        self.reads = reads
+        self.connection = reads.connection
         self.archive = archived.in_use()
         self._missing: dict[tuple[str | None, TimeSpan], bool] = {}
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
@@ -62,12 +64,12 @@ class GroupRowReader:
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
         plan, state, of_old = await self._readable_plan(question)
-        ranks = await group_queries.select_ranks(
+        reading = group_queries.select_ranks(
             self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
         )
         if plan.rest_of is None:
-            return ranks
-        without_value = await self._rows(replace(question, named=()))
+            return await reading
+        ranks, without_value = await self.reads.together(reading, self._rows(replace(question, named=())))
         return ranks | ranks_of(question, without_value.groups)
 
     async def count(self, question: GroupQuestion, most: int) -> int:
@@ -96,12 +98,14 @@ class GroupRowReader:
         if keeps_all_but_failed(question):
             return _succeeded(await self._rows(replace(with_status(question), named=None)))
         plan, state, of_old = await self._readable_plan(question)
-        rows = await group_queries.select_groups(
+        reading = group_queries.select_groups(
             self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
         )
         if plan.rest_of is None:
-            return rows
-        whole = await self._rows(replace(without_key(question, plan.rest_of), named=None))
+            return await reading
+        rows, whole = await self.reads.together(
+            reading, self._rows(replace(without_key(question, plan.rest_of), named=None))
+        )
         return _with_rest(question, plan.rest_of, rows, whole)
 
     async def latencies(self, question: GroupQuestion) -> Counts | None:
@@ -128,31 +132,51 @@ class GroupRowReader:
             of_old = await self._archived_latencies(question, plan, old)
         except DimensionNotTracked:
             return None
-        found: Counts = defaultdict(Counter)
+        without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
+        found, whole = await self.reads.together(
+            self._counts(question, plan, state, named, of_old), self._all_counts(without_any)
+        )
+        if plan.rest_of is None:
+            return found
+        rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
+        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+
+    async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
+        return None if question is None else await self._latencies(question, ())
+
+    async def _counts(  # What is asked, and what is known.
+        self,
+        question: GroupQuestion,
+        plan: Plan,
+        state: TrackedState,
+        named: Collection[Group],
+        of_old: Mapping[CellKey, Counter[int]],
+    ) -> Counts:
+        """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
+        readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
-            _add(found, await group_latency_queries.select_sketch_latencies(self.connection, question, plan))
+            readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
         elif plan.latency_cover.stored and question.key is not None:
             place = question.by.index(question.key) if question.by else 0
             values = [group[place] for group in named if group]
-            _add(
-                found,
-                await group_latency_queries.select_value_latencies(
+            readings.append(
+                group_latency_queries.select_value_latencies(
                     self.connection,
                     question,
                     plan,
                     question.key,
                     [value for value in values if value is not None and value != OTHER],
                     is_waiting=state.is_waiting,
-                ),
+                )
             )
-        for span in plan.latency_cover.runs:
-            _add(found, await group_latency_queries.select_run_latencies(self.connection, question, plan, span))
-        _add(found, of_old)
-        if plan.rest_of is None:
-            return found
-        whole = await self._latencies(without_key(question, plan.rest_of), ())
-        rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
-        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+        readings += [
+            group_latency_queries.select_run_latencies(self.connection, question, plan, span)
+            for span in plan.latency_cover.runs
+        ]
+        found: Counts = defaultdict(Counter)
+        for more in (of_old, *await self.reads.each(readings)):
+            _add(found, more)
+        return found
 
     async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedCells]:
         """Return the plan, and the cells over runs that are archived. Raises `DimensionNotTracked`."""
@@ -205,7 +229,10 @@ class GroupRowReader:
         """Return which parts of these spans the archive has runs of. Raises `DimensionNotTracked` if others cannot be read."""
         if not spans:
             return ()
-        dropped_before = await select_dropped_before(self.connection, question.filter.project_id)
+        dropped_before, read = await self.reads.together(
+            select_dropped_before(self.connection, question.filter.project_id),
+            group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ),
+        )
         old = [
             TimeSpan(span.since, min(span.until, dropped_before))
             for span in spans
@@ -217,7 +244,6 @@ class GroupRowReader:
                     f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
                     "is asked for: ask for a later start, or group by fewer dimensions."
                 )
-        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
         if read > MAX_RUNS_READ:
             raise DimensionNotTracked(_advice(question, plan))
         return old
