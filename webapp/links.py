@@ -101,7 +101,7 @@ class View:
             metric,
             by,
             run_filter,
-            project_id is not None and query.get("live") == "1",
+            query.get("live") == "1",
             (query.get("sort") or None) if project_id is None else None,
             (query.get("q", "").strip() or None) if project_id is None else None,
             mistaken,
@@ -148,7 +148,7 @@ class View:
 
     def project_urls(self) -> Callable[[str], str]:
         """A function from a project's id to its URL with this view; it is fast, for pages of many projects."""
-        before, _, after = self.replace(project_id=_SOME_PROJECT).url.partition(_SOME_PROJECT)
+        before, _, after = self.replace(project_id=_SOME_PROJECT, is_live=False).url.partition(_SOME_PROJECT)
         return lambda project_id: f"{before}{path_of(project_id)}{after}"
 
     def page_url(self, number: int) -> str:

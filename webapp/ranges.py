@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 
+from runtally.clock import next_month
 from runtally.usage.window import CustomRange
 from webapp import zone
 
@@ -48,22 +49,18 @@ def _month(at: datetime) -> datetime:
     return at.replace(day=1)
 
 
-def _next_month(at: datetime) -> datetime:
-    return _month(_month(at) + timedelta(days=32))
-
-
 _DAY = timedelta(days=1)
 _OF_READER = frozenset({Calendar.TODAY, Calendar.YESTERDAY})
 _DAYS: dict[Calendar, Callable[[datetime], tuple[datetime, datetime]]] = {
     Calendar.TODAY: lambda now: (now, now + _DAY),
     Calendar.YESTERDAY: lambda now: (now - _DAY, now),
-    Calendar.THIS_MONTH: lambda now: (_month(now), _next_month(now)),
+    Calendar.THIS_MONTH: lambda now: (_month(now), next_month(now)),
     Calendar.LAST_MONTH: lambda now: (_month(_month(now) - _DAY), _month(now)),
     # Thirteen weeks, which are as many bars.
     Calendar.QUARTER: lambda now: (now - 90 * _DAY, now + _DAY),
     # Weeks from Monday on, the last of which holds today.
     Calendar.YEAR: lambda now: (now - (52 * 7 + now.weekday()) * _DAY, now + _DAY),
-    Calendar.MONTHS: lambda now: (_next_month(now).replace(year=_next_month(now).year - 1), _next_month(now)),
+    Calendar.MONTHS: lambda now: (next_month(now).replace(year=next_month(now).year - 1), next_month(now)),
 }
 _TITLES = {
     Calendar.TODAY: "Today",

@@ -10,6 +10,7 @@ from quart import Response, request
 
 from api.current import actor, services
 from api.errors import status_of
+from runtally.access import saved_views
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
@@ -91,6 +92,10 @@ class Shell:
     def came_by_link(self) -> bool:
         """Whether the reader uses a shared link, and so sees one project."""
         return self.actor.kind is ActorKind.LINK
+
+    @property
+    def may_save_views(self) -> bool:
+        return saved_views.may_save(self.actor)
 
     def may_read_runs(self, project_id: str) -> bool:
         return may(self.actor, Scope.RUNS_READ, project_id)

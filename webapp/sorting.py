@@ -10,6 +10,7 @@ Column = TypeVar("Column", bound=StrEnum)
 Item = TypeVar("Item")
 
 _REVERSED = "-"
+_LONGEST_REPEATED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,15 @@ class Sorting(Generic[Column]):
         name = (text or "").removeprefix(_REVERSED)
         column = next((one for one in columns if one.value == name), None)
         return cls(default) if column is None else cls(column, (text or "").startswith(_REVERSED))
+
+    @staticmethod
+    def mistaken(text: str | None, columns: Iterable[StrEnum]) -> str | None:
+        """Return a note on an order that a query asks for and that there is not."""
+        name = (text or "").removeprefix(_REVERSED)
+        if not name or any(one.value == name for one in columns):
+            return None
+        shown = "".join(one for one in name if one.isprintable())[:_LONGEST_REPEATED]
+        return f"There is no order \u201c{shown}\u201d; the usual order is shown instead."
 
     def text(self, default: Column) -> str | None:
         """Return the text for a query; None for the default."""

@@ -17,12 +17,14 @@ from runtally.models.name_rule import NameRule
 from runtally.models.otlp import OtlpClient
 from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
+from runtally.models.saved_view import SavedView
 from runtally.models.shared_link import SharedLink
 
 MAX_NAME = 128
 # What belongs to one project alone, beside its runs.
 _OWN = (
     SharedLink,
+    SavedView,
     TrackedKey,
     Experiment,
     ApiKey,
@@ -53,9 +55,9 @@ async def find_by_id(session: AsyncSession, project_id: str) -> Project | None:
     return await session.get(Project, project_id)
 
 
-async def get(session: AsyncSession, project_id: str) -> Project:
-    """Return the project with this id. Raises `NotFound`."""
-    project = await find_by_id(session, project_id)
+async def get(session: AsyncSession, project_id: str, *, is_locked: bool = False) -> Project:
+    """Return the project with this id; one that is locked nobody else changes until the transaction ends. Raises `NotFound`."""
+    project = await session.get(Project, project_id, with_for_update=is_locked or None)
     if project is None:
         raise NotFound("There is no such project; `runtally projects list` shows all.")
     return project

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
-from runtally.clock import start_of_day
+from runtally.clock import next_month, start_of_day
 
 DAY = timedelta(days=1)
 
@@ -20,8 +20,7 @@ class Month:
     def of(cls, at: datetime) -> Self:
         """Return the month that contains this moment."""
         start = start_of_day(at).replace(day=1)
-        # Any month has 28 days, and none 32.
-        return cls(start, (start + timedelta(days=31)).replace(day=1))
+        return cls(start, next_month(start))
 
     @property
     def days(self) -> int:

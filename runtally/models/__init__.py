@@ -18,6 +18,7 @@ import runtally.models.reporting
 import runtally.models.repricing
 import runtally.models.rollup
 import runtally.models.run
+import runtally.models.saved_view
 import runtally.models.shared_link
 import runtally.models.user  # noqa: F401  # Each import registers its tables.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, MAX_VALUE_LENGTH, Detail
 from runtally.models.measures import columns_over_runs, measures_named
@@ -82,10 +83,7 @@ async def fetch_values(connection: Connection, sql: str, found: Conditions, *, i
     """Run a statement over unmerged runs, of which Postgres expects a row or two, and so would join them row by row."""
     if not is_waiting:
         return await connection.fetch(sql, *found.values)
-    await connection.execute("SET LOCAL enable_nestloop = off")
-    rows = await connection.fetch(sql, *found.values)
-    await connection.execute("SET LOCAL enable_nestloop = on")
-    return rows
+    return await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
 
 
 def values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, is_waiting: bool) -> str:

@@ -5,12 +5,13 @@ Sums that are kept answer where they tell the groups apart. What they do not tel
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from runtally.clock import start_of_day
-from runtally.db.database import Connection
+from runtally.db.combined import CombinedReads
 from runtally.errors import DimensionNotTracked
 from runtally.usage import group_latency_queries, group_queries
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
@@ -33,8 +34,9 @@ Counts = dict[CellKey, Counter[int]]
 class GroupRowReader:
     """A reader of groups over a connection whose statements see one snapshot."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, reads: CombinedReads) -> None:
+        self.reads = reads
+        self.connection = reads.connection
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
         self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
@@ -58,10 +60,10 @@ class GroupRowReader:
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
         plan, state = await self._readable_plan(question)
-        ranks = await group_queries.select_ranks(self.connection, question, plan, is_waiting=state.is_waiting)
+        reading = group_queries.select_ranks(self.connection, question, plan, is_waiting=state.is_waiting)
         if plan.rest_of is None:
-            return ranks
-        without_value = await self._rows(replace(question, named=()))
+            return await reading
+        ranks, without_value = await self.reads.together(reading, self._rows(replace(question, named=())))
         return ranks | ranks_of(question, without_value.groups)
 
     async def count(self, question: GroupQuestion, most: int) -> int:
@@ -88,10 +90,12 @@ class GroupRowReader:
         if keeps_all_but_failed(question):
             return _succeeded(await self._rows(replace(with_status(question), named=None)))
         plan, state = await self._readable_plan(question)
-        rows = await group_queries.select_groups(self.connection, question, plan, is_waiting=state.is_waiting)
+        reading = group_queries.select_groups(self.connection, question, plan, is_waiting=state.is_waiting)
         if plan.rest_of is None:
-            return rows
-        whole = await self._rows(replace(without_key(question, plan.rest_of), named=None))
+            return await reading
+        rows, whole = await self.reads.together(
+            reading, self._rows(replace(without_key(question, plan.rest_of), named=None))
+        )
         return _with_rest(question, plan.rest_of, rows, whole)
 
     async def latencies(self, question: GroupQuestion) -> Counts | None:
@@ -115,30 +119,46 @@ class GroupRowReader:
         plan = replace(plan, rest_of=plan.latency_rest_of)
         if await self._unreadable(question, plan, plan.latency_cover.runs):
             return None
-        found: Counts = defaultdict(Counter)
+        without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
+        found, whole = await self.reads.together(
+            self._counts(question, plan, state, named), self._all_counts(without_any)
+        )
+        if plan.rest_of is None:
+            return found
+        rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
+        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+
+    async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
+        return None if question is None else await self._latencies(question, ())
+
+    async def _counts(
+        self, question: GroupQuestion, plan: Plan, state: TrackedState, named: Collection[Group]
+    ) -> Counts:
+        """Read the latencies that a plan's stored sums and runs have."""
+        readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
-            _add(found, await group_latency_queries.select_sketch_latencies(self.connection, question, plan))
+            readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
         elif plan.latency_cover.stored and question.key is not None:
             place = question.by.index(question.key) if question.by else 0
             values = [group[place] for group in named if group]
-            _add(
-                found,
-                await group_latency_queries.select_value_latencies(
+            readings.append(
+                group_latency_queries.select_value_latencies(
                     self.connection,
                     question,
                     plan,
                     question.key,
                     [value for value in values if value is not None and value != OTHER],
                     is_waiting=state.is_waiting,
-                ),
+                )
             )
-        for span in plan.latency_cover.runs:
-            _add(found, await group_latency_queries.select_run_latencies(self.connection, question, plan, span))
-        if plan.rest_of is None:
-            return found
-        whole = await self._latencies(without_key(question, plan.rest_of), ())
-        rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
-        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+        readings += [
+            group_latency_queries.select_run_latencies(self.connection, question, plan, span)
+            for span in plan.latency_cover.runs
+        ]
+        found: Counts = defaultdict(Counter)
+        for more in await self.reads.each(readings):
+            _add(found, more)
+        return found
 
     async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
         plan, state = await self._plan(question)
@@ -179,13 +199,15 @@ class GroupRowReader:
         """Return why these spans cannot be read from the runs; None if they can."""
         if not spans:
             return None
-        dropped_before = await select_dropped_before(self.connection, question.filter.project_id)
+        dropped_before, read = await self.reads.together(
+            select_dropped_before(self.connection, question.filter.project_id),
+            group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ),
+        )
         if dropped_before and any(span.since < dropped_before for span in spans):
             return (
                 f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what is "
                 "asked for: ask for a later start, or group by fewer dimensions."
             )
-        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
         return None if read <= MAX_RUNS_READ else _advice(question, plan)
 
 

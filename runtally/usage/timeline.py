@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from runtally.clock import start_of_day
+from runtally.clock import next_month, start_of_day
 from runtally.models.rollup import Grain
-from runtally.usage.window import MARGIN, BucketRange, TimeSpan, Window, ceil, floor, next_month
+from runtally.usage.window import MARGIN, BucketRange, TimeSpan, Window, ceil, floor
 
 DAY = timedelta(days=1)
 MAX_BUCKETS = 3_000

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple, Self, TypeAlias
 
+from runtally.clock import next_month
 from runtally.errors import InvalidInterval, InvalidRange
 from runtally.models.rollup import GRAINS, Grain
 
@@ -249,8 +250,6 @@ class Window:
 
     def place_of(self, at: datetime) -> float:
         """Return the place of a moment, counted in buckets from the start."""
-        if not self.is_by_month:
-            return (at - self.start) / self.interval
         starts = [*self.buckets, self.end]
         number = max(min(bisect_right(starts, at), len(starts) - 1) - 1, 0)
         return number + (at - starts[number]) / (starts[number + 1] - starts[number])
@@ -333,11 +332,6 @@ class _CoverageBuilder:
 
 def _is_kept(grain: Grain, since: datetime, now: datetime) -> bool:
     return grain.kept is None or since >= now - grain.kept + MARGIN
-
-
-def next_month(at: datetime) -> datetime:
-    """Return the start of the month after that of a day, which is its first."""
-    return (at + 31 * _DAY).replace(day=1)
 
 
 def _months(since: datetime, until: datetime) -> Iterator[datetime]:

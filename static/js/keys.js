@@ -56,6 +56,15 @@ document.addEventListener("keydown", (event) => {
   open.querySelector("summary").focus();
 });
 
+// A menu that the server fills asks for its list when it is opened.
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (target.matches(".menu[open][hx-get]")) target.dispatchEvent(new Event("opened"));
+  },
+  true,
+);
+
 document.addEventListener("submit", ({ target }) => {
   if (target.closest(".menu[data-closes]")) target.closest(".menu").open = false;
 });

@@ -2,8 +2,10 @@
 
 import re
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from tests.browser.test_accessibility import OPTIONS
 from tests.browser_fixtures import Complaints
 from tests.serving import Server
 
@@ -43,3 +45,24 @@ def test_the_catalogue_comes_into_the_page_once_it_was_read(page: Page, story: S
     expect(page.get_by_text("Reading genai-prices")).to_have_count(0)
     expect(page.locator("#catalogue")).to_contain_text("genai-prices")
     expect(page).to_have_url(f"{story.url}/admin/prices/catalogue")
+
+
+def test_several_prices_are_selected_previewed_and_scheduled_as_they_were_previewed(page: Page, story: Server) -> None:
+    for model in ("m2", "m3"):
+        page.goto(f"{story.url}/admin/prices/new?provider=in-bulk&model={model}&input_per_million=4")
+        page.get_by_role("button", name="Save price").click()
+    page.goto(f"{story.url}/admin/prices?q=in-bulk")
+    page.get_by_role("link", name="Change several").click()
+    page.get_by_label("m2").check()
+    page.get_by_label("Percent or US dollars").fill("-25")
+    page.get_by_role("button", name="Preview").click()
+    preview = page.get_by_role("region", name="Preview")
+    expect(preview).to_contain_text("$3.00")
+    assert [violation["id"] for violation in Axe().run(page, options=OPTIONS).response["violations"]] == []
+
+    # What is typed after the preview is another change, which was not seen.
+    page.get_by_label("Percent or US dollars").fill("-99")
+    preview.get_by_role("button", name="Schedule 1 change").click()
+
+    expect(page.get_by_role("status")).to_contain_text("Change scheduled for 1 price from")
+    expect(page.locator("table.prices")).to_contain_text("$3.00")

@@ -5,6 +5,7 @@ from datetime import timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from quart import Response
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.clock import system_clock
@@ -256,3 +257,87 @@ async def test_the_form_says_which_models_in_use_a_price_fits(reader: Browser, p
     assert "cannot look ahead or behind" in ahead
     assert "Matches 1 of the 3 models" in exact
     assert "Matches 0 of the 3 models" in form
+
+
+async def listed_ids(reader: Browser, text: str) -> list[str]:
+    """The prices that are selected with "Select all"."""
+    html = await html_of(reader, f"/admin/prices/bulk?q={text}&all=1")
+    return re.findall(r'name="entry"\s+value="(\d+)"\s+checked', html)
+
+
+async def change(reader: Browser, fields: dict[str, str | list[str]]) -> Response:
+    """Send the form that changes several prices."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await reader.post("/admin/prices/bulk", data=urlencode(fields, doseq=True), headers=headers)
+
+
+async def test_several_prices_change_together_after_a_preview_in_money(
+    reader: Browser, post: Post, provider: str
+) -> None:
+    await saved(reader, provider, model="known", input_per_million="1", output_per_million="0")
+    await saved(reader, provider, model="other", input_per_million="4", output_per_million="0")
+    await post(
+        make_run(provider=provider, model="known", inputTokens=2_000_000, outputTokens=0),
+        make_run(provider=provider, model="other", inputTokens=1_000_000, outputTokens=0),
+    )
+    listed = Outline(await html_of(reader, f"/admin/prices/bulk?q={provider}&all=1"))
+    assert listed.by_id("bulk-effective_from")["value"] == f"{system_clock() + timedelta(days=1):%Y-%m-%d}"
+    ids = await listed_ids(reader, provider)
+    asked = {"q": provider, "how": "percent", "component": "all", "value": "-50", "effective_from": "2099-01-01"}
+
+    previewed = await change(reader, {**asked, "entry": ids, "act": "preview"})
+
+    text = text_of(await previewed.get_data(as_text=True))
+    assert previewed.status_code == 200
+    assert "Last 30 days' tokens: $6.00 → $3.00 ↓50.0%" in text
+    assert "Input $4.00 →becomes $2.00 $4.00 $2.00" in text
+    assert "Schedule 2 changes" in text
+
+    done = await change(reader, {**asked, "entry": ids, "act": "schedule"})
+
+    assert done.status_code == 303
+    rows = text_of(await html_of(reader, f"/admin/prices?q={provider}"))
+    assert rows.count(f"{provider} · scheduled") == 2
+    assert rows.count("until 1 Jan 2099") >= 2
+
+
+async def test_a_change_of_several_prices_counts_projects_with_their_own_price_once(
+    reader: Browser, post: Post, provider: str, project_id: str
+) -> None:
+    await saved(reader, provider, model="known", input_per_million="1", output_per_million="0")
+    await saved(reader, provider, model="known", input_per_million="5", output_per_million="0", project_id=project_id)
+    run = make_run(provider=provider, model="known", inputTokens=1_000_000, outputTokens=0)
+    await post(run)
+    await post(
+        make_run(provider=provider, model="known", inputTokens=1_000_000, outputTokens=0), to=f"{project_id}-other"
+    )
+    ids = await listed_ids(reader, provider)
+
+    response = await change(reader, {"how": "percent", "value": "100", "effective_from": "2099-01-01", "entry": ids})
+
+    assert "Last 30 days' tokens: $6.00 → $12.00" in text_of(await response.get_data(as_text=True))
+
+
+async def test_a_wrong_change_of_several_prices_is_refused_at_its_fields_and_keeps_the_selection(
+    reader: Browser, provider: str
+) -> None:
+    address = await saved(reader, provider)
+    entry = address.rpartition("/")[2]
+
+    html = await refused(reader, "/admin/prices/bulk", q=provider, entry=entry, value="much", effective_from="")
+
+    assert "Enter a percentage from -100 to 1,000" in html
+    assert "Enter the day on which the change starts" in html
+    assert re.search(rf'value="{entry}"\s+checked', html)
+    nothing = await refused(reader, "/admin/prices/bulk", q=provider, value="5", effective_from="2099-01-01")
+    assert "Select the prices to change." in nothing
+    past = await refused(
+        reader,
+        "/admin/prices/bulk",
+        entry=entry,
+        value="-100",
+        component="cache_read_per_million",
+        effective_from="2099-01-01",
+        act="schedule",
+    )
+    assert "None of these prices would change; nothing was saved." in past

@@ -37,7 +37,12 @@ ROUTES = {
 }
 OF_PROJECT = [name for name, (_, rule) in ROUTES.items() if "project_id" in rule.arguments]
 OF_ADMIN = [name for name, (_, rule) in ROUTES.items() if _rule_name(rule) == "admin"]
-CHANGES = [name for name, (method, rule) in ROUTES.items() if method != "GET" and "project_id" in rule.arguments]
+CHANGES = [
+    name
+    for name, (method, rule) in ROUTES.items()
+    # Whoever may read a project may save views of it.
+    if method != "GET" and "project_id" in rule.arguments and rule.endpoint.partition(".")[0] != "saved_views"
+]
 
 
 async def ask(browser: Browser, app: Quart, name: str, project_id: str) -> int:
@@ -168,11 +173,15 @@ NEEDED = {
     "GET /projects/<project_id:project_id>/speed": Scope.METRICS_READ,
     "GET /projects/<project_id:project_id>/traces": Scope.RUNS_READ,
     "GET /projects/<project_id:project_id>/traces/<id:trace_id>": Scope.RUNS_READ,
+    "GET /projects/<project_id:project_id>/views": NOBODY_BUT_USERS,
     "GET /runs": Scope.RUNS_READ,
     "GET /runs/export.<name>": Scope.RUNS_READ,
     "GET /runs/find": Scope.RUNS_READ,
     "POST /account/password": NOBODY_BUT_USERS,
     "POST /account/sign-out": NOBODY_BUT_USERS,
+    "POST /projects/<project_id:project_id>/views": NOBODY_BUT_USERS,
+    "POST /projects/<project_id:project_id>/views/<uuid:view_id>/remove": NOBODY_BUT_USERS,
+    "POST /projects/<project_id:project_id>/views/<uuid:view_id>/rename": NOBODY_BUT_USERS,
 }
 """For every page that anybody who is signed in may ask for: the scope without which a key is refused."""
 

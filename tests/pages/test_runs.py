@@ -343,3 +343,45 @@ async def test_a_key_sees_its_own_runs_and_no_other_project_s_name(
     assert 'name="project"' in html
     for page in PAGES:
         assert (await member.get(page.format(project_id))).status_code == 200
+
+
+async def test_live_mode_is_offered_where_new_runs_can_be_seen(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run())
+    url = f"/runs?project={project_id}&range=24h"
+
+    outline = Outline(await part_of(reader, f"{url}&live=1"))
+    over = Outline(await html_of(reader, f"/runs?project={project_id}&since=2026-01-01T00:00&until=2026-01-02T00:00"))
+
+    assert outline.by_id("live-switch")["href"] == url
+    assert outline.by_id("live")["hx-get"] == f"{url}&live=1"
+    assert "live-switch" not in over.ids()
+
+
+async def test_live_mode_adds_no_page_to_the_browsers_history(reader: Browser, post: Post, project_id: str) -> None:
+    await post(make_run())
+    url = f"/runs?project={project_id}&range=24h&live=1"
+    part = {"HX-Request": "true", "HX-Request-Type": "partial"}
+
+    again = await reader.get(url, headers={**part, "HX-Current-URL": f"http://localhost{url}"})
+    changed = await reader.get(url, headers={**part, "HX-Current-URL": "http://localhost/runs"})
+
+    assert "HX-Push-Url" not in again.headers
+    assert changed.headers["HX-Push-Url"] == url
+
+
+@pytest.mark.parametrize("page", ["/runs?project={}", "/?", "/breakdown?project={}", "/projects/{}/sessions?"])
+async def test_an_order_that_there_is_not_is_named(reader: Browser, post: Post, project_id: str, page: str) -> None:
+    await post(make_run(sessionId="one"))
+    url = page.format(project_id)
+
+    assert "There is no order “speed”;" in text_of(await html_of(reader, f"{url}&sort=-speed"))
+    assert "There is no order" not in text_of(await html_of(reader, f"{url}&sort=runs" if "runs?" not in url else url))
+
+
+async def test_a_failed_run_tells_how_many_failed_alike(reader: Browser, post: Post, project_id: str) -> None:
+    failed = {"status": "error", "errorCode": "rate_limited"}
+    await post(make_run(runId="one", **failed), make_run(**failed), make_run(status="error", errorCode="other"))
+    await post(make_run(runId="fine"))
+
+    assert "Same error, last 7 days: 2 runs" in text_of(await html_of(reader, f"/projects/{project_id}/runs/one"))
+    assert "Same error" not in text_of(await html_of(reader, f"/projects/{project_id}/runs/fine"))

@@ -13,6 +13,7 @@ from webapp.pages.experiments import badges, comparison, experiment, experiments
 from webapp.pages.overview import overview
 from webapp.pages.panel import chart_data
 from webapp.pages.prices import (
+    bulk,
     catalogue,
     covered,
     discounts,
@@ -37,6 +38,7 @@ from webapp.pages.project import (
     settings,
     shared_links,
     tracked_keys,
+    views,
 )
 from webapp.pages.quality import cache, errors, speed
 from webapp.pages.runs import run, runs, send_runs
@@ -53,12 +55,12 @@ def register(app: Quart) -> None:
     app.url_map.merge_slashes = False
     for module in (
         *(overview, report, breakdown, compare, chart_data, embeds),
-        *(costs, settings, keys, tracked_keys, names, budget, budgets, alerts, alert_rules, shared_links),
+        *(costs, settings, keys, tracked_keys, names, budget, budgets, alerts, alert_rules, shared_links, views),
         *(runs, run, send_runs),
         *(sessions, session, agents),
         *(errors, speed, cache),
         *(experiments, experiment, comparison, badges),
-        *(prices, forms, covered, row, discounts, tester, catalogue, file, repricing, price),
+        *(prices, forms, bulk, covered, row, discounts, tester, catalogue, file, repricing, price),
         *(users, admin_budgets, audit, clients, relay, health),
         *(account, sign_in, sign_in_openid, join),
         *(appearance, find, reference),

@@ -219,7 +219,8 @@ def test_a_share_lies_within_zero_and_one_also_where_all_runs_agree() -> None:
     assert all_ == estimate.rate(40, 40)
     assert most is not None
     assert 0 < most.low < 0.95 < most.high <= 1
-    assert estimate.share(0.5, [], 40) is None
+    for value in (0, 0.5, 1):
+        assert estimate.share(value, [], 40) is None
 
 
 def test_the_ranks_of_a_median_lie_to_both_sides_of_it() -> None:

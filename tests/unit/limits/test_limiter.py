@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from runtally.db import stall_breaker
 from runtally.errors import RuntallyError, StoreBusy, StoreUnavailable
@@ -115,11 +116,42 @@ async def test_a_bug_of_the_store_is_an_internal_error_that_tells_nothing() -> N
     limiter, store = limiter_of(Clock())
     store.error = ZeroDivisionError("secret-detail")
 
-    with pytest.raises(RuntallyError) as raised:
+    with capture_logs() as logged, pytest.raises(RuntallyError) as raised:
         await limiter.take("k", TEN)
 
     assert raised.value.code == "internal_error"
     assert "secret-detail" not in str(raised.value)
+    assert [(one["event"], one["log_level"], one["error"]) for one in logged] == [
+        ("limits_failed", "error", "ZeroDivisionError")
+    ]
+    assert logged[0]["exc_info"] is store.error
+
+
+async def test_a_store_that_is_away_is_no_bug_to_log_and_its_message_is_passed_on() -> None:
+    limiter, store = limiter_of(Clock())
+    store.error = StoreUnavailable("The store is away.")
+
+    with capture_logs() as logged, pytest.raises(StoreUnavailable, match="The store is away"):
+        await limiter.take("k", TEN)
+
+    assert logged == []
+
+
+async def test_a_refusal_needs_no_store_while_it_is_certain_and_not_longer() -> None:
+    clock = Clock()
+    limiter, _ = limiter_of(clock)
+    assert limiter.refusal("k", TEN) is None
+    await passes(limiter, times=10)
+
+    assert limiter.refusal("k", TEN) == Decision(TEN, granted=False, busy_ns=60 * SECOND)
+    clock.now_ns += 6 * SECOND - 1
+    assert limiter.refusal("k", TEN) == Decision(TEN, granted=False, busy_ns=54 * SECOND + 1)
+    clock.now_ns += 1
+    assert limiter.refusal("k", TEN) is None
+
+
+def test_ten_thousand_keys_are_remembered() -> None:
+    assert module.MAX_REMEMBERED == 10_000
 
 
 async def test_a_client_that_leaves_does_not_disturb_the_others() -> None:

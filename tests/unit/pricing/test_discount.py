@@ -40,6 +40,18 @@ def test_one_for_a_provider_holds_for_no_other(provider: str, holds: bool) -> No
     assert Discount("acme", "openai", Decimal(10)).holds(provider, START) is holds
 
 
+@pytest.mark.parametrize("name", ["xai", " XAI", "x_ai", "chatxai"])
+def test_one_for_a_provider_holds_under_all_its_names(name: str) -> None:
+    assert Discount("acme", "x-ai", Decimal(10)).holds(name, START)
+
+
+def test_one_for_a_providers_other_name_holds_for_runs_that_were_sent_under_it_alone() -> None:
+    found = Discount("acme", "vertex-ai", Decimal(10))
+
+    assert found.holds("vertex_ai", START)
+    assert not found.holds("google", START)
+
+
 def test_of_two_that_hold_the_one_for_the_provider_counts_in_whichever_order() -> None:
     several = (
         Discount("acme", None, Decimal(10)),

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.clock import start_of_day
+from runtally.clock import next_month, start_of_day
 from runtally.errors import InvalidInterval, InvalidRange
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain
 from runtally.usage.totals import Totals
-from runtally.usage.window import EPOCH, LAST, CustomRange, Range, TimeSpan, Window, next_month, parse_interval
+from runtally.usage.window import EPOCH, LAST, CustomRange, Range, TimeSpan, Window, parse_interval
 from tests.summaries import Cell, made_summary
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
@@ -494,3 +494,20 @@ def test_days_and_moments_have_a_place_in_months() -> None:
     assert window.place_of(datetime(2026, 2, 15, tzinfo=UTC)) == 1.5
     assert (window.place_of(window.start), window.place_of(window.end)) == (0, 3)
     assert by_day.place_of(datetime(2026, 1, 2, 12, tzinfo=UTC)) == 1.5
+    assert by_day.place_of(by_day.end) == 90
+
+
+def test_a_bar_of_a_month_is_as_long_as_the_shortest_month() -> None:
+    range_ = CustomRange(datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC), is_by_month=True)
+    window = Window.of(range_, range_.until, range_.chart_interval)
+
+    assert window.buckets == [range_.since]
+    assert range_.chart_interval == range_.until - range_.since == timedelta(days=28)
+
+
+def test_two_years_that_are_not_by_month_are_bars_of_four_weeks() -> None:
+    since = datetime(2024, 3, 1, tzinfo=UTC)
+    range_ = CustomRange(since, since + timedelta(days=560))
+    window = Window.of(range_, range_.until, range_.chart_interval)
+
+    assert window.buckets == [since + number * timedelta(days=28) for number in range(20)]

@@ -65,6 +65,7 @@ class BreakdownView:
     def parse(cls, query: Mapping[str, str], project_id: str | None) -> "BreakdownView":
         sorting = Sorting.parse(query.get("sort"), Column, Column.COST)
         view = View.parse(query, project_id, is_table=True).replace(sort=None, search=None)
+        view = view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(query.get("sort"), Column)])))
         return cls(view, sorting, query.get("names") == GROUPED and view.by in BY_MODEL)
 
     @property

@@ -29,13 +29,14 @@ from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command
 from webapp.links import View
-from webapp.pages.overview.project_rows import Columns, ProjectList, page_of, project_list_of, search
+from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.runs.lists import NEWEST, RunList, newest_of
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
+from webapp.sorting import Sorting
 
 blueprint = Blueprint("overview", __name__)
 
@@ -85,7 +86,7 @@ async def overview() -> ResponseReturnValue:
     """Show the overview; a reader of one project gets that project, and one of several a list of them."""
     if has_several_or_none(actor()):
         return await render(await your_projects())
-    view, now, of_project = View.parse(request.args), services().clock(), actor().project_id
+    view, now, of_project = _view(), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
     async with services().reading.connection() as connection:
         changes = await recent_changes(connection)
@@ -100,8 +101,14 @@ async def overview() -> ResponseReturnValue:
 async def first_run() -> ResponseReturnValue:
     """Asked again and again by the page that waits for the first run: the overview, once there is something to show."""
     demand(actor(), Scope.METRICS_READ, actor().project_id)
-    page = await _overview_page(View.parse(request.args), services().clock())
+    page = await _overview_page(_view(), services().clock())
     return await render(page) if page else no_content()
+
+
+def _view() -> View:
+    """Return the view that the query asks for."""
+    view = View.parse(request.args)
+    return view.replace(notes=(*view.notes, *filter(None, [Sorting.mistaken(view.sort, Column)])))
 
 
 async def _overview_page(view: View, now: datetime) -> OverviewPage | None:

@@ -26,13 +26,20 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveSwitch:
+    """The switch of live mode: the page that is asked for again, and the one with the other mode."""
+
+    url: str
+    live_url: str
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Narrower:
     """The control of the range, and the switch of live mode; None where there is nothing to look on to."""
 
     ranges: RangeMenu
-    url: str
-    live_url: str | None
-    is_live: bool
+    live: LiveSwitch | None
     runs_url: str
 
 
@@ -66,12 +73,10 @@ def toggled(
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
-    can_be_live = view.project_id is not None and not window.is_over
+    can_be_live = not window.is_over
     return Narrower(
         ranges=range_menu_of(view, window, View(view.project_id).url),
-        url=view.url,
-        live_url=view.replace(is_live=not view.is_live).url if can_be_live else None,
-        is_live=can_be_live and view.is_live,
+        live=LiveSwitch(view.url, view.replace(is_live=not view.is_live).url, view.is_live) if can_be_live else None,
         runs_url=view.runs_url(),
     )
 

@@ -348,7 +348,9 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
 
     def bar(value: str, totals: Totals) -> Bar:
         has_cost = totals.runs > totals.unpriced
-        of_project = view.replace(project_id=value).url if dimension == PROJECT and value != OTHER else None
+        of_project = (
+            view.replace(project_id=value, is_live=False).url if dimension == PROJECT and value != OTHER else None
+        )
         return Bar(
             words.value_name(dimension, value, names),
             None if slots is None else slots.get(value, OTHER_SLOT),

@@ -59,7 +59,7 @@ async def effect_of(sent: Mapping[str, str], covered: Covered, now: datetime) ->
 
 
 def _effect(draft: Draft, used: Sequence[ModelUsage], now: datetime) -> Effect:
-    price, book = _price_of(draft), services().prices.book
+    price, book = price_of(draft), services().prices.book
     pairs = [(one, _now(book, one, draft.project_id, now), cost_at(one, price)) for one in used]
     pairs.sort(key=lambda pair: -max(pair[1] or Decimal(0), pair[2]))
     known = [before for _, before, _ in pairs if before is not None]
@@ -89,7 +89,8 @@ def _now(book: PriceBook, used: ModelUsage, project_id: str | None, now: datetim
     return supposed.would_cost_usd
 
 
-def _price_of(draft: Draft) -> Price:
+def price_of(draft: Draft) -> Price:
+    """Return the price with the amounts of a draft, whatever the length of a context."""
     amounts = (getattr(draft, name) for name in PRICE_COLUMNS)
     return Price(
         id=0,

@@ -57,7 +57,7 @@ class FilterForm:
 
 
 _FURTHER = ("provider", "errorCode", "experiment", "minCost", "maxCost", "minLatency", "maxLatency", "metadata")
-_HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "key", "zone", "later")
+_HIDDEN = ("range", "since", "until", "sort", "trace", "session", "user", "tags", "key", "zone", "later", "live")
 
 
 def query_of(sent: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Calendar | None]:

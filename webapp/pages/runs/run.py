@@ -14,9 +14,10 @@ from runtally.access import keys
 from runtally.access.scopes import Scope, demand
 from runtally.models.run import Status, StoredRun
 from runtally.runs import read
+from runtally.runs.totals import read_totals
 from runtally.runs.trace import Step, Trace
 from runtally.usage.dimensions import MODEL
-from runtally.usage.filter import Outcome, Period
+from runtally.usage.filter import Outcome, Period, RunFilter
 from webapp import formats
 from webapp.charts.colours import OTHER
 from webapp.pages.panel.slots import read_slots
@@ -69,8 +70,9 @@ class RunPage(Page):
     metadata: str | None
     failure: str | None
     """What went wrong; None for a run that succeeded."""
+    similar: str
+    """The number of runs of the last 7 days that ended alike, this one among them."""
     similar_url: str
-    """Runs of the project that ended alike."""
     pairs: tuple[Fact, ...]
     """What of its metadata other runs can be found by."""
 
@@ -132,6 +134,8 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         one = found.run
         key_name = await keys.name_of(connection, one.key_id) if one.key_id else None
         project = await heading_of(connection, project_id)
+        alike = RunFilter(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code)
+        similar = None if one.status is Status.SUCCESS else await read_totals(connection, alike, services().clock())
     page = RunPage(
         project=project,
         run=one,
@@ -145,7 +149,8 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         facts=tuple(_facts(one, key_name)),
         metadata=_pretty(one.metadata),
         failure=_failure(one),
-        similar_url=runs_url(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code),
+        similar=f": {formats.runs(similar.runs)}" if similar else "",
+        similar_url=runs_url(project_id=project_id, status=alike.status, error_code=alike.error_code),
         pairs=tuple(_pairs(one)),
     )
     return await render(page)

@@ -24,8 +24,8 @@ from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.tracked_key_queries import select_tracked_keys
 from webapp import formats
-from webapp.links import chosen_project
-from webapp.pages.panel.narrowing import Chip
+from webapp.links import chosen_project, path_in
+from webapp.pages.panel.narrowing import Chip, LiveSwitch
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.export import FRAMES, begun, exported, exported_in_frames
@@ -116,6 +116,9 @@ class RunsPage(Page):
     headings: tuple[Heading | SortHeading, ...]
     time_heading: SortHeading
     project: ProjectHeading | None
+    live: LiveSwitch | None
+    notes: tuple[str, ...]
+    """What the address asks for and is not shown."""
     listing: Listing | None
 
     @property
@@ -142,7 +145,9 @@ async def explorer() -> ResponseReturnValue:
         # A form sends its empty fields too; the address to keep is without them.
         return see_other(address)
     response = await render(await (_sorted(view, number, now) if is_sorted else _found(view, position, now)))
-    response.headers["HX-Push-Url"] = address
+    if path_in(request.headers.get("HX-Current-URL", "")) != address:
+        # What live mode asks for again is the page that is there.
+        response.headers["HX-Push-Url"] = address
     return response
 
 
@@ -194,7 +199,10 @@ def _view(run_filter: RunFilter, calendar: Calendar | None = None) -> RunsView:
     if sorting.column is SortColumn.TIME:
         sorting = NEWEST_FIRST
     return replace(
-        RunsView.with_columns(run_filter, request.args.getlist("column")), calendar=calendar, sorting=sorting
+        RunsView.with_columns(run_filter, request.args.getlist("column")),
+        calendar=calendar,
+        sorting=sorting,
+        is_live=request.args.get("live") == "1",
     )
 
 
@@ -288,8 +296,18 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
         headings=tuple(headings),
         time_heading=time_heading,
         project=await heading_of(connection, run_filter.project_id) if run_filter.project_id else None,
+        live=_live(view, now) if listing and not listing.newer_url else None,
+        notes=tuple(filter(None, [Sorting.mistaken(request.args.get("sort"), SortColumn)])),
         listing=listing,
     )
+
+
+def _live(view: RunsView, now: datetime) -> LiveSwitch | None:
+    """Return the switch of live mode; None where no new run can be seen."""
+    until = view.run_filter.until
+    if until is not None and until <= now:
+        return None
+    return LiveSwitch(view.url(), replace(view, is_live=not view.is_live).url(), view.is_live)
 
 
 async def _key_names(connection: Connection, run_filter: RunFilter) -> Mapping[str, str]:

@@ -89,6 +89,7 @@ class RunsView:
     sorting: Sorting[SortColumn] = NEWEST_FIRST
     calendar: Calendar | None = None
     """What the range is called, where it goes by the calendar; the filter has its times."""
+    is_live: bool = False
 
     @classmethod
     def with_columns(cls, run_filter: RunFilter, chosen: Sequence[str]) -> "RunsView":
@@ -169,7 +170,7 @@ class RunsView:
         if self.columns != _usual(self.run_filter):
             found["column"] = [column.value for column in self.columns]
         sort = self.sorting.text(SortColumn.TIME)
-        return found | ({"sort": sort} if sort else {})
+        return found | ({"sort": sort} if sort else {}) | ({"live": "1"} if self.is_live else {})
 
 
 def run_url(project_id: str, run_id: str) -> str:

@@ -177,7 +177,10 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
         heading=_heading(found, kind, shown.page),
         headings=_headings(shown),
         rows=tuple(_row(project_id, kind, one, money, now) for one in found.groups),
-        notes=tuple(_notes(found, kept.since if kept != span else None)),
+        notes=(
+            *filter(None, [Sorting.mistaken(request.args.get("sort"), Column)]),
+            *_notes(found, kept.since if kept != span else None),
+        ),
         previous_url=replace(shown, page=shown.page - 1).url if shown.page > 1 else None,
         next_url=replace(shown, page=shown.page + 1).url if found.has_more else None,
     )

@@ -1,0 +1,179 @@
+"""Change several prices at once: select them, see the new amounts and their effect in money, and schedule the change."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import ClassVar
+
+from quart import Blueprint, request
+from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from api.current import actor, services
+from runtally.errors import InvalidPrice
+from runtally.fields import MAX_ROW, parse_whole
+from runtally.pricing import bulk as changes_of_prices
+from runtally.pricing import registry
+from runtally.pricing.bulk import ALL_AMOUNTS, How, Planned
+from webapp import changes, formats
+from webapp.addresses import address_of, path_to
+from webapp.form import Form, sent_form
+from webapp.pages.prices.bulk_effect import Money, effects_of
+from webapp.pages.prices.effect import SINCE
+from webapp.pages.prices.frame import (
+    AMOUNT_NAMES,
+    LISTED_NAMES,
+    PriceRow,
+    PricesFrame,
+    amount,
+    prices_frame,
+    rows_of,
+)
+from webapp.rendering import Page, render, see_other
+from webapp.security import admin
+
+PATH = "/admin/prices/bulk"
+HOWS = ((How.PERCENT, "By percent"), (How.SET, "To an amount"))
+COMPONENTS = ((ALL_AMOUNTS, "All amounts"), *AMOUNT_NAMES.items())
+
+blueprint = Blueprint("price_bulk", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """A price in the preview: its new amounts, or why it has none."""
+
+    model: str
+    provider: str
+    url: str
+    amounts: tuple[tuple[str, str, str], ...]
+    """The amounts that change: name, before and after."""
+    problem: str
+    now: str
+    then: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a change does to the selected prices."""
+
+    rows: tuple[PlannedRow, ...]
+    now: str
+    then: str
+    change: str
+    number: int
+    """The prices that change."""
+    has_problems: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BulkPage(Page):
+    """The form with the prices to select, and the preview once it was asked for."""
+
+    template: ClassVar[str] = "prices/bulk.html"
+    fragment: ClassVar[str] = "prices/_bulk.html"
+
+    frame: PricesFrame
+    search: Form
+    form: Form
+    rows: tuple[PriceRow, ...]
+    number: int
+    all_url: str
+    preview: Preview | None = None
+    days: int = SINCE.days
+    hows: tuple[tuple[str, str], ...] = HOWS
+    components: tuple[tuple[str, str], ...] = COMPONENTS
+    amounts: tuple[str, ...] = LISTED_NAMES
+
+    @property
+    def document_title(self) -> str:
+        return "Change several prices"
+
+
+@blueprint.get(PATH)
+@admin
+async def bulk() -> ResponseReturnValue:
+    """The prices in force that have the words in a name, to select from; with `all` all are selected."""
+    tomorrow = services().clock() + timedelta(days=1)
+    form = Form("bulk", {"effective_from": (f"{tomorrow:%Y-%m-%d}",)})
+    async with services().database.session() as session:
+        page = await _page(session, request.args.get("q", ""), form)
+    if request.args.get("all"):
+        every = tuple(str(row.id) for row in page.rows)
+        page = replace(page, form=replace(form, values={**form.values, "entry": every}))
+    return await render(page)
+
+
+@blueprint.post(PATH)
+@admin
+async def change() -> ResponseReturnValue:
+    """Preview the change, or schedule it for all selected prices."""
+    form, now = await sent_form("bulk"), services().clock()
+    async with services().database.session() as session:
+        page = await _page(session, form.value("q"), form)
+        try:
+            asked = changes_of_prices.read_change(form.sent)
+            chosen = await changes_of_prices.find(session, _ids(form))
+            page = replace(page, preview=await _preview(changes_of_prices.plan(chosen, asked), now))
+            if form.value("act") != "schedule":
+                return await render(page)
+            async with session.begin_nested():
+                saved = await changes_of_prices.schedule(session, actor(), _ids(form), asked, now)
+        except InvalidPrice as error:
+            return await render(replace(page, form=form.refused(error)), 422)
+    number = "1 price" if len(saved) == 1 else f"{len(saved)} prices"
+    return see_other(path_to("prices.prices"), flash=f"Change scheduled for {number} from {formats.day(asked.start)}.")
+
+
+def _ids(form: Form) -> Sequence[int]:
+    numbers = (parse_whole(text, MAX_ROW) for text in form.chosen("entry"))
+    return [number for number in numbers if number is not None]
+
+
+async def _page(session: AsyncSession, text: str, form: Form) -> BulkPage:
+    await services().prices.refresh()
+    now = services().clock()
+    async with services().database.connection() as connection:
+        in_use = await registry.list_in_use(connection, services().prices.book, now)
+    found = await registry.search(session, text, now, past=False, first=in_use)
+    chosen = set(_ids(form))
+    rows = [row for row in rows_of(found.entries, now, in_use) if row.is_current or row.id in chosen]
+    return BulkPage(
+        frame=prices_frame("prices.prices"),
+        search=Form(values={"q": (text,)}),
+        form=form,
+        rows=tuple(rows),
+        number=found.number,
+        all_url=address_of("price_bulk.bulk", {"q": text or None, "all": "1"}),
+    )
+
+
+async def _preview(planned: Sequence[Planned], now: datetime) -> Preview:
+    effects = await effects_of([one for one in planned if one.is_scheduled], now)
+    was = sum((one.now_usd for one in effects.values()), Decimal(0))
+    then = sum((one.then_usd for one in effects.values()), Decimal(0))
+    changed = changes.change(then, was)
+    write = formats.column_money((was, then))
+    return Preview(
+        rows=tuple(_row(one, effects) for one in planned),
+        now=write(was),
+        then=write(then),
+        change=f"{changed.arrow}{changed.text}" if changed and changed.arrow else "",
+        number=sum(one.is_scheduled for one in planned),
+        has_problems=any(one.problem for one in planned),
+    )
+
+
+def _row(planned: Planned, effects: Mapping[int, Money]) -> PlannedRow:
+    entry, money = planned.entry, effects.get(planned.entry.id or 0)
+    [row] = rows_of([entry], services().clock())
+    return PlannedRow(
+        model=row.model,
+        provider=" · ".join(filter(None, (row.provider, row.scope))),
+        url=row.url,
+        amounts=tuple((AMOUNT_NAMES[name], amount(before), amount(after)) for name, before, after in planned.changes),
+        problem=planned.problem or ("" if planned.changes else "Stays the same."),
+        now=formats.money(money.now_usd) if money else formats.NOTHING,
+        then=formats.money(money.then_usd) if money else formats.NOTHING,
+    )

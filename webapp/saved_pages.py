@@ -1,0 +1,120 @@
+"""The report pages of a project that a view can be saved of, and the parameters that it keeps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from quart import current_app
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import RequestRedirect
+
+from runtally.access.saved_views import MAX_QUERY
+from runtally.access.scopes import Scope
+from runtally.errors import InvalidFilter
+from runtally.usage.dimensions import METADATA
+from runtally.usage.filter import NAMES
+from webapp.addresses import path_to
+from webapp.pages.compare.view import FIRST, SECOND, VALUE
+from webapp.zone import FIELD, LATER, in_utc
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """A page about runs of a project; one whose path does not name the project has it in its query."""
+
+    label: str
+    endpoint: str
+    scope: Scope = Scope.METRICS_READ
+    has_project_in_query: bool = False
+
+    def url(self, project_id: str, query: str) -> str:
+        """Return the address of the page with a query that was saved."""
+        if not self.has_project_in_query:
+            path = path_to(self.endpoint, project_id=project_id)
+            return f"{path}?{query}" if query else path
+        whole = urlencode([("project", project_id), *parse_qsl(query)])
+        return f"{path_to(self.endpoint)}?{whole}"
+
+
+PAGES = {
+    "overview": ReportPage("Overview", "project.project"),
+    "breakdown": ReportPage("Breakdown", "breakdown.breakdown", has_project_in_query=True),
+    "runs": ReportPage("Runs", "runs.explorer", Scope.RUNS_READ, has_project_in_query=True),
+    "sessions": ReportPage("Sessions", "sessions.sessions", Scope.RUNS_READ),
+    "traces": ReportPage("Traces", "sessions.traces", Scope.RUNS_READ),
+    "errors": ReportPage("Errors", "errors.show"),
+    "speed": ReportPage("Speed", "speed.show"),
+    "cache": ReportPage("Cache", "cache.show"),
+    "compare": ReportPage("Compare", "compare.show"),
+    "agents": ReportPage("Coding agents", "agents.agents", Scope.RUNS_READ),
+}
+"""The pages by the name under which they are stored."""
+
+_FILTERS = {*NAMES.values()} - {"project"}
+_SHAPES = {"metric", "by", "sort", "names", "column", "measure", "chart", VALUE}
+_SIDES = (f"{FIRST}.", f"{SECOND}.")
+# Where in a list somebody is, and whether it follows new runs, is no part of a view.
+_LEFT_OUT = {"project", "live", "page", "before", "after"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an address shows: a report page, by its stored name, and its query without the project."""
+
+    page: str
+    query: str
+
+
+def shown_at(address: str, project_id: str) -> Shown:
+    """Read the path and query of a report page of the project.
+
+    Raises `InvalidFilter` for any other address, and for a query that is too long or has unknown parameters.
+    """
+    try:
+        parts = urlsplit(address)
+        pairs = parse_qsl(parts.query)
+    except ValueError:
+        raise InvalidFilter("This page cannot be saved as a view.") from None
+    page = None if parts.netloc else _page_at(parts.path, dict(pairs), project_id)
+    if page is None:
+        raise InvalidFilter("Only report pages of this project can be saved as a view.")
+    kept = [(name, value) for name, value in _in_utc(pairs) if name not in _LEFT_OUT]
+    unknown = sorted({name for name, _ in kept if not _is_known(name)})
+    if unknown:
+        raise InvalidFilter(f"A view cannot keep the parameter {unknown[0][:40]!r}. Remove it from the address first.")
+    query = urlencode(kept)
+    if len(query) > MAX_QUERY:
+        raise InvalidFilter(
+            f"The filters of this page are longer than {MAX_QUERY:,} characters. Remove some of them first."
+        )
+    return Shown(page, query)
+
+
+def _page_at(path: str, query: Mapping[str, str], project_id: str) -> str | None:
+    """Return the stored name of the page with this path; None unless it is one of the project."""
+    try:
+        endpoint, values = current_app.url_map.bind("").match(path, method="GET")
+    except (HTTPException, RequestRedirect):
+        return None
+    asked = values.get("project_id", query.get("project"))
+    return next((name for name, page in PAGES.items() if page.endpoint == endpoint and asked == project_id), None)
+
+
+def _in_utc(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the parameters that have a value, with their times in UTC, whatever zone their form was in."""
+    query, times = dict(pairs), dict[str, str]()
+    of_form = {name: query[name] for name in (FIELD, LATER) if name in query}
+    for start in ("", *_SIDES):
+        of_side = {name.removeprefix(start): value for name, value in pairs if name.startswith(start)}
+        moved = in_utc({**of_side, **of_form})
+        times |= {f"{start}{name}": moved[name] for name in ("since", "until") if name in moved}
+    return [(name, times.get(name, value)) for name, value in pairs if name not in of_form and value]
+
+
+def _is_known(name: str) -> bool:
+    side = next((start for start in _SIDES if name.startswith(start)), None)
+    return _is_filter(name.removeprefix(side)) if side else name in _SHAPES or _is_filter(name)
+
+
+def _is_filter(name: str) -> bool:
+    return name in _FILTERS or (name.startswith(METADATA) and name != METADATA)
