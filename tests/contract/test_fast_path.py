@@ -75,10 +75,10 @@ async def ways(service: Quart) -> AsyncIterator[Ways]:
 
     async def arrived(scope: Scope, receive: Receive, send: Send) -> None:
         """As by our own server."""
-        await service.asgi_app({**scope, "extensions": {WHOLE: {}}}, receive, send)
+        await service.asgi_app({**scope, "extensions": {WHOLE: {}}}, receive, send)  # type: ignore[arg-type]  # A scope.
 
     async with (
-        httpx.AsyncClient(transport=httpx.ASGITransport(arrived), base_url="http://localhost") as whole,  # type: ignore[arg-type]  # It is one.
+        httpx.AsyncClient(transport=httpx.ASGITransport(arrived), base_url="http://localhost") as whole,
         httpx.AsyncClient(transport=httpx.ASGITransport(service.asgi_app), base_url="http://localhost") as fast,  # type: ignore[arg-type]  # It is one.
         httpx.AsyncClient(transport=httpx.ASGITransport(without_raw_path), base_url="http://localhost") as slow,
     ):
