@@ -5,8 +5,11 @@ A value is written with a sign before it, so that none can be taken for what sta
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
+from sqlalchemy import BigInteger
+
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, MAX_VALUE_LENGTH, Detail
 from runtally.models.measures import columns_over_runs, measures_named
@@ -38,6 +41,8 @@ _INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_ME
 
 CellKey = tuple[int, Group]
 """The number of a bucket, and a group."""
+ArchivedCells: TypeAlias = Sequence[Sequence[Any]]
+"""Cells over archived runs: the number of a bucket, the written value of each dimension, the measures."""
 
 
 def read_group(written: Sequence[str]) -> Group:
@@ -82,10 +87,7 @@ async def fetch_values(connection: Connection, sql: str, found: Conditions, *, i
     """Run a statement over unmerged runs, of which Postgres expects a row or two, and so would join them row by row."""
     if not is_waiting:
         return await connection.fetch(sql, *found.values)
-    await connection.execute("SET LOCAL enable_nestloop = off")
-    rows = await connection.fetch(sql, *found.values)
-    await connection.execute("SET LOCAL enable_nestloop = on")
-    return rows
+    return await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
 
 
 def values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, is_waiting: bool) -> str:
@@ -182,6 +184,16 @@ def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> st
         if one.grain.minutes == HOUR_MINUTES
     )
     return f"({' OR '.join(parts) or 'TRUE'})"
+
+
+def archived_cells(found: Conditions, question: GroupQuestion, cells: ArchivedCells) -> str:
+    """SQL of cells that the archive has added up."""
+    measures = measures_named(*question.measures)
+    types = {one.name: "bigint" if one.column_type is BigInteger else "numeric" for one in measures}
+    kinds = {"number": "integer", **dict.fromkeys(names_of(question.by), "text"), **types}
+    columns = zip(*cells, strict=True)
+    arrays = (found.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
+    return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
 def run_cells(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan
 
 Value = TypeVar("Value")
+_RANKS = "ranks"
 # To sort more takes longer than other requests should wait.
 _MANY_GROUPS = 10_000
 
@@ -52,7 +53,7 @@ class Part:
 
     async def count(self, question: GroupQuestion, most: int) -> int:
         """Count the groups, up to one more than `most`."""
-        asked = replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE).of_ranks()
+        asked = self._asked_of_ranks(question)
 
         async def read() -> int:
             return await self.reader.count(asked, most)
@@ -61,13 +62,18 @@ class Part:
 
     async def ranks(self, question: GroupQuestion) -> Ranks:
         """Read the rank of each group."""
-        asked = replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE).of_ranks()
+        asked = self._asked_of_ranks(question)
 
         async def read() -> Ranks:
             found = await self.reader.ranks(asked)
             return await asyncio.to_thread(Ranks.of, found) if len(found) > _MANY_GROUPS else Ranks.of(found)
 
-        return await self._remembered("ranks", asked, read)
+        return await self._remembered(_RANKS, asked, read)
+
+    def has_ranks(self, question: GroupQuestion) -> bool:
+        """Return whether the ranks of groups are remembered."""
+        key = _key(_RANKS, self._asked_of_ranks(question))
+        return self.memo is not None and self.memo.get(key, self.version, self.timeline.now) is not None
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the question's named groups and of all others, over this whole part and in each bucket."""
@@ -93,9 +99,15 @@ class Part:
     async def _remembered(self, what: str, asked: GroupQuestion, read: Callable[[], Awaitable[Value]]) -> Value:
         if self.memo is None:
             return await read()
-        # The moment it is asked says nothing of days that are over.
-        key = what, replace(asked, timeline=replace(asked.timeline, now=asked.timeline.span.since))
-        return await self.memo.of(key, self.version, self.timeline.now, read)
+        return await self.memo.of(_key(what, asked), self.version, self.timeline.now, read)
+
+    def _asked_of_ranks(self, question: GroupQuestion) -> GroupQuestion:
+        return replace(question, timeline=self.timeline, latencies=LatencyDetail.NONE).of_ranks()
+
+
+def _key(what: str, asked: GroupQuestion) -> Hashable:
+    """Return what an answer is remembered by: the moment it is asked says nothing of days that are over."""
+    return what, replace(asked, timeline=replace(asked.timeline, now=asked.timeline.span.since))
 
 
 async def parts_of(

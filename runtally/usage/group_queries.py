@@ -13,7 +13,9 @@ from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.group_cells import (
     ANY,
     OTHERS,
+    ArchivedCells,
     CellKey,
+    archived_cells,
     fetch_values,
     names_of,
     of_days,
@@ -140,14 +142,19 @@ ORDER BY start"""
 
 
 async def select_ranks(
-    connection: Connection, question: GroupQuestion, plan: Plan, *, is_waiting: bool
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
 ) -> dict[Group, Rank]:
     """Read the rank of each group, with the measures of `of_ranks`.
 
     There may be many, so all of them are one row.
     """
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     if cells is None:
         return {}
     names = names_of(question.by)
@@ -167,12 +174,18 @@ async def select_ranks(
     return dict(zip(groups, map(Rank.of, measures, runs), strict=True))
 
 
-async def count_groups(
-    connection: Connection, question: GroupQuestion, plan: Plan, most: int, *, is_waiting: bool
+async def count_groups(  # noqa: PLR0913  # The parts of a statement.
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    most: int,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
 ) -> int:
     """Count the groups with a value, up to one more than `most`."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     if cells is None:
         return 0
     names = names_of(question.by)
@@ -185,10 +198,17 @@ async def count_groups(
     return int(row[0])
 
 
-async def select_groups(connection: Connection, question: GroupQuestion, plan: Plan, *, is_waiting: bool) -> GroupRows:
+async def select_groups(
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
+) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     result = GroupRows()
     if cells is None:
         return result
@@ -204,7 +224,9 @@ async def select_groups(connection: Connection, question: GroupQuestion, plan: P
     return result
 
 
-def _cells_sql(found: Conditions, question: GroupQuestion, plan: Plan, *, is_waiting: bool) -> str | None:
+def _cells_sql(
+    found: Conditions, question: GroupQuestion, plan: Plan, archived: ArchivedCells, *, is_waiting: bool
+) -> str | None:
     """SQL of `cells`, the rows of all sources; None where there is nothing to read."""
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     key, ctes, cells = question.key, "WITH ", list[str]()
@@ -215,6 +237,8 @@ def _cells_sql(found: Conditions, question: GroupQuestion, plan: Plan, *, is_wai
     elif plan.cover.stored and key is not None:
         cells += value_cells(found, question, plan, key, starts, is_waiting=is_waiting)
     cells += [run_cells(found, question, plan, span, starts) for span in plan.cover.runs]
+    if archived:
+        cells.append(archived_cells(found, question, archived))
     if not cells:
         return None
     listed = "\n   UNION ALL\n  ".join(cells)

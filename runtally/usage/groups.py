@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
@@ -77,14 +78,19 @@ async def read_groups(
     read already.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    parts = await parts_of(GroupRowReader(connection), question, memo, days)
-    names, rows = await _named_rows(question, parts)
+    reads = CombinedReads.over(connection)
+    parts = await parts_of(GroupRowReader(reads), question, memo, days)
+    names, known = await _names(reads, question, parts)
+    named = replace(question, named=names)
+    rows, (of_groups, of_cells) = await reads.together(
+        reads.each([_named_rows(named, part, one) for part, one in zip(parts, known, strict=True)]),
+        _latencies(reads, named, parts),
+    )
     sums = group_sum(item for one in rows for item in one.groups.items())
     groups = {group: sums.pop(group) for group in names} | sums
     cells = group_sum(item for one in rows for item in one.cells.items())
     if len(question.timeline.starts) == 1:
         cells = {(0, group): totals for group, totals in groups.items()}
-    of_groups, of_cells = await _latencies(replace(question, named=names), parts)
     return _masked(
         GroupAnswer(
             question,
@@ -102,14 +108,15 @@ async def read_values(
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    parts = await parts_of(GroupRowReader(connection), question, memo, None)
+    reads = CombinedReads.over(connection)
+    parts = await parts_of(GroupRowReader(reads), question, memo, None)
     for part in parts if runs > MAX_VALUES_READ else ():
         if await part.count(question, MAX_VALUES_READ) > MAX_VALUES_READ:
             names = " and ".join(one.name for one in question.by)
             raise DimensionNotTracked(
                 f"There are more than {MAX_VALUES_READ:,} values of {names}: ask for a shorter time."
             )
-    return await asyncio.to_thread(_values_of, [await part.ranks(question) for part in parts])
+    return await asyncio.to_thread(_values_of, await reads.each([part.ranks(question) for part in parts]))
 
 
 def _values_of(found: Sequence[Ranks]) -> Values:
@@ -125,7 +132,8 @@ async def read_whole_latencies(
     """Read the latencies of all runs of a question without groups; None where too many runs would have to be read."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
-    found, _ = await _latencies(whole, await parts_of(GroupRowReader(connection), whole, memo, days))
+    reads = CombinedReads.over(connection)
+    found, _ = await _latencies(reads, whole, await parts_of(GroupRowReader(reads), whole, memo, days))
     return None if found is None else found.get((), NO_LATENCIES)
 
 
@@ -145,36 +153,39 @@ def _masked(answer: GroupAnswer) -> GroupAnswer:
     )
 
 
-async def _named_rows(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[Group, ...], list[GroupRows]]:
-    """Find the groups with the highest rank, and read their sums and those of all others in each part."""
+async def _names(
+    reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
+) -> tuple[tuple[Group, ...], list[GroupRows | None]]:
+    """Find the groups with the highest rank, and for each part the sums of all groups where they are known after that."""
+    unknown: list[GroupRows | None] = [None for _ in parts]
     if not question.by:
-        return (), [await part.rows(replace(question, named=())) for part in parts]
-    ranks: list[Ranks] = []
-    whole: list[GroupRows | None] = []
-    for part in parts:
-        # The sums of few take no longer than the ranks, and one statement instead of two.
-        are_few = bool(ranks) and len(ranks[0].places) * part.buckets <= FEW_ROWS
-        rows = await part.rows(replace(question, named=None)) if are_few else None
-        ranks.append(await part.ranks(question) if rows is None else Ranks.of(ranks_of(question, rows.groups)))
-        whole.append(rows)
-    names = highest(ranks, question.limit)
-    named = replace(question, named=names)
-    return names, [
-        await part.rows(named) if known is None else named_rows(known, names)
-        for part, known in zip(parts, whole, strict=True)
-    ]
+        return (), unknown
+    closed, *rest = parts
+    if not rest or not closed.has_ranks(question):
+        return highest(await reads.each([part.ranks(question) for part in parts]), question.limit), unknown
+    [open_] = rest
+    ranks = await closed.ranks(question)
+    if len(ranks.places) * open_.buckets > FEW_ROWS:
+        return highest([ranks, await open_.ranks(question)], question.limit), unknown
+    # The sums of few take no longer than the ranks, and one statement instead of two.
+    rows = await open_.rows(replace(question, named=None))
+    return highest([ranks, Ranks.of(ranks_of(question, rows.groups))], question.limit), [None, rows]
+
+
+async def _named_rows(question: GroupQuestion, part: Part, known: GroupRows | None) -> GroupRows:
+    """Return the sums of the question's named groups in a part, and those of all others as one."""
+    return await part.rows(question) if known is None else named_rows(known, question.named or ())
 
 
 async def _latencies(
-    question: GroupQuestion, parts: Sequence[Part]
+    reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
 ) -> tuple[Mapping[Group, Latencies] | None, Mapping[CellKey, Latencies] | None]:
     """Read the latencies of the named groups, and of all others as one, over the whole time and in each bucket."""
     if question.latencies is LatencyDetail.NONE:
         return None, None
     groups: dict[Group, Latencies] = {}
     cells: dict[CellKey, Latencies] = {}
-    for part in parts:
-        found = await part.latencies(question)
+    for found in await reads.each([part.latencies(question) for part in parts]):
         if found is None:
             return None, None
         for group, more in found.groups.items():

@@ -15,6 +15,7 @@ from runtally.usage.grouped import latency_window, read_latencies, read_summary,
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report
+from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, TimeRange, TimeSpan, Window
 
@@ -77,16 +78,21 @@ async def project_report(reader: UsageReader, window: Window, run_filter: RunFil
     run_filter = run_filter.replace(project_id=reader.project_id)
     span = project.kept_span if run_filter.is_narrowed else project.span
     is_fair = span.reaches_back_to(window.previous(reader.now))
-    report = await read_report(reader, window, run_filter, is_fair=is_fair)
-    experiments: Mapping[str, Totals] = {}
-    if run_filter.experiment_id is not None:
-        total = report.bars.total
-        experiments = {run_filter.experiment_id: total} if total.runs else {}
-    elif run_filter.is_of_reports:
-        question = report_question(reader, window, run_filter)
-        by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
-        experiments = (await reader.summary(by_experiment)).list_by(EXPERIMENT)
+    report, experiments = await reader.reads.together(
+        read_report(reader, window, run_filter, is_fair=is_fair), _experiments(reader, window, run_filter)
+    )
+    if run_filter.experiment_id is not None and report.bars.total.runs:
+        experiments = {run_filter.experiment_id: report.bars.total}
     return ProjectReport(project, replace(report, last_run_at=project.last_run_at, experiments=experiments))
+
+
+async def _experiments(reader: UsageReader, window: Window, run_filter: RunFilter) -> Mapping[str, Totals]:
+    """Read the sums of each experiment; none where the filter keeps one, or stored sums do not answer."""
+    if run_filter.experiment_id is not None or not run_filter.is_of_reports:
+        return {}
+    question = report_question(reader, window, run_filter)
+    by_experiment = replace(question, by=(EXPERIMENT,), has_buckets=False, bar=None, latencies=LatencyDetail.NONE)
+    return (await reader.summary(by_experiment)).list_by(EXPERIMENT)
 
 
 async def find_project(reader: UsageReader) -> KnownProject:
@@ -155,30 +161,49 @@ async def read_report(
     if not run_filter.is_of_reports:
         return await _report_of_any_runs(reader, window, run_filter, is_fair=is_fair, has_lines=has_lines)
     interval = await line_interval(reader, window) if has_lines else None
-    lines = await reader.summary(report_question(reader, window, run_filter, lines=interval))
+    lines, *previous = await reader.reads.each(
+        [
+            reader.summary(report_question(reader, window, run_filter, lines=interval)),
+            *([reader.previous(previous_question(reader, window, run_filter))] if is_fair else []),
+        ]
+    )
     bars = lines.in_bars()
-    previous = await reader.previous(previous_question(reader, window, run_filter)) if is_fair else None
-    return Report(bars, lines, previous, models=bars)
+    return Report(bars, lines, previous[0] if previous else None, models=bars)
 
 
 async def _report_of_any_runs(
     reader: UsageReader, window: Window, run_filter: RunFilter, *, is_fair: bool, has_lines: bool
 ) -> Report:
     of_lines = latency_window(window, run_filter)
-    bars = await read_summary(reader, window, run_filter, has_latencies=has_lines and of_lines == window)
-    bars = replace(bars, whole=await read_latencies(reader, window, run_filter))
-    lines = bars
-    if has_lines and of_lines != window:
-        lines = await read_summary(reader, of_lines, run_filter, has_latencies=True)
-        lines = replace(lines, whole=bars.whole)
-    previous = None
-    if is_fair:
-        before = window.previous(reader.now)
-        previous = await read_summary(reader, before, run_filter)
-        previous = replace(previous, whole=await read_latencies(reader, before, run_filter))
-    try:
-        models = await read_totals(reader, window, run_filter, BY_MODEL, limit=MAX_MODELS)
-    except DimensionNotTracked:
-        # All that the page says of models is left out, and the rest is as exact.
-        models = None
+    bars, lines, previous, models = await reader.reads.together(
+        _with_whole(reader, window, run_filter, has_latencies=has_lines and of_lines == window),
+        read_summary(reader, of_lines, run_filter, has_latencies=True)
+        if has_lines and of_lines != window
+        else _nothing(),
+        _with_whole(reader, window.previous(reader.now), run_filter) if is_fair else _nothing(),
+        _models(reader, window, run_filter),
+    )
+    lines = replace(lines, whole=bars.whole) if lines is not None else bars
     return Report(bars, lines, previous, models=models)
+
+
+async def _with_whole(
+    reader: UsageReader, window: Window, run_filter: RunFilter, *, has_latencies: bool = False
+) -> Summary:
+    found, whole = await reader.reads.together(
+        read_summary(reader, window, run_filter, has_latencies=has_latencies),
+        read_latencies(reader, window, run_filter),
+    )
+    return replace(found, whole=whole)
+
+
+async def _models(reader: UsageReader, window: Window, run_filter: RunFilter) -> Summary | None:
+    """Read the sums of models. Where stored sums have none, all that a page says of them is left out."""
+    try:
+        return await read_totals(reader, window, run_filter, BY_MODEL, limit=MAX_MODELS)
+    except DimensionNotTracked:
+        return None
+
+
+async def _nothing() -> None:
+    pass

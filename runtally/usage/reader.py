@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from runtally.clock import start_of_day
+from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
 from runtally.usage import boundary, masking, project_sum_queries, summary_queries
@@ -30,7 +31,8 @@ class UsageReader:
         self, connection: Connection, memo: DayMemo, now: datetime, project_id: str | None, since: datetime
     ) -> None:
         """Days before `since` are not remembered, because their versions were not read."""
-        self.connection = connection
+        self.reads = CombinedReads.over(connection)
+        self.connection = self.reads.connection
         self.memo = memo
         self.project_id = project_id
         self.now = now
@@ -61,13 +63,15 @@ class UsageReader:
         days = await self.days()
         if is_difference(question, days.dropped_before):
             # What all runs came to is in the memo already, of the page that one comes from; and few fail.
-            return await self.summary(without_status(question)) - await self.summary(failed(question))
+            every, without = await self.reads.together(
+                self.summary(without_status(question)), self.summary(failed(question))
+            )
+            return every - without
         closed, open_ = question.window.split(self.midnight)
-        found = Summary(question.window, question.by, question.bar)
-        if closed:
-            known = await self._closed(question, closed, days)
-            found = replace(known, window=question.window)
-        return found + await self._rows(question, open_, days) if open_ else found
+        parts = [self._closed(question, closed, days)] if closed else []
+        parts += [self._rows(question, open_, days)] if open_ else []
+        found = await self.reads.each(parts)
+        return sum(found[1:], found[0]) if found else Summary(question.window, question.by, question.bar)
 
     async def _by_month(self, question: Question) -> Summary:
         """Put months together from days: these are of one length, and closed ones are in the memo."""
@@ -98,7 +102,8 @@ class UsageReader:
         async def read() -> Summary:
             return (await self._rows(question, closed, days)).settled()
 
-        return await self.memo.of(question.key(closed), version, self.now, read)
+        known = await self.memo.of(question.key(closed), version, self.now, read)
+        return replace(known, window=question.window)
 
     async def _rows(self, question: Question, span: TimeSpan, days: Days) -> Summary:
         """Read the sums of the runs in a span."""
@@ -114,8 +119,11 @@ class UsageReader:
             case Sources(sums=Source.RUNS):
                 return await summary_queries.select_runs(self.connection, question, span)
             case sources:
-                sums = await summary_queries.select_stored(self.connection, question, span, sources.sums)
-                return sums + await self._latencies(question, span, sources.latencies, days)
+                sums, latencies = await self.reads.together(
+                    summary_queries.select_stored(self.connection, question, span, sources.sums),
+                    self._latencies(question, span, sources.latencies, days),
+                )
+                return sums + latencies
 
     async def _latencies(self, question: Question, span: TimeSpan, source: Source | None, days: Days) -> Summary:
         if source is None:
@@ -141,10 +149,18 @@ class UsageReader:
         # Latencies are taken away bucket by bucket, because that is how they are put into bins.
         in_buckets = replace(question, latencies=LatencyDetail.BUCKETS) if has_latencies else question
         every = without_status(in_buckets)
-        found = await summary_queries.select_stored(self.connection, every, span, Source.CELLS)
-        if has_latencies:
-            found += await summary_queries.select_sketches(self.connection, every, span, may_be_percentiles=False)
-        left = found - await summary_queries.select_runs(self.connection, failed(in_buckets), span)
+        without, *found = await self.reads.each(
+            [
+                summary_queries.select_runs(self.connection, failed(in_buckets), span),
+                summary_queries.select_stored(self.connection, every, span, Source.CELLS),
+                *(
+                    [summary_queries.select_sketches(self.connection, every, span, may_be_percentiles=False)]
+                    if has_latencies
+                    else []
+                ),
+            ]
+        )
+        left = sum(found[1:], found[0]) - without
         return left if question.latencies is LatencyDetail.BUCKETS else replace(left, latencies={})
 
 

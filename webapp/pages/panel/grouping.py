@@ -68,40 +68,49 @@ class PageGroups:
 async def read_page_groups(reader: UsageReader, view: View, report: Report) -> PageGroups:
     """Read the groups of a report. A question that stored sums cannot answer whole is refused."""
     dimension, run_filter = view.by, view.filter.replace(project_id=reader.project_id)
-    found = PageGroups(await select_tracked_keys(reader.connection, reader.project_id))
-    if dimension is not None:
-        try:
-            found = await _read_groups(reader, view.metric, report, run_filter, dimension, found)
-        except DimensionNotTracked as error:
-            found = replace(found, refusal=error.message)
+    keys, found = await reader.reads.together(
+        select_tracked_keys(reader.connection, reader.project_id),
+        _read_groups(reader, view.metric, report, run_filter, dimension),
+    )
     values = [value for (value,) in found.bars.groups] if found.bars and dimension == KEY else []
-    return replace(found, names=await read_names(reader, run_filter, values))
+    return replace(found, keys=keys, names=await read_names(reader, run_filter, values))
 
 
-async def _read_groups(  # noqa: PLR0913, PLR0917  # What is told apart, and what is known of it.
-    reader: UsageReader,
-    metric: Metric,
-    report: Report,
-    run_filter: RunFilter,
-    dimension: Dimension,
-    found: PageGroups,
+async def _read_groups(
+    reader: UsageReader, metric: Metric, report: Report, run_filter: RunFilter, dimension: Dimension | None
 ) -> PageGroups:
-    rank_by = rank_of(metric)
-    bars = await read_groups_of(reader, report.bars, run_filter, dimension, rank_by)
-    previous = report.previous
-    if previous is not None:
-        previous = (
-            await read_groups_of(reader, previous, run_filter, dimension)
-            if dimension in previous.by
-            else await read_totals(reader, previous.window, run_filter, (dimension,), limit=MAX_GROUPS)
+    if dimension is None:
+        return PageGroups()
+    try:
+        bars, previous, latencies = await reader.reads.together(
+            read_groups_of(reader, report.bars, run_filter, dimension, rank_of(metric)),
+            _previous_groups(reader, report.previous, run_filter, dimension),
+            _latencies_of_groups(reader, metric, report, run_filter, dimension),
         )
-    if metric is not Metric.LATENCY:
-        return replace(found, bars=bars, drawn=bars, previous=previous)
-    drawn = await read_latencies_of(reader, report.bars.window, run_filter, dimension, MAX_LINES)
-    if drawn.cell_latencies or not drawn.groups:
-        return replace(found, bars=bars, drawn=drawn, previous=previous)
+    except DimensionNotTracked as error:
+        return PageGroups(refusal=error.message)
+    if latencies is None:
+        return PageGroups(bars=bars, drawn=bars, previous=previous)
+    if latencies.cell_latencies or not latencies.groups:
+        return PageGroups(bars=bars, drawn=latencies, previous=previous)
     note = NOT_TOLD_APART.format(dimension=words.in_sentence(dimension))
-    return replace(found, bars=bars, previous=previous, note=note)
+    return PageGroups(bars=bars, previous=previous, note=note)
+
+
+async def _previous_groups(
+    reader: UsageReader, previous: Summary | None, run_filter: RunFilter, dimension: Dimension
+) -> Summary | None:
+    if previous is None or dimension in previous.by:
+        return None if previous is None else previous.grouped_by(dimension)
+    return await read_totals(reader, previous.window, run_filter, (dimension,), limit=MAX_GROUPS)
+
+
+async def _latencies_of_groups(
+    reader: UsageReader, metric: Metric, report: Report, run_filter: RunFilter, dimension: Dimension
+) -> Summary | None:
+    if metric is not Metric.LATENCY:
+        return None
+    return await read_latencies_of(reader, report.bars.window, run_filter, dimension, MAX_LINES)
 
 
 async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterable[str] = ()) -> Mapping[str, str]:

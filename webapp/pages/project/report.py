@@ -73,19 +73,24 @@ async def project(project_id: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
     async with services().reading.snapshot() as connection:
-        changes = await recent_changes(connection, project_id)
         reader = UsageReader.of_page(connection, services().memo, view.window(now), project_id)
+        changes, _ = await reader.reads.together(recent_changes(reader.connection, project_id), reader.days())
         if known := await unchanged(reader, view.window(now), changes):
             return known
         view = view.replace(range=await readable(connection, view.range, project_id, now))
-        budget = await get_burn_down(connection, project_id, now)
+        window = view.window(now)
         try:
-            found = await project_report(reader, view.window(now), view.filter)
+            found, budget, extremes, releases = await reader.reads.together(
+                project_report(reader, window, view.filter),
+                get_burn_down(reader.connection, project_id, now),
+                _extremes(reader, view),
+                read_releases(reader, window),
+            )
         except DimensionNotTracked as error:
-            return await render(await _refused(reader, view, error.message, budget, changes.embed_token))
-        groups = await read_page_groups(reader, view, found.report)
-        releases = await read_releases(reader, found.report.bars.window)
-        kinds, extremes = await _kinds(reader, view, found.report), await _extremes(reader, view)
+            return await render(await _refused(reader, view, error.message, changes.embed_token))
+        groups, kinds = await reader.reads.together(
+            read_page_groups(reader, view, found.report), _kinds(reader, view, found.report)
+        )
     drawn = await read_chart_groups(groups, view)
     panel = panel_of(
         found.report,
@@ -141,13 +146,14 @@ async def _extremes(reader: UsageReader, view: View) -> Extremes:
     return await read_extremes(reader.connection, view.run_filter, reader.now, HIGHEST)
 
 
-async def _refused(
-    reader: UsageReader, view: View, refusal: str, budget: BurnDown | None, embed_token: str | None
-) -> ProjectPage:
+async def _refused(reader: UsageReader, view: View, refusal: str, embed_token: str | None) -> ProjectPage:
     """Return the page for runs that stored sums cannot tell from others. Raises `NotFound`."""
-    project, connection = await find_project(reader), reader.connection
-    keys = await select_tracked_keys(connection, project.id)
-    names = await read_names(reader, view.filter)
+    project = await find_project(reader)
+    budget, keys, names = await reader.reads.together(
+        get_burn_down(reader.connection, project.id, reader.now),
+        select_tracked_keys(reader.connection, project.id),
+        read_names(reader, view.filter),
+    )
     panel = refused_panel(refusal, view, reader.now, project.id, keys, names)
     return _page(project, panel, view, budget, embed_panel(view, project, embed_token, None))
 
