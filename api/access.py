@@ -14,7 +14,7 @@ from api.request import Request
 from runtally.access.name_mask import NameMask
 from runtally.audit import ANYONE, Actor
 from runtally.errors import Forbidden
-from runtally.usage import masking
+from runtally.usage import archived, masking
 
 _ATTRIBUTE = "__access_rule__"
 _ENFORCED = "__access_enforced__"
@@ -65,6 +65,7 @@ async def enforce_access() -> None:
     if not hasattr(current_app.view_functions[request.endpoint], _ENFORCED):
         incoming().actor = actor = await rule.identify(incoming())
         masking.use(NameMask(incoming().services.names, actor))
+        archived.use(incoming().services.archived_groups)
 
 
 async def _anyone(_: Request) -> Actor:

@@ -15,7 +15,7 @@ import structlog
 from prometheus_client import Histogram
 
 from runtally import COMMAND_AGENT, RELAY_AGENT
-from runtally.ids import uuid7
+from runtally.ids import uuid7_digits
 from runtally.telemetry import REQUESTS
 
 UNMATCHED = "none"
@@ -37,10 +37,16 @@ class Exchange:
     While it is entered, log events of its task have its id; at its end it is logged and counted.
     """
 
-    __slots__ = ("_started", "bytes_sent", "error", "is_own", "method", "request_id", "route", "status")
+    __slots__ = ("_on_end", "_started", "bytes_sent", "error", "is_own", "method", "request_id", "route", "status")
 
-    def __init__(self, method: str, given_id: bytes, agent: bytes = b"") -> None:
-        self.request_id = given_id.decode() if _HARMLESS.fullmatch(given_id) else uuid7().hex
+    def __init__(
+        self,
+        method: str,
+        given_id: bytes = b"",
+        agent: bytes = b"",
+        on_end: Callable[["Exchange"], None] | None = None,
+    ) -> None:
+        self.request_id = given_id.decode() if _HARMLESS.fullmatch(given_id) else uuid7_digits()
         self.method = method if method in METHODS else "other"
         self.is_own = agent.startswith(_OWN_AGENTS)
         """Whether one of our own programs sent it."""
@@ -50,6 +56,7 @@ class Exchange:
         self.bytes_sent = 0
         self.error: str | None = None
         """The class of the error that became a 5xx."""
+        self._on_end = on_end
         self._started = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -59,6 +66,8 @@ class Exchange:
 
     def __exit__(self, *_: object) -> None:
         _report(self, time.perf_counter() - self._started)
+        if self._on_end is not None:
+            self._on_end(self)
 
 
 _exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)

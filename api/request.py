@@ -43,6 +43,8 @@ class Request:
     @property
     def query(self) -> Mapping[str, str]:
         """The first value of each query parameter."""
+        if not self._query:
+            return {}
         return dict(reversed(parse_qsl(self._query.decode(errors="replace"), keep_blank_values=True)))
 
     @property

@@ -304,6 +304,16 @@ class DamagedArchive(ArchiveError):
     message = "A file of the archive is missing or was changed; `runtally archive verify` names it."
 
 
+class ArchiveTooLarge(ArchiveError):
+    code = "archive_too_large"
+    message = "More archived runs would have to be read than one question may; ask for a shorter time."
+
+
+class ArchiveNotRead(DimensionNotTracked):
+    code = "archive_not_read"
+    message = "The answer needs archived runs, which cannot be read."
+
+
 class ArchiveMissing(ArchiveError):
     code = "archive_missing"
     message = (

@@ -21,7 +21,7 @@ class Extra(StrEnum):
     @property
     def is_installed(self) -> bool:
         try:
-            return find_spec(_MODULES[self]) is not None
+            return all(find_spec(module) is not None for module in _MODULES[self])
         except ModuleNotFoundError:
             # Not even the package that it is in.
             return False
@@ -38,12 +38,12 @@ class Extra(StrEnum):
 
 
 _MODULES = {
-    Extra.ARCHIVE: "obstore",
-    Extra.MCP: "mcp",
-    Extra.OIDC: "joserfc",
-    Extra.OTEL: "opentelemetry.exporter.otlp.proto.http",
-    Extra.PARQUET: "arro3",
-    Extra.REDIS: "redis",
+    Extra.ARCHIVE: ("arro3", "duckdb", "obstore"),
+    Extra.MCP: ("mcp",),
+    Extra.OIDC: ("joserfc",),
+    Extra.OTEL: ("opentelemetry.exporter.otlp.proto.http",),
+    Extra.PARQUET: ("arro3",),
+    Extra.REDIS: ("redis",),
 }
 
 

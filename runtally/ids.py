@@ -7,6 +7,9 @@ import uuid
 
 _lock = threading.Lock()
 _last = 0
+# Asking the system for random bytes takes longer than all the rest, so they are fetched for many ids at once.
+_RANDOM_BYTES = 8
+_random = memoryview(b"")
 
 
 def uuid7() -> uuid.UUID:
@@ -20,15 +23,32 @@ def uuid7_text() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def uuid7_digits() -> str:
+    """Return the 32 digits of a UUIDv7."""
+    return f"{_next():032x}"
+
+
 def _next() -> int:
     """Return the next UUIDv7 as a number.
 
     The 12 bits after the milliseconds hold the fraction of the millisecond (method 3 of section 6.2), so ids of one
     batch keep their order and are inserted at the right-hand edge of an index.
     """
-    global _last  # noqa: PLW0603  # The monotonic counter is what this module is for.
+    global _last, _random  # noqa: PLW0603  # The monotonic counter and its random bytes are what this module is for.
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     stamp = (milliseconds << 12) | (rest * 4096 // 1_000_000)
     with _lock:
         _last = stamp = max(stamp, _last + 1)
-    return (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
+        if not _random:
+            _random = memoryview(os.urandom(512 * _RANDOM_BYTES))
+        taken, _random = _random[:_RANDOM_BYTES], _random[_RANDOM_BYTES:]
+    return (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | int.from_bytes(taken) >> 2
+
+
+def _forget_random() -> None:
+    """Drop the fetched bytes in a process that was forked: its parent uses the same ones."""
+    global _random  # noqa: PLW0603  # As above.
+    _random = memoryview(b"")
+
+
+os.register_at_fork(after_in_child=_forget_random)

@@ -15,8 +15,8 @@ MAX_USD = Decimal(10) ** 12
 
 # Wide enough for 2**53 tokens at any price that fits its column.
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
-_USD_STEP = Decimal(1).scaleb(-USD_DECIMALS)
-_PRICE_STEP = Decimal(1).scaleb(-PRICE_DECIMALS)
+_USD_STEP = Decimal(f"1e-{USD_DECIMALS}")
+_PRICE_STEP = Decimal(f"1e-{PRICE_DECIMALS}")
 
 
 def to_usd(amount: Decimal) -> Decimal:

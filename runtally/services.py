@@ -12,6 +12,8 @@ from runtally.alerts.registry import Channels
 from runtally.alerts.sender import AlertSender
 from runtally.alerts.targets import TargetEditor
 from runtally.archive.archive import Archive
+from runtally.archive.groups import ArchivedGroupReader
+from runtally.archive.reading import ArchivedRuns
 from runtally.clock import Clock, system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.db.replica import Reader
@@ -88,6 +90,8 @@ class Services:
     comparison: Comparison
     archive: Archive | None
     """The archive of runs that are no longer in the database; None without one."""
+    archived_runs: ArchivedRuns | None
+    """These runs, for pages and files."""
     ingest: Ingest
     otlp: Receiver
     reporting: ReportingSync
@@ -98,6 +102,11 @@ class Services:
     openid: OpenIdProvider | None
     clock: Clock
     opened_at: datetime
+
+    @property
+    def archived_groups(self) -> ArchivedGroupReader | None:
+        """What archived runs come to."""
+        return ArchivedGroupReader(self.archived_runs) if self.archived_runs else None
 
     @classmethod
     @asynccontextmanager
@@ -162,6 +171,7 @@ class Services:
                     prices=prices,
                     comparison=Comparison(),
                     archive=archive,
+                    archived_runs=ArchivedRuns.of(settings, database, clock),
                     ingest=ingest,
                     otlp=otlp,
                     reporting=ReportingSync(

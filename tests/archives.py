@@ -169,6 +169,11 @@ def replace_folder(folder: Path, *, by: str) -> None:
         folder.symlink_to(folder)
 
 
+def remove_link(folder: Path) -> None:
+    """Remove what cannot be opened, as a disk that comes back."""
+    folder.unlink()
+
+
 def change_byte(path: Path) -> None:
     """Change a byte in the middle of a file, and nothing else."""
     content = bytearray(path.read_bytes())

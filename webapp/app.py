@@ -21,6 +21,7 @@ from webapp.charts import specs
 from webapp.fast_path import FastPath
 from webapp.lingering import Lingering
 from webapp.security_headers import SecurityHeaders
+from webapp.whole_requests import WholeRequests
 
 
 def create_app(settings: Settings) -> Quart:
@@ -54,13 +55,18 @@ def create_app(settings: Settings) -> Quart:
     app.after_request(caching.confirm)
     app.after_request(_prepare_charts)
     app.teardown_request(bodies.forget)
-    # The way to add ASGI middleware to Quart.
-    answering = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
-    within_budget = bodies.BodyBudget(answering, settings)
-    traced = tracing.Tracing(SecurityHeaders(within_budget), _sent_spans(app, settings))
-    paced = pace.LeastPace(Lingering(traced))
-    app.asgi_app = heads.BoundedHeaders(paced)  # type: ignore[assignment, method-assign]
+    _add_middleware(app, settings)
     return app
+
+
+def _add_middleware(app: Quart, settings: Settings) -> None:
+    sent_spans = _sent_spans(app, settings)
+    fast_path = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
+    within_budget = bodies.BodyBudget(fast_path, settings)
+    traced = tracing.Tracing(SecurityHeaders(within_budget), sent_spans)
+    patient = heads.BoundedHeaders(pace.LeastPace(Lingering(traced)))
+    # The way to add ASGI middleware to Quart.
+    app.asgi_app = WholeRequests(patient, fast_path, sent_spans)  # type: ignore[assignment, method-assign]
 
 
 def _sent_spans(app: Quart, settings: Settings) -> spans.Spans | None:

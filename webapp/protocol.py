@@ -28,6 +28,9 @@ MAX_TARGET_BYTES = 64 * 1024 - 1
 HEAD_SECONDS = 60.0
 # Longer answers are not held back, so that the bytes waiting for their reader are known.
 MAX_HELD_BYTES = 64 * 1024
+WHOLE = "runtally.whole"
+"""The ASGI extension of a request whose body has arrived before the application is called."""
+_WHOLE_EXTENSIONS: dict[str, dict[object, object]] = {WHOLE: {}}
 _ONLY_READING = frozenset({b"GET", b"HEAD"})
 _GO_ON = b"HTTP/1.1 100 "
 
@@ -39,6 +42,8 @@ class Joined:
         self.has_answered = False
         """Whether anything but "100 Continue" was written; the code that reads it resets it."""
         self._transport = transport
+        # Uvicorn asks this several times a request.
+        self.is_closing = transport.is_closing
         self._loop = loop
         self._has_ended = False
         self._held: list[bytes] = []
@@ -219,6 +224,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if not self._asks_for_upgrade:
             self._is_in_body = False
+            self.scope["extensions"] = _WHOLE_EXTENSIONS
             super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -1,5 +1,6 @@
 """Add security headers to every answer."""
 
+from collections.abc import Sequence
 from functools import cache
 
 from webapp.tracing import Application, Message, Receive, Scope, Send
@@ -21,6 +22,12 @@ def headers_for(*, is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.lower().encode(), value.encode()) for name, value in headers.items())
 
 
+def with_usual(own: Sequence[tuple[bytes, bytes]], *, is_secure: bool) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an answer with those of `headers_for` that it does not set itself."""
+    names = {name for name, _ in own}
+    return [*own, *(header for header in headers_for(is_secure=is_secure) if header[0] not in names)]
+
+
 class SecurityHeaders:
     """Middleware that adds these headers, unless an answer sets them itself."""
 
@@ -34,9 +41,7 @@ class SecurityHeaders:
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
-                usual = headers_for(is_secure=scope["scheme"] == "https")
-                message["headers"] = [*message["headers"], *(header for header in usual if header[0] not in own)]
+                message["headers"] = with_usual(message["headers"], is_secure=scope["scheme"] == "https")
             await send(message)
 
         await self._app(scope, receive, send_on)

@@ -6,6 +6,8 @@ left alone, and what comes by OTLP never makes a span, whatever a collector betw
 
 import os
 import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PARENTS = {b"traceparent", b"tracestate"}
 _OTLP_ROUTES = ("/v1/", "/api/otlp/")
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104  # Compared, not listened on.
 _PORTS = {"http": 80, "https": 443}
@@ -33,8 +36,12 @@ class Spans:
         self._provider = provider
         self._tracer = provider.get_tracer("runtally")
 
-    def add(self, exchange: Exchange, headers: dict[str, str], started_ns: int) -> None:
-        """Add the span of a request that is over; its parent is the caller's, if it names one."""
+    def recorder(self, headers: Iterable[tuple[bytes, bytes]]) -> Callable[[Exchange], None]:
+        """Return what adds the span of a request that begins now, once it is over; its parent is the caller's, if it names one."""
+        parents = {name.decode(): value.decode("latin-1") for name, value in headers if name in _PARENTS}
+        return partial(self._add, parents, time.time_ns())
+
+    def _add(self, parents: Mapping[str, str], started_ns: int, exchange: Exchange) -> None:
         from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415  # An extra.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # As above.
 
@@ -42,7 +49,7 @@ class Spans:
             return
         span = self._tracer.start_span(
             f"{exchange.method} {exchange.route}",
-            context=TraceContextTextMapPropagator().extract(headers),
+            context=TraceContextTextMapPropagator().extract(parents),
             kind=SpanKind.SERVER,
             start_time=started_ns,
             attributes={

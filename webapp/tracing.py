@@ -3,7 +3,6 @@
 This is the outermost middleware, so that it sees what was really sent, also when the application failed.
 """
 
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
@@ -20,7 +19,6 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER = b"x-request-id"
-PARENTS = {b"traceparent", b"tracestate"}
 AGENT = b"user-agent"
 
 
@@ -35,9 +33,7 @@ class Tracing:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = {name: value for name, value in scope["headers"] if name in {HEADER, AGENT}}
-        started_ns = time.time_ns()
-        with Exchange(scope["method"], told.get(HEADER, b""), told.get(AGENT, b"")) as exchange:
+        with exchange_of(scope, self._spans) as exchange:
 
             async def send_on(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -48,11 +44,17 @@ class Tracing:
                 await send(message)
 
             await self._app(scope, receive, send_on)
-        if self._spans is not None:
-            parents = {name: value for name, value in scope["headers"] if name in PARENTS}
-            self._spans.add(
-                exchange, {name.decode(): value.decode("latin-1") for name, value in parents.items()}, started_ns
-            )
+
+
+def exchange_of(scope: Scope, spans: Spans | None) -> Exchange:
+    """Begin the exchange of a request; at its end it is also recorded as a span, if there are any."""
+    given_id = agent = b""
+    for name, value in scope["headers"]:
+        if name == HEADER:
+            given_id = value
+        elif name == AGENT:
+            agent = value
+    return Exchange(scope["method"], given_id, agent, spans.recorder(scope["headers"]) if spans is not None else None)
 
 
 async def begin() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,11 @@ class Archive:
                 f"ARCHIVE_URL has no archive ({MARKER} is missing), though {listed:,} files are listed: correct the URL, or "
                 "mount the disk; nothing was written there."
             )
+        if known is not None and known.archives:
+            raise ArchiveNotFound(
+                f"ARCHIVE_URL has no archive ({MARKER} is missing), though one was begun: correct the URL, or mount the disk; "
+                "to begin one elsewhere, run `runtally archive stop` first. Nothing was written there."
+            )
         if await self.store.list_files(RUNS):
             raise ForeignArchive(
                 f"ARCHIVE_URL has files below {RUNS}/, but no {MARKER} that says whose they are: set an empty folder or prefix; "
@@ -93,19 +98,20 @@ class Archive:
         return None
 
     async def _mark(self, connection: Connection) -> Installation:
-        await queries.insert_installation(connection, uuid7())
+        # It is stopped until the marker is there: one that cannot be written is tried again.
+        await queries.insert_installation(connection, uuid7(), self.clock())
         known = await queries.select_installation(connection)
         assert known is not None  # noqa: S101  # It was just inserted, and nothing deletes it.
         await self.store.put(MARKER, msgspec.json.encode(Marker(FORMAT, known.id)))
         return known
 
-    async def check(self) -> None:
-        """See that each listed file is there, in its size.
+    async def check(self, files: Sequence[KeptFile] | None = None) -> None:
+        """See that these files are there, in their size; without any, that each listed file is.
 
         Raises `DamagedArchive` that names what is missing, and what `open` raises.
         """
         await self.open()
-        listed = await self.list_files()
+        listed = await self.list_files() if files is None else files
         there = await self.store.list_files(RUNS)
         if missing := [one for one in listed if there.get(one.path) != one.size_bytes]:
             # An erased project may have gone meanwhile.
@@ -126,10 +132,16 @@ class Archive:
 
     async def read(self, kept: KeptFile) -> "Table":
         """Return the runs of a file. Raises `DamagedArchive` unless it is the one that was written."""
+        return await asyncio.to_thread(_compared, await self.content_of(kept), kept)
+
+    async def content_of(self, kept: KeptFile) -> bytes:
+        """Return a file. Raises `DamagedArchive` unless it is the one that was written, and `ArchiveUnavailable`."""
         content = await self.store.get(kept.path)
         if content is None:
-            raise DamagedArchive(f"{kept.path} is missing: {_lost(kept)}.")
-        return await asyncio.to_thread(_compared, content, kept)
+            raise damage_of(kept, "is missing")
+        if (await asyncio.to_thread(hashlib.sha256, content)).digest() != kept.sha256:
+            raise damage_of(kept, "is not as it was written")
+        return content
 
     async def remove_left_over(self) -> None:
         """Delete what is to be deleted, unless another process is at it, which then does so. Raises what `open` raises."""
@@ -159,6 +171,11 @@ async def refuse_to_drop(connection: Connection) -> None:
         raise ArchiveMissing
 
 
+def damage_of(kept: KeptFile, what: str) -> DamagedArchive:
+    """Return the error that names a file of the archive, and what it had."""
+    return DamagedArchive(f"{kept.path} {what}: {_lost(kept)}.")
+
+
 def refuse(problems: Iterable[str]) -> None:
     """Raise `DamagedArchive` with the first of the problems, if there are any."""
     if found := list(problems):
@@ -170,11 +187,9 @@ def refuse(problems: Iterable[str]) -> None:
 
 
 def _compared(content: bytes, kept: KeptFile) -> "Table":
-    if hashlib.sha256(content).digest() != kept.sha256:
-        raise DamagedArchive(f"{kept.path} is not as it was written: {_lost(kept)}.")
     table = file.read(content)
     if file.sums_of(table) != kept.sums:
-        raise DamagedArchive(f"{kept.path} has other sums than the manifest: {_lost(kept)}.")
+        raise damage_of(kept, "has other sums than the manifest")
     return table
 
 

@@ -106,8 +106,8 @@ SELECT id,
 """
 
 INSERT_INSTALLATION = """
-INSERT INTO installation (number, id)
-     VALUES (1, $1)
+INSERT INTO installation (number, id, stopped_at)
+     VALUES (1, $1, $2)
 ON CONFLICT (number) DO NOTHING
 """
 
@@ -167,7 +167,7 @@ DELETE FROM archive_files
         AND id = $2
 """
 
-SELECT_FILES = """
+_FILES = """
   SELECT project_id,
          id,
          path,
@@ -181,8 +181,33 @@ SELECT_FILES = """
          output_tokens
     FROM archive_files
    WHERE state = 'kept'
-     AND ($1::text IS NULL OR project_id = $1)
+     AND ($1::text IS NULL OR project_id = $1)"""
+_IN_ORDER = """
 ORDER BY project_id, first_at, id
+"""
+SELECT_FILES = _FILES + _IN_ORDER
+SELECT_FILES_IN = f"""{_FILES}
+     AND ($2::timestamptz IS NULL OR last_at >= $2)
+     AND ($3::timestamptz IS NULL OR first_at < $3){_IN_ORDER}"""
+
+# The runs of the days from $2 to $3 that were stored once and are not in the table of runs, as it begins and ends with days
+# what a project drops or archives.
+SELECT_LEFT = """
+SELECT coalesce(sum(stored.runs - live.runs), 0)::bigint
+  FROM projects
+       CROSS JOIN LATERAL (SELECT coalesce(sum(runs), 0) AS runs
+                             FROM rollup_totals
+                            WHERE project_id = projects.id
+                              AND grain = 1440
+                              AND bucket >= $2
+                              AND bucket < least($3, dropped_before)) AS stored
+       CROSS JOIN LATERAL (SELECT count(*) AS runs
+                             FROM runs
+                            WHERE project_id = projects.id
+                              AND occurred_at >= $2
+                              AND occurred_at < least($3, dropped_before)) AS live
+ WHERE dropped_before > $2
+   AND ($1::text IS NULL OR id = $1)
 """
 
 SELECT_PATHS = """
@@ -297,9 +322,9 @@ async def select_installation(connection: Connection) -> Installation | None:
     return Installation(*row) if row else None
 
 
-async def insert_installation(connection: Connection, number: uuid.UUID) -> None:
-    """Give the database an identity, unless it has one."""
-    await connection.execute(INSERT_INSTALLATION, number)
+async def insert_installation(connection: Connection, number: uuid.UUID, stopped_at: datetime) -> None:
+    """Give the database an identity, unless it has one; nothing is archived yet."""
+    await connection.execute(INSERT_INSTALLATION, number, stopped_at)
 
 
 async def update_stopped(connection: Connection, at: datetime | None) -> None:
@@ -331,6 +356,19 @@ async def select_files(connection: Connection, project_id: str | None = None) ->
     """Read the manifest, of one project or of all."""
     rows = await connection.fetch(SELECT_FILES, project_id)
     return [KeptFile._make((*row[:7], Sums(*row[7:]))) for row in rows]
+
+
+async def select_files_in(
+    connection: Connection, project_id: str | None, since: datetime | None, until: datetime | None
+) -> list[KeptFile]:
+    """Read which files may have runs of a time, whose end is exclusive; None leaves that side open."""
+    rows = await connection.fetch(SELECT_FILES_IN, project_id, since, until)
+    return [KeptFile._make((*row[:7], Sums(*row[7:]))) for row in rows]
+
+
+async def select_left(connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
+    """Count the runs of some days that left the table of runs, from what all runs of these days came to."""
+    return int(await connection.fetchval(SELECT_LEFT, project_id, since, until))
 
 
 async def select_paths(connection: Connection) -> set[str]:

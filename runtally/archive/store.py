@@ -45,7 +45,7 @@ class Folder:
     """A folder of this machine, or of a disk that it shares with others."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
 
     async def put(self, path: str, content: bytes) -> None:
         await _in_thread(lambda: self._put(path, content))
@@ -60,7 +60,7 @@ class Folder:
         await _in_thread(lambda: self._delete(path))
 
     def _put(self, path: str, content: bytes) -> None:
-        target = self._root / path
+        target = self.root / path
         self._make(target.parent)
         half = target.with_name(target.name + _HALF_WRITTEN)
         with half.open("wb") as file:
@@ -74,31 +74,31 @@ class Folder:
         """Create the folder and those above it, each of them on disk before there is a file in it."""
         if folder.is_dir():
             return
-        if folder != self._root:
+        if folder != self.root:
             self._make(folder.parent)
         folder.mkdir(exist_ok=True)
         _sync(folder.parent)
 
     def _get(self, path: str) -> bytes | None:
         try:
-            return (self._root / path).read_bytes()
+            return (self.root / path).read_bytes()
         except FileNotFoundError:
             return None
 
     def _files(self, folder: str) -> Iterator[tuple[str, int]]:
-        for parent, _, names in os.walk(self._root / folder, onerror=_unless_missing):
+        for parent, _, names in os.walk(self.root / folder, onerror=_unless_missing):
             for name in names:
                 # A file that is deleted meanwhile is none.
                 with suppress(FileNotFoundError):
-                    yield Path(parent, name).relative_to(self._root).as_posix(), Path(parent, name).stat().st_size
+                    yield Path(parent, name).relative_to(self.root).as_posix(), Path(parent, name).stat().st_size
 
     def _delete(self, path: str) -> None:
-        target = self._root / path
+        target = self.root / path
         for file in (target, target.with_name(target.name + _HALF_WRITTEN)):
             file.unlink(missing_ok=True)
         # The name of a project is not to outlive its files.
         for folder in target.parents:
-            if folder == self._root:
+            if folder == self.root:
                 return
             try:
                 folder.rmdir()

@@ -45,7 +45,7 @@ class Use:
     """Spending in this month so far; a minimum where `unpriced` runs have no cost."""
     recent: Recent | None
     """None before the first run."""
-    unpriced: int = 0
+    unpriced: int
 
     @property
     def month(self) -> Month:

@@ -84,8 +84,6 @@ def provider_key(name: str) -> str:
 def canonical(name: str) -> str:
     """Return the provider of the catalogue that the name stands for, or the name's key if there is none."""
     key = provider_key(name)
-    if key in _BY_ALIAS:
-        return _BY_ALIAS[key]
     shorter = _INTERFACE.sub("", key)
     return _BY_ALIAS.get(shorter, shorter if shorter in _ALIASES else key)
 
@@ -93,7 +91,7 @@ def canonical(name: str) -> str:
 @lru_cache(1024)
 def stored_name(name: str) -> str:
     """Return the catalogue's name of the provider; other names in lower case, without the called interface."""
-    for written in (name, name.strip().partition(".")[0]):
+    for written in (name, name.partition(".")[0]):
         known = canonical(written)
         if known in _ALIASES:
             return known
@@ -122,5 +120,5 @@ def _without_provider(known: str, model: str) -> str:
 
     Any other path is left alone.
     """
-    head, slash, rest = model.partition("/")
-    return _without_provider(known, rest) if slash and rest and canonical(head) == known else model
+    head, _, rest = model.partition("/")
+    return _without_provider(known, rest) if rest and canonical(head) == known else model

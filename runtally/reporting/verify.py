@@ -4,11 +4,14 @@ Runs that only the reporting table has are no difference: it keeps them beyond t
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from operator import add
 
+from runtally.archive.file import Sums
+from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Database
 from runtally.db.outbox import expand_project
 from runtally.reporting import verify_queries as queries
@@ -68,6 +71,11 @@ class Verification:
     runs: int = 0
     kept: int = 0
     repaired: int = 0
+    archived: int = 0
+    archived_missing: int = 0
+    """Archived runs that the reporting table has not."""
+    archived_days: list[tuple[str, date]] = field(default_factory=list)
+    """Project and day of archived runs that the reporting table lacks, or of which it has other sums."""
     kinds: Counter[Kind] = field(default_factory=Counter)
     queues: Counter[Queue] = field(default_factory=Counter)
     first: list[DayDifference] = field(default_factory=list)
@@ -83,11 +91,12 @@ class Verifier:
 
     live: Database
     reporting: Database
+    archive: ArchivedRuns | None = None
 
     async def verify(self, now: datetime, *, repair: bool = False) -> Verification:
         """Compare everything; with `repair`, queue runs that are missing, older or different.
 
-        Raises `StoreUnavailable`.
+        Raises `StoreUnavailable`, and `ArchiveError` and `MissingExtra` where runs are archived.
         """
         found = Verification()
         async with self.live.connection() as connection:
@@ -111,6 +120,12 @@ class Verifier:
                     # Otherwise a long queue would be read in full for each chunk of runs.
                     await expand_project(live, project_id, now)
                 await self._verify_day(difference, found, now if repair else None)
+
+        if self.archive is not None:
+            async with self.live.connection() as connection:
+                archived = await self.archive.sums_by_day(connection, project_id)
+            for day, of_archive in archived.items():
+                _count_archived(found, project_id, day, of_archive, live_days, reported_days)
 
     async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> None:
         first: list[RunDifference] = []
@@ -154,6 +169,24 @@ class Verifier:
             async with self.live.connection() as connection:
                 await queries.queue_again(connection, project_id, reported, now)
         return len(reported)
+
+
+def _count_archived(  # noqa: PLR0913, PLR0917  # What each place has of a day.
+    found: Verification,
+    project_id: str,
+    day: date,
+    archived: Sums,
+    live_days: Mapping[date, DaySums],
+    reported_days: Mapping[date, DaySums],
+) -> None:
+    """Count the archived runs of a day; the reporting table has those of the database besides, and perhaps more."""
+    live, reported = live_days.get(day, DaySums()), reported_days.get(day, DaySums())
+    expected = Sums(*map(add, archived, live[:4]))
+    missing = max(expected.runs - reported.runs, 0)
+    found.archived += archived.runs
+    found.archived_missing += missing
+    if missing or (expected.runs == reported.runs and expected != reported[:4]):
+        found.archived_days.append((project_id, day))
 
 
 def _differing(

@@ -15,16 +15,23 @@ from typing import get_args
 
 import msgspec
 
+from runtally.archive.queries import KeptFile
+from runtally.archive.reading import DOWNLOAD_SECONDS, ArchivedRuns
 from runtally.db.replica import Reader
 from runtally.errors import InvalidExport
 from runtally.extras import Extra
 from runtally.models.run import StoredRun
 from runtally.money import as_json, plain
+from runtally.runs import archived
 from runtally.runs.parquet import parquet
+from runtally.runs.position import Direction, Place, Position
 from runtally.runs.read import read_chunk
+from runtally.runs.values import Chunk
 from runtally.spreadsheets import guarded
 from runtally.usage.filter import RunFilter
 
+ARCHIVED_CHUNK_RUNS = 10_000
+"""Runs of the archive that are in memory at once."""
 COLUMNS = StoredRun.__struct_fields__
 _json = msgspec.json.Encoder()
 _AMOUNTS = tuple(field.name for field in msgspec.structs.fields(StoredRun) if Decimal in get_args(field.type))
@@ -67,18 +74,20 @@ _CONTENT_TYPES = {
 }
 
 
-async def export(
+async def export(  # noqa: PLR0913, PLR0917  # Which runs, how, and from where.
     reading: Reader,
     run_filter: RunFilter,
     now: datetime,
     format_: Format,
     on_runs: Callable[[int], None] = lambda _: None,
+    archive: ArchivedRuns | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Write the runs that match, in chunks; the first is empty, and comes once the first runs are read.
 
-    `on_runs` is called with the number of runs in each chunk. Raises `StoreBusy` and `StoreUnavailable`.
+    `on_runs` is called with the number of runs in each chunk. Raises `StoreBusy` and `StoreUnavailable`, and
+    `ArchiveError` and `MissingExtra` where archived runs are among them.
     """
-    chunks = _read(reading, run_filter, now)
+    chunks = _read(reading, run_filter, now, archive)
     first = await anext(chunks)
     yield b""
     counted = _counted(first, chunks, on_runs)
@@ -95,14 +104,53 @@ async def export(
                 yield part
 
 
-async def _read(reading: Reader, run_filter: RunFilter, now: datetime) -> AsyncIterator[Sequence[StoredRun]]:
+async def _read(
+    reading: Reader, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None
+) -> AsyncIterator[Sequence[StoredRun]]:
     """Read page after page, each of its own moment. No connection is held in between, however slow the reader is."""
+    if archive is not None:
+        async with reading.for_downloads() as connection:
+            files = await archived.files_for(archive, connection, run_filter, now, Position())
+        # Before the first byte is sent.
+        await archive.check(files)
     place, has_more = None, True
     while has_more:
+        files = []
         async with reading.for_downloads() as connection:
             chunk = await read_chunk(connection, run_filter, now, place)
+            if archive is not None:
+                # Of the same moment, so that a run that moves in between is in one of both.
+                end = chunk.reached.occurred_at if chunk.reached else None
+                files = await archived.files_for(
+                    archive, connection, run_filter, now, Position(Direction.OLDER, place), end
+                )
+        if archive is not None and files:
+            chunk = await _with_archived(chunk, archive, files, run_filter, now, place)
         place, has_more = chunk.reached, chunk.reached is not None
         yield chunk.runs
+
+
+async def _with_archived(  # noqa: PLR0913, PLR0917  # What was read, and where to look for more.
+    chunk: Chunk,
+    archive: ArchivedRuns,
+    files: Sequence[KeptFile],
+    run_filter: RunFilter,
+    now: datetime,
+    place: Place | None,
+) -> Chunk:
+    """Add archived runs to a chunk, as far as it went."""
+    direction = Direction.OLDER
+    old = await archived.walk(
+        archive,
+        files,
+        run_filter,
+        now,
+        Position(direction, place),
+        limit=ARCHIVED_CHUNK_RUNS,
+        seconds=DOWNLOAD_SECONDS,
+    )
+    stop = archived.first_stop((chunk.reached, old.stopped_at), direction)
+    return Chunk(archived.merged(chunk.runs, old.runs, stop, direction), stop)
 
 
 async def _counted(

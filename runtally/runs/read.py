@@ -5,15 +5,16 @@ any run matches, the page says how far it looked, and its reader decides whether
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
-from runtally.errors import NotFound
+from runtally.errors import ArchiveError, MissingExtra, NotFound
 from runtally.models.run import StoredRun
 from runtally.pricing.queries import select_candidate, select_discounts
-from runtally.runs import queries, rollup_queries
+from runtally.runs import archived, queries, rollup_queries
 from runtally.runs.conditions import conditions_of
 from runtally.runs.explain import Explanation, explain
 from runtally.runs.position import Direction, Place, Position
@@ -51,6 +52,8 @@ class RunPage:
     newer: Place | None
     stopped_at: datetime | None = None
     """How far the scan looked, where it stopped before the page was full."""
+    problem: str | None = None
+    """Why archived runs are not among them, though the filter reaches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +73,50 @@ class ExplainedRun:
 
     run: StoredRun
     explanation: Explanation
+    is_archived: bool = False
 
 
-async def read_page(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> RunPage:
+async def read_page(
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    archive: ArchivedRuns | None = None,
+) -> RunPage:
     """Read a page of runs from a position on. The newest page is always full, even when the reader comes to it from an older one."""
-    walk = await _walk(connection, run_filter, now, position)
+    found, problem = await _walk(connection, run_filter, now, position), None
+    if archive is not None:
+        try:
+            found = await _with_archived(found, connection, run_filter, now, position, archive)
+        except (ArchiveError, MissingExtra) as error:
+            problem = error.message
     if position.direction is Direction.OLDER:
-        return _towards_older(walk, position.place)
-    page = _towards_newer(walk, position.place)
+        return replace(_towards_older(found, position.place), problem=problem)
+    page = _towards_newer(found, position.place)
     if page.newer is None and len(page.runs) < PAGE_RUNS:
-        return await read_page(connection, run_filter, now, Position())
-    return page
+        return await read_page(connection, run_filter, now, Position(), archive)
+    return replace(page, problem=problem)
+
+
+async def _with_archived(  # noqa: PLR0913, PLR0917  # What was found, and where to look for more.
+    found: Scan,
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    archive: ArchivedRuns,
+) -> Scan:
+    """Add archived runs to a scan, as far as it went. Raises `ArchiveError` and `MissingExtra`."""
+    is_full = len(found.runs) > PAGE_RUNS
+    stopped_at = found.runs[-1].place if is_full else found.stopped_at
+    end = stopped_at.occurred_at if stopped_at else None
+    files = await archived.files_for(archive, connection, run_filter, now, position, end)
+    if not files:
+        return found
+    old = await archived.walk(archive, files, run_filter, now, position, limit=PAGE_RUNS + 1)
+    stop = archived.first_stop((stopped_at, old.stopped_at), position.direction)
+    runs = archived.merged(found.runs, tuple(map(archived.listed, old.runs)), stop, position.direction)
+    return Scan(runs[: PAGE_RUNS + 1], stop)
 
 
 async def _walk(connection: Connection, run_filter: RunFilter, now: datetime, position: Position) -> Scan:
@@ -177,22 +213,45 @@ async def read_names(connection: Connection, project_id: str | None, projects: S
     return Names(found, models, await queries.select_experiments(connection, project_id, MAX_EXPERIMENTS))
 
 
-async def read_run(connection: Connection, project_id: str, run_id: str) -> ExplainedRun:
-    """Read a run with the explanation of its cost. Raises `NotFound`."""
+async def read_run(
+    connection: Connection,
+    project_id: str,
+    run_id: str,
+    archive: ArchivedRuns | None = None,
+    near: datetime | None = None,
+) -> ExplainedRun:
+    """Read a run with the explanation of its cost; an archived one is found faster if it is known when it was made.
+
+    Raises `NotFound`, and `ArchiveError` and `MissingExtra` where it may be archived.
+    """
     run = await queries.select_run(connection, project_id, run_id)
+    is_archived = run is None
+    if run is None and archive is not None:
+        [run] = await archived.find(archive, connection, project_id, "id", run_id, near=near) or (None,)
     if run is None:
         raise NotFound(
             "This project has no run with that id; it may have been deleted, or be older than runs are kept."
         )
     if run.price_entry_id is None:
-        return ExplainedRun(run, explain(run, None))
+        return ExplainedRun(run, explain(run, None), is_archived)
     candidate = await select_candidate(connection, run.price_entry_id)
-    return ExplainedRun(run, explain(run, candidate, await select_discounts(connection, project_id)))
+    explanation = explain(run, candidate, await select_discounts(connection, project_id))
+    return ExplainedRun(run, explanation, is_archived)
 
 
-async def read_trace(connection: Connection, project_id: str, trace_id: str) -> Trace:
-    """Read a trace. Raises `NotFound`."""
-    runs = await queries.select_trace(connection, project_id, trace_id, MAX_TRACE_RUNS + 1)
+async def read_trace(
+    connection: Connection,
+    project_id: str,
+    trace_id: str,
+    archive: ArchivedRuns | None = None,
+    near: datetime | None = None,
+) -> Trace:
+    """Read a trace. Raises `NotFound`, and `ArchiveError` and `MissingExtra` where it may be archived."""
+    most = MAX_TRACE_RUNS + 1
+    runs = await queries.select_trace(connection, project_id, trace_id, most)
+    if archive is not None and (near or not runs):
+        old = await archived.find(archive, connection, project_id, "trace_id", trace_id, near=near, limit=most)
+        runs = archived.merged(runs, old, None, Direction.NEWER)
     if not runs:
         raise NotFound(
             "This project has no run of that trace; it may have been deleted, or be older than runs are kept."

@@ -1,11 +1,17 @@
 """Runs sorted by what they cost, how long they took, or how many tokens they had."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
+from typing import cast
 
+from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
-from runtally.runs import queries
+from runtally.errors import ArchiveError, MissingExtra
+from runtally.models.run import StoredRun
+from runtally.runs import archived, queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
 from runtally.runs.position import Position, ScanBounds
@@ -36,17 +42,50 @@ class SortedPage:
     has_more: bool
     since: datetime | None
     """With it, only runs since then were sorted, because before there are too many."""
+    problem: str | None = None
+    """Why archived runs are not among them, though the filter reaches them."""
 
 
 async def read_sorted(  # noqa: PLR0913  # Which runs, in which order, which of them.
-    connection: Connection, run_filter: RunFilter, now: datetime, key: SortKey, *, is_ascending: bool, page: int
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    key: SortKey,
+    *,
+    is_ascending: bool,
+    page: int,
+    archive: ArchivedRuns | None = None,
 ) -> SortedPage:
     """Read a page of sorted runs; the first page is 1. Runs without a value come last in both directions."""
     since = await find_bound(connection, run_filter, now, SORTED_RUNS)
     # A bounds ends where the walk back through time does.
     conditions = conditions_of(run_filter, now, Position(), ScanBounds(end=since))
     page = min(max(page, 1), MAX_PAGES)
+    first, last = (page - 1) * PAGE_RUNS, page * PAGE_RUNS + 1
+    old: tuple[StoredRun, ...] = ()
+    problem = None
+    if archive is not None:
+        try:
+            old = await archived.read_sorted(
+                archive, connection, run_filter, now, key, is_ascending=is_ascending, limit=last, since=since
+            )
+        except (ArchiveError, MissingExtra) as error:
+            problem = error.message
+    offset = 0 if old else first
     runs = await queries.select_sorted(
-        connection, conditions, key, is_ascending=is_ascending, limit=PAGE_RUNS + 1, offset=(page - 1) * PAGE_RUNS
+        connection, conditions, key, is_ascending=is_ascending, limit=last - offset, offset=offset
     )
-    return SortedPage(runs[:PAGE_RUNS], len(runs) > PAGE_RUNS and page < MAX_PAGES, since)
+    if old:
+        runs = _in_order((*runs, *map(archived.listed, old)), key, is_ascending=is_ascending)[first:last]
+    return SortedPage(runs[:PAGE_RUNS], len(runs) > PAGE_RUNS and page < MAX_PAGES, since, problem)
+
+
+def _in_order(runs: Iterable[ListedRun], key: SortKey, *, is_ascending: bool) -> tuple[ListedRun, ...]:
+    def value(run: ListedRun) -> Decimal | int | None:
+        return cast(Decimal | int | None, getattr(run, key))
+
+    by_project = sorted(runs, key=lambda run: run.project_id)
+    newest = sorted(by_project, key=lambda run: (run.occurred_at, run.id), reverse=True)
+    known = [run for run in newest if value(run) is not None]
+    unknown = [run for run in newest if value(run) is None]
+    return (*sorted(known, key=lambda run: value(run) or 0, reverse=not is_ascending), *unknown)

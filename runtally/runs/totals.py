@@ -3,10 +3,11 @@
 from datetime import datetime
 from decimal import Decimal
 
+from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.models.rollup import GRAINS, Grain
-from runtally.runs import queries, rollup_queries
+from runtally.runs import archived, queries, rollup_queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
 from runtally.runs.values import Totals
@@ -14,7 +15,7 @@ from runtally.usage.filter import Period, RunFilter
 from runtally.usage.groups import read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
-from runtally.usage.timeline import Timeline
+from runtally.usage.timeline import DAY, Timeline
 from runtally.usage.window import EPOCH, LAST, MARGIN, TimeSpan, ceil, floor
 
 # Read and added up in some 200 ms.
@@ -24,17 +25,49 @@ _ROLLED_UP = {"provider", "model", "status"}
 NOTHING = Totals(0, Decimal(0), 0)
 
 
-async def read_totals(connection: Connection, run_filter: RunFilter, now: datetime) -> Totals | None:
-    """Add up the runs that match; None where these are too many to be read and no sum is kept of them."""
-    since = run_filter.starts_at(now)
+async def read_totals(
+    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None = None
+) -> Totals | None:
+    """Add up the runs that match; None where these are too many to be read and no sum is kept of them.
+
+    Raises `ArchiveError` and `MissingExtra` where archived runs are among them.
+    """
+    since, dropped_before = run_filter.starts_at(now), None
     if run_filter.project_id is not None:
-        # Rollups know of runs that the list cannot show.
-        since = await read_dropped_before(connection, run_filter, now) or since
-    if set(run_filter.narrowed) <= _ROLLED_UP:
-        return await _from_rollups(connection, run_filter, now, since)
-    if run_filter.is_of_dimensions and any(one.tracked_as for one in run_filter.dimensions):
-        return await _from_groups(connection, run_filter, now, since)
-    return await _from_runs(connection, run_filter, now)
+        # Sums have runs that the list cannot show.
+        dropped_before = await read_dropped_before(connection, run_filter, now)
+        since = dropped_before or since
+    # Those of all projects have also what was dropped or archived, except of parts of their buckets.
+    of_edges = archive if run_filter.project_id is None else None
+    if dropped_before and run_filter.until and run_filter.until <= dropped_before:
+        found: Totals | None = NOTHING
+    elif set(run_filter.narrowed) <= _ROLLED_UP:
+        found = await _from_rollups(connection, run_filter, now, since, of_edges)
+    elif run_filter.is_of_dimensions and any(one.tracked_as for one in run_filter.dimensions):
+        found = await _from_groups(connection, run_filter, now, since)
+    else:
+        return await _from_runs(connection, run_filter, now, archive)
+    if found is None or archive is None or dropped_before is None:
+        return found
+    # Runs that wait for the relay stay longer than others.
+    until = min(dropped_before, run_filter.until or dropped_before)
+    found += await queries.select_totals(connection, conditions_of(run_filter.replace(until=until), now))
+    return found + await archived.read_totals(archive, connection, run_filter, now)
+
+
+async def read_missing_before(
+    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None = None
+) -> datetime | None:
+    """Return the time before which runs were dropped and not archived, where they are looked for; None if none were.
+
+    Raises `ArchiveError` and `MissingExtra`.
+    """
+    dropped_before = await read_dropped_before(connection, run_filter, now)
+    if dropped_before is None or archive is None:
+        return dropped_before
+    since = floor(run_filter.starts_at(now) or EPOCH, DAY)
+    until = min(ceil(run_filter.until or LAST, DAY), dropped_before)
+    return dropped_before if await archive.missing(connection, run_filter.project_id, since, until) else None
 
 
 async def read_dropped_before(connection: Connection, run_filter: RunFilter, now: datetime) -> datetime | None:
@@ -44,10 +77,13 @@ async def read_dropped_before(connection: Connection, run_filter: RunFilter, now
     return dropped_before if dropped_before and (since is None or since < dropped_before) else None
 
 
-async def _from_runs(connection: Connection, run_filter: RunFilter, now: datetime) -> Totals | None:
+async def _from_runs(
+    connection: Connection, run_filter: RunFilter, now: datetime, archive: ArchivedRuns | None
+) -> Totals | None:
     if await find_bound(connection, run_filter, now, COUNTED_RUNS) is not None:
         return None
-    return await queries.select_totals(connection, conditions_of(run_filter, now))
+    found = await queries.select_totals(connection, conditions_of(run_filter, now))
+    return found if archive is None else found + await archived.read_totals(archive, connection, run_filter, now)
 
 
 async def _from_groups(
@@ -66,20 +102,24 @@ async def _from_groups(
 
 
 async def _from_rollups(
-    connection: Connection, run_filter: RunFilter, now: datetime, since: datetime | None
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    since: datetime | None,
+    archive: ArchivedRuns | None,
 ) -> Totals | None:
     """Add up whole buckets, and the runs of the time before and after them."""
     grain = _grain_of(since, run_filter.until, now)
     begin = ceil(since, grain.length) if since is not None else None
     end = floor(run_filter.until, grain.length) if run_filter.until is not None else None
     if begin is not None and end is not None and begin >= end:
-        return await _from_runs(connection, run_filter.replace(since=since), now)
+        return await _from_runs(connection, run_filter.replace(since=since), now, archive)
     found = await rollup_queries.select_rolled_up_totals(connection, run_filter, grain.minutes, begin, end)
     edges = [TimeSpan(since, begin)] if since is not None and begin is not None else []
     edges += [TimeSpan(end, run_filter.until)] if end is not None and run_filter.until is not None else []
     for edge in filter(None, edges):
         bounds = run_filter.replace(range=Period.ALL, since=edge.since, until=edge.until)
-        totals = await _from_runs(connection, bounds, now)
+        totals = await _from_runs(connection, bounds, now, archive)
         if totals is None:
             return None
         found += totals

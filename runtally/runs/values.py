@@ -29,6 +29,7 @@ class ListedRun:
     cost_estimated: bool | None
     experiment_id: str | None
     trace_id: str | None
+    is_archived: bool = False
 
     @property
     def place(self) -> Place:
@@ -61,7 +62,7 @@ class Totals:
 
     def __add__(self, other: "Totals") -> "Totals":
         cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
-        return Totals(self.runs + other.runs, cost, self.unpriced + other.unpriced)
+        return Totals(self.runs + other.runs, cost, 0 if cost is None else self.unpriced + other.unpriced)
 
 
 @dataclass(frozen=True, slots=True)

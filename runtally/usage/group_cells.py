@@ -5,7 +5,9 @@ A value is written with a sign before it, so that none can be taken for what sta
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, TypeAlias
+
+from sqlalchemy import BigInteger
 
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
@@ -39,6 +41,8 @@ _INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_ME
 
 CellKey = tuple[int, Group]
 """The number of a bucket, and a group."""
+ArchivedCells: TypeAlias = Sequence[Sequence[Any]]
+"""Cells over archived runs: the number of a bucket, the written value of each dimension, the measures."""
 
 
 def read_group(written: Sequence[str]) -> Group:
@@ -199,6 +203,16 @@ def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> st
         if one.grain.minutes == HOUR_MINUTES
     )
     return f"({' OR '.join(parts) or 'TRUE'})"
+
+
+def archived_cells(found: Conditions, question: GroupQuestion, cells: ArchivedCells) -> str:
+    """SQL of cells that the archive has added up."""
+    measures = measures_named(*question.measures)
+    types = {one.name: "bigint" if one.column_type is BigInteger else "numeric" for one in measures}
+    kinds = {"number": "integer", **dict.fromkeys(names_of(question.by), "text"), **types}
+    columns = zip(*cells, strict=True)
+    arrays = (found.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
+    return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
 def run_cells(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:

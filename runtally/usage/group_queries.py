@@ -15,7 +15,9 @@ from runtally.usage.group_cells import (
     ANY,
     OTHERS,
     VALUE,
+    ArchivedCells,
     CellKey,
+    archived_cells,
     fetch_values,
     names_of,
     of_days,
@@ -141,13 +143,20 @@ ORDER BY start"""
     return [row[0] for row in await fetch_values(connection, sql, found, is_waiting=is_waiting)]
 
 
-async def select_ranks(connection: Connection, question: GroupQuestion, plan: Plan, *, is_waiting: bool) -> Ranks:
+async def select_ranks(
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
+) -> Ranks:
     """Read the rank of each group, with the measures of `of_ranks`.
 
     There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     if cells is None:
         return Ranks.of({})
     names = names_of(question.by)
@@ -173,12 +182,18 @@ async def select_ranks(connection: Connection, question: GroupQuestion, plan: Pl
     return Ranks.sorted(groups, list(map(int, measures)), runs)
 
 
-async def select_valued(
-    connection: Connection, question: GroupQuestion, plan: Plan, rest_of: Dimension, *, is_waiting: bool
+async def select_valued(  # noqa: PLR0913  # The parts of a statement.
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    rest_of: Dimension,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
 ) -> GroupRows:
     """Read the sums of all runs that have a value of a dimension, in groups without it."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     if cells is None:
         return GroupRows()
     totals_of = totals_reader(question.measures)
@@ -187,12 +202,18 @@ async def select_valued(
     return GroupRows(valued={(number, read_group(group)): totals_of(values) for _, number, group, *values in rows})
 
 
-async def count_groups(
-    connection: Connection, question: GroupQuestion, plan: Plan, most: int, *, is_waiting: bool
+async def count_groups(  # noqa: PLR0913  # The parts of a statement.
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    most: int,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
 ) -> int:
     """Count the groups with a value, up to one more than `most`."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     if cells is None:
         return 0
     names = names_of(question.by)
@@ -205,10 +226,17 @@ async def count_groups(
     return int(row[0])
 
 
-async def select_groups(connection: Connection, question: GroupQuestion, plan: Plan, *, is_waiting: bool) -> GroupRows:
+async def select_groups(
+    connection: Connection,
+    question: GroupQuestion,
+    plan: Plan,
+    *,
+    is_waiting: bool,
+    archived: ArchivedCells = (),
+) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, is_waiting=is_waiting)
+    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
     result = GroupRows()
     if cells is None:
         return result
@@ -224,7 +252,9 @@ async def select_groups(connection: Connection, question: GroupQuestion, plan: P
     return result
 
 
-def _cells_sql(found: Conditions, question: GroupQuestion, plan: Plan, *, is_waiting: bool) -> str | None:
+def _cells_sql(
+    found: Conditions, question: GroupQuestion, plan: Plan, archived: ArchivedCells, *, is_waiting: bool
+) -> str | None:
     """SQL of `cells`, the rows of all sources; None where there is nothing to read."""
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     key, ctes, cells = question.key, "WITH ", list[str]()
@@ -235,6 +265,8 @@ def _cells_sql(found: Conditions, question: GroupQuestion, plan: Plan, *, is_wai
     elif plan.cover.stored and key is not None:
         cells += value_cells(found, question, plan, key, starts, is_waiting=is_waiting)
     cells += [run_cells(found, question, plan, span, starts) for span in plan.cover.runs]
+    if archived:
+        cells.append(archived_cells(found, question, archived))
     if not cells:
         return None
     listed = "\n   UNION ALL\n  ".join(cells)

@@ -1,22 +1,24 @@
 """Read the sums and latencies of a question's groups from the sources that its plan chose.
 
 Sums that are kept answer where they tell the groups apart. What they do not tell is read from the runs, of which no more than
-`MAX_RUNS_READ` are read for one time: a question that needs more is refused, and the refusal says what would answer it.
+`MAX_RUNS_READ` are read for one time: a question that needs more is refused, and the refusal says what would answer it. Runs that
+are archived are read as well, if all that left the database are.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
-from runtally.errors import DimensionNotTracked
-from runtally.usage import group_latency_queries, group_queries
+from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
+from runtally.usage import archived, group_latency_queries, group_queries
 from runtally.usage.days import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
-from runtally.usage.group_cells import ANY_VALUE, CellKey
+from runtally.usage.group_cells import ANY_VALUE, ArchivedCells, CellKey
 from runtally.usage.group_queries import GroupRows, TrackedState
 from runtally.usage.group_ranks import Rank, Ranks
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
@@ -38,8 +40,10 @@ class GroupRowReader:
     def __init__(self, reads: CombinedReads) -> None:
         self.reads = reads
         self.connection = reads.connection
+        self.archive = archived.in_use()
         self.days: Days | None = None
         """The days of the questions, where they were read already."""
+        self._missing: dict[tuple[str | None, TimeSpan], bool] = {}
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
         self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
@@ -62,13 +66,17 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
-        plan, state = await self._readable_plan(question)
-        reading = group_queries.select_ranks(self.connection, question, plan, is_waiting=state.is_waiting)
+        plan, state, of_old = await self._readable_plan(question)
+        reading = group_queries.select_ranks(
+            self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
+        )
         if plan.rest_of is None:
             return await reading
         ranks, valued, whole = await self.reads.together(
             reading,
-            group_queries.select_valued(self.connection, question, plan, plan.rest_of, is_waiting=state.is_waiting),
+            group_queries.select_valued(
+                self.connection, question, plan, plan.rest_of, is_waiting=state.is_waiting, archived=of_old
+            ),
             self._rows(replace(without_key(question, plan.rest_of), named=None)),
         )
         without_value = _with_rest(question, plan.rest_of, valued, whole).groups
@@ -82,8 +90,10 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             question = replace(question, filter=question.filter.replace(status=None))
-        plan, state = await self._readable_plan(question)
-        return await group_queries.count_groups(self.connection, question, plan, most, is_waiting=state.is_waiting)
+        plan, state, of_old = await self._readable_plan(question)
+        return await group_queries.count_groups(
+            self.connection, question, plan, most, is_waiting=state.is_waiting, archived=of_old
+        )
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the named groups, and of all others as one; without names those of all groups.
@@ -97,8 +107,10 @@ class GroupRowReader:
         """Read the sums of the named groups, of all others as one, and of the group without a value."""
         if keeps_all_but_failed(question):
             return _succeeded(await self._rows(replace(with_status(question), named=None)))
-        plan, state = await self._readable_plan(question)
-        reading = group_queries.select_groups(self.connection, question, plan, is_waiting=state.is_waiting)
+        plan, state, of_old = await self._readable_plan(question)
+        reading = group_queries.select_groups(
+            self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
+        )
         if plan.rest_of is None:
             return await reading
         rows, whole = await self.reads.together(
@@ -127,11 +139,14 @@ class GroupRowReader:
             return {(at, group[:-1]): one for (at, group), one in with_failed.items() if group[-1] == STATUS.usual}
         plan, state = await self._plan(question)
         plan = replace(plan, rest_of=plan.latency_rest_of)
-        if await self._unreadable(question, plan, plan.latency_cover.runs):
+        try:
+            old = await self._archived_spans(question, plan, plan.latency_cover.runs)
+            of_old = await self._archived_latencies(question, plan, old)
+        except DimensionNotTracked:
             return None
         without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
         found, whole = await self.reads.together(
-            self._counts(question, plan, state, named), self._all_counts(without_any)
+            self._counts(question, plan, state, named, of_old), self._all_counts(without_any)
         )
         if plan.rest_of is None:
             return found
@@ -141,10 +156,15 @@ class GroupRowReader:
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
         return None if question is None else await self._latencies(question, None)
 
-    async def _counts(
-        self, question: GroupQuestion, plan: Plan, state: TrackedState, named: Collection[Group] | None
+    async def _counts(  # What is asked, and what is known.
+        self,
+        question: GroupQuestion,
+        plan: Plan,
+        state: TrackedState,
+        named: Collection[Group] | None,
+        of_old: Mapping[CellKey, Counter[int]],
     ) -> Counts:
-        """Read the latencies that a plan's stored sums and runs have."""
+        """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
         readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
             readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
@@ -166,16 +186,26 @@ class GroupRowReader:
             for span in plan.latency_cover.runs
         ]
         found: Counts = defaultdict(Counter)
-        for more in await self.reads.each(readings):
+        for more in (of_old, *await self.reads.each(readings)):
             _add(found, more)
         return found
 
-    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
+    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedCells]:
+        """Return the plan, and the cells over runs that are archived. Raises `DimensionNotTracked`."""
         plan, state = await self._plan(question)
-        problem = await self._unreadable(question, plan, plan.cover.runs)
-        if problem:
-            raise DimensionNotTracked(problem)
-        return plan, state
+        old = await self._archived_spans(question, plan, plan.cover.runs)
+        if not old or self.archive is None:
+            return plan, state, ()
+        with _explained():
+            return plan, state, await self.archive.cells(self.connection, question, plan, old)
+
+    async def _archived_latencies(
+        self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
+    ) -> Mapping[CellKey, Counter[int]]:
+        if not old or self.archive is None:
+            return {}
+        with _explained():
+            return await self.archive.latencies(self.connection, question, plan, old)
 
     async def _plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
         key, state = question.key, await self.tracked(question)
@@ -205,19 +235,50 @@ class GroupRowReader:
             self._waiting[project_id, days] = found
         return self._waiting[project_id, days]
 
-    async def _unreadable(self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str | None:
-        """Return why these spans cannot be read from the runs; None if they can."""
+    async def _archived_spans(
+        self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> Sequence[TimeSpan]:
+        """Return which parts of these spans the archive has runs of. Raises `DimensionNotTracked` if others cannot be read."""
         if not spans:
-            return None
+            return ()
         project_id, days = question.filter.project_id, self.days
         dropped_before = days.dropped_before if days else await select_dropped_before(self.connection, project_id)
-        if dropped_before and any(span.since < dropped_before for span in spans):
-            return (
-                f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what is "
-                "asked for: ask for a later start, or group by fewer dimensions."
-            )
+        old = [
+            TimeSpan(span.since, min(span.until, dropped_before))
+            for span in spans
+            if dropped_before and span.since < dropped_before
+        ]
+        for span in old:
+            if await self._are_missing(question, span):
+                raise DimensionNotTracked(
+                    f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
+                    "is asked for: ask for a later start, or group by fewer dimensions."
+                )
         read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
-        return None if read <= MAX_RUNS_READ else _advice(question, plan)
+        if read > MAX_RUNS_READ:
+            raise DimensionNotTracked(_advice(question, plan))
+        return old
+
+    async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
+        """Return whether runs of a span were dropped without being archived; asked once for each span."""
+        if self.archive is None:
+            return True
+        place = question.filter.project_id, span
+        if place not in self._missing:
+            with _explained():
+                self._missing[place] = await self.archive.missing_in(self.connection, question, span) != 0
+        return self._missing[place]
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise `DimensionNotTracked` where the archive asks too much, and `ArchiveNotRead` where it cannot be read."""
+    try:
+        yield
+    except ArchiveTooLarge as error:
+        raise DimensionNotTracked(error.message) from error
+    except (ArchiveError, MissingExtra) as error:
+        raise ArchiveNotRead(error.message) from error
 
 
 def _name(group: Group, named: Collection[Group]) -> Group:

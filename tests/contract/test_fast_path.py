@@ -16,6 +16,7 @@ from tests.documents import SYNC_PATH, SYNC_SECRET, make_document
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
+from webapp.protocol import WHOLE
 from webapp.tracing import Receive, Scope, Send
 
 # The last says whether the body had come when the answer began.
@@ -29,25 +30,28 @@ KEY = {"Authorization": f"Bearer {INGEST_KEY}"}
 
 @dataclass(frozen=True)
 class Ways:
-    """The same service, asked in two ways."""
+    """The same service, asked in three ways: with a body that has arrived, with one that may not have, and by Quart."""
 
+    whole: httpx.AsyncClient
     fast: httpx.AsyncClient
     through_quart: httpx.AsyncClient
 
     async def answers(self, method: str, path: str, **sent: Any) -> list[httpx.Response]:  # noqa: ANN401  # httpx's.
-        return [await client.request(method, path, **sent) for client in (self.fast, self.through_quart)]
+        return [await client.request(method, path, **sent) for client in (self.whole, self.fast, self.through_quart)]
 
     async def same(self, method: str, path: str, **sent: Any) -> httpx.Response:  # noqa: ANN401  # httpx's.
-        """The answer to this, which must be the same both ways."""
+        """The answer to this, which must be the same all three ways."""
         answers = await self.answers(method, path, **sent)
         assert_same(*answers)
         return answers[0]
 
 
-def assert_same(fast: httpx.Response, through_quart: httpx.Response) -> None:
-    assert fast.status_code == through_quart.status_code
-    assert fast.content == through_quart.content
-    assert headers_of(fast) == headers_of(through_quart)
+def assert_same(*answers: httpx.Response) -> None:
+    first = answers[0]
+    for other in answers[1:]:
+        assert first.status_code == other.status_code
+        assert first.content == other.content
+        assert headers_of(first) == headers_of(other)
 
 
 def headers_of(response: httpx.Response) -> Mapping[str, str]:
@@ -69,11 +73,16 @@ async def ways(service: Quart) -> AsyncIterator[Ways]:
         """As by a server that does not say how a path was written: then all goes to Quart."""
         await service.asgi_app({**scope, "raw_path": None}, receive, send)  # type: ignore[arg-type]  # A scope.
 
+    async def arrived(scope: Scope, receive: Receive, send: Send) -> None:
+        """As by our own server."""
+        await service.asgi_app({**scope, "extensions": {WHOLE: {}}}, receive, send)  # type: ignore[arg-type]  # A scope.
+
     async with (
+        httpx.AsyncClient(transport=httpx.ASGITransport(arrived), base_url="http://localhost") as whole,
         httpx.AsyncClient(transport=httpx.ASGITransport(service.asgi_app), base_url="http://localhost") as fast,  # type: ignore[arg-type]  # It is one.
         httpx.AsyncClient(transport=httpx.ASGITransport(without_raw_path), base_url="http://localhost") as slow,
     ):
-        yield Ways(fast, slow)
+        yield Ways(whole, fast, slow)
 
 
 @pytest.fixture

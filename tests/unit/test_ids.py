@@ -1,5 +1,6 @@
 """UUIDv7: valid, unique, in order."""
 
+import multiprocessing
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -35,3 +36,11 @@ def test_ids_of_many_threads_never_repeat() -> None:
         made = list(pool.map(lambda _: uuid7(), range(20_000)))
 
     assert len(set(made)) == len(made)
+
+
+def test_a_process_that_was_forked_has_random_digits_of_its_own() -> None:
+    uuid7()
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        theirs = pool.apply_async(uuid7).get()
+
+    assert theirs.hex[-12:] != uuid7().hex[-12:]

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.money import as_json, from_pico, pico_per_token, plain, to_price, to_usd
+from runtally.money import MAX_USD, as_json, from_pico, in_proportion, pico_per_token, plain, to_price, to_usd
 
 amounts = st.decimals(0, 10**12, allow_nan=False, places=12)
 prices = st.decimals(0, 10**7, allow_nan=False, places=6)
@@ -39,3 +39,31 @@ def test_zero_is_0() -> None:
     assert plain(Decimal("0E-12")) == "0"
     assert plain(Decimal("1.20")) == "1.2"
     assert plain(Decimal("1E+3")) == "1000"
+
+
+def test_the_smallest_amounts_are_a_pico_dollar_and_a_millionth_for_a_million_tokens() -> None:
+    assert from_pico(1) == Decimal("0.000000000001")
+    assert to_usd(Decimal("0.000000000001")) == Decimal("0.000000000001")
+    assert pico_per_token(Decimal("0.000001")) == 1
+    assert to_price(Decimal("0.0000005")) == 0
+    assert to_price(Decimal("0.0000015")) == Decimal("0.000002")
+    assert MAX_USD == 1_000_000_000_000
+
+
+def test_a_share_of_an_amount_is_rounded_half_even_to_pico_dollars() -> None:
+    assert in_proportion(Decimal(10), 1, 4) == Decimal("2.5")
+    assert in_proportion(Decimal(1), 2, 3) == Decimal("0.666666666667")
+    assert in_proportion(Decimal("0.000000000001"), 1, 2) == 0
+    assert in_proportion(Decimal("0.000000000003"), 1, 2) == Decimal("0.000000000002")
+
+
+def test_the_largest_cost_keeps_its_last_digit() -> None:
+    tokens, pico = 2**53 - 1, 10**14 - 1
+
+    assert str(from_pico(tokens * pico)) == "900719925474090092.800745259009"
+    assert in_proportion(Decimal("900719925474090092.800745259009"), tokens, tokens) == from_pico(tokens * pico)
+
+
+def test_zeros_of_whole_numbers_stay() -> None:
+    assert plain(Decimal(1200)) == "1200"
+    assert plain(Decimal("100.000")) == "100"

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import click
 
+from runtally.archive.reading import ArchivedRuns
 from runtally.clock import system_clock
 from runtally.db.database import Database, reporting_database
 from runtally.money import plain
-from runtally.reporting.verify import SHOWN_RUNS, DayDifference, Queue, Verification, Verifier
+from runtally.reporting.verify import SHOWN_DAYS, SHOWN_RUNS, DayDifference, Queue, Verification, Verifier
 from runtally.settings import Settings
 from webapp.cli.opening import with_database
 
@@ -30,7 +31,7 @@ def reporting() -> None:
 def verify(*, repair: bool, ignore_waiting: bool) -> None:
     """Compare live runs with the reporting table: counts, sums and a checksum by project and day.
 
-    Exits with 1 if they differ. Runs that are no longer live are no difference. Metadata and prompt previews are not
+    Exits with 1 if they differ. Runs that are no longer live are no difference, and archived ones are counted and added up. Metadata and prompt previews are not
     compared, because the privacy settings of the receiver may have thinned them out.
 
     \b
@@ -39,12 +40,13 @@ def verify(*, repair: bool, ignore_waiting: bool) -> None:
 
     async def work(settings: Settings, database: Database) -> Verification:
         async with reporting_database(settings.reporting_database_url, database) as reporting:
-            return await Verifier(database, reporting).verify(system_clock(), repair=repair)
+            archive = ArchivedRuns.of(settings, database, system_clock)
+            return await Verifier(database, reporting, archive).verify(system_clock(), repair=repair)
 
     found = with_database(work)
     for line in lines_of(found):
         click.echo(line)
-    if found.differing - (found.queues[Queue.WAITING] if ignore_waiting else 0):
+    if found.archived_days or found.differing - (found.queues[Queue.WAITING] if ignore_waiting else 0):
         sys.exit(1)
 
 
@@ -53,6 +55,7 @@ def lines_of(found: Verification) -> Iterator[str]:
     yield f"{found.runs:,} runs compared, on {found.days:,} days of {found.projects:,} projects."
     if found.kept:
         yield f"{found.kept:,} runs are kept here that are no longer live."
+    yield from _lines_of_archive(found)
     if not found.differing:
         yield "The reporting table has all of them, and they are equal."
         return
@@ -67,6 +70,15 @@ def lines_of(found: Verification) -> Iterator[str]:
         yield "`runtally reporting verify --repair` queues them again."
     else:
         yield "They wait for the relay; `runtally relay --once` pushes them now."
+
+
+def _lines_of_archive(found: Verification) -> Iterator[str]:
+    if not found.archived:
+        return
+    lacking = f"{found.archived_missing:,} are missing there" if found.archived_missing else "all are there"
+    yield f"{found.archived:,} archived runs were counted, and their cost and tokens added up by day: {lacking}."
+    for project_id, day in found.archived_days[:SHOWN_DAYS]:
+        yield f"{project_id} {day}: the reporting table has fewer runs than the archive and the database, or other sums"
 
 
 def _lines_of_day(difference: DayDifference) -> Iterator[str]:

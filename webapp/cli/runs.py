@@ -6,9 +6,11 @@ from typing import BinaryIO
 
 import click
 
+from runtally.archive.reading import ArchivedRuns
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.replica import Reader
+from runtally.errors import ArchiveError
 from runtally.money import plain
 from runtally.runs.export import Format, export
 from runtally.runs.position import Direction, Position
@@ -47,8 +49,9 @@ def list_runs(sought: RunFilter, limit: int, *, as_json: bool) -> None:
     """
 
     async def work(settings: Settings, database: Database) -> list[ListedRun]:
+        archive = ArchivedRuns.of(settings, database, system_clock)
         async with Reader.opened(database, settings.read_database_url) as reading:
-            return await _newest(reading, sought, limit + 1)
+            return await _newest(reading, archive, sought, limit + 1)
 
     found = with_database(work)
     if as_json:
@@ -86,9 +89,10 @@ def export_runs(sought: RunFilter, name: str, output: BinaryIO) -> None:
         count += more
 
     async def work(settings: Settings, database: Database) -> None:
+        archive = ArchivedRuns.of(settings, database, system_clock)
         async with (
             Reader.opened(database, settings.read_database_url) as reading,
-            aclosing(export(reading, sought, system_clock(), format_, add)) as parts,
+            aclosing(export(reading, sought, system_clock(), format_, add, archive)) as parts,
         ):
             async for part in parts:
                 # A pipe may take its time, which is nobody else's here.
@@ -98,12 +102,15 @@ def export_runs(sought: RunFilter, name: str, output: BinaryIO) -> None:
     click.echo(f"{count:,} runs.", err=True)
 
 
-async def _newest(reading: Reader, sought: RunFilter, limit: int) -> list[ListedRun]:
+async def _newest(reading: Reader, archive: ArchivedRuns | None, sought: RunFilter, limit: int) -> list[ListedRun]:
+    """Raises `ArchiveError` where archived runs are among them that cannot be read."""
     found: list[ListedRun] = []
     now, position = system_clock(), Position()
     while len(found) < limit:
         async with reading.snapshot() as connection:
-            page: RunPage = await read_page(connection, sought, now, position)
+            page: RunPage = await read_page(connection, sought, now, position, archive)
+        if page.problem:
+            raise ArchiveError(page.problem)
         found += page.runs
         if page.older is None:
             break

@@ -6,11 +6,14 @@ from datetime import UTC
 import click
 
 from runtally.access import projects
+from runtally.archive.groups import ArchivedGroupReader
+from runtally.archive.reading import ArchivedRuns
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.replica import Reader
 from runtally.money import plain
 from runtally.settings import Settings
+from runtally.usage import archived
 from runtally.usage.dimensions import DIMENSIONS, METADATA, OTHER, OTHER_NAME, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups import GroupAnswer, Sums, read_groups
@@ -75,6 +78,8 @@ def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *
                 await projects.get(session, sought.project_id)
         now = system_clock()
         timeline = Timeline.whole(NamedRange(name).span(now, BucketWidth.HOUR), now)
+        if archive := ArchivedRuns.of(settings, database, system_clock):
+            archived.use(ArchivedGroupReader(archive))
         async with Reader.opened(database, settings.read_database_url) as reading, reading.snapshot() as connection:
             return await read_groups(connection, GroupQuestion(timeline, sought, by, limit=limit))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtally.access.erasure import erase_project
-from runtally.archive import archiver, queries
+from runtally.archive import archiver, edit, queries
 from runtally.archive.archive import MARKER, Archive
 from runtally.archive.store import store_at
 from runtally.audit import OPERATOR
@@ -37,6 +37,7 @@ from tests.archives import (
     erase_and_die,
     everywhere,
     names_in,
+    remove_link,
     replace_folder,
     retain,
 )
@@ -295,6 +296,36 @@ async def test_a_disk_that_is_not_mounted_is_not_taken_for_a_new_archive(own: Da
         await archive.open()
 
     assert names_in(folder) == []
+
+
+async def test_an_archive_that_was_begun_and_has_no_file_yet_is_not_begun_anew_on_another_disk(
+    own: Database, folder: Path
+) -> None:
+    archive = archive_at(own, str(folder))
+    await archive.begin()
+    replace_folder(folder, by="empty")
+
+    for work in (archive.open, archive.begin, archive.check):
+        with pytest.raises(ArchiveNotFound, match=r"though one was begun: .* run `runtally archive stop` first"):
+            await work()
+    assert names_in(folder) == []
+
+    async with own.session() as session:
+        await edit.stop(session, OPERATOR, NOW)
+    await archive.begin()
+    assert names_in(folder) == [MARKER]
+
+
+async def test_an_archive_whose_marker_could_not_be_written_is_begun_by_the_next_pass(
+    own: Database, folder: Path
+) -> None:
+    replace_folder(folder, by="nothing")
+    archive = archive_at(own, str(folder))
+    with pytest.raises(ArchiveUnavailable):
+        await archive.begin()
+
+    remove_link(folder)
+    assert await archive.begin() == await archive.open()
 
 
 async def test_files_that_are_to_be_deleted_stay_listed_until_their_disk_is_back(own: Database, folder: Path) -> None:

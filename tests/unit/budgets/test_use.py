@@ -27,7 +27,7 @@ def make_use(
     now: datetime = NOW,
 ) -> Use:
     found = None if recent is None else Recent(now - PACE, Decimal(recent))
-    return Use("p", Decimal(amount), (50, 80, 100), now, Decimal(spent), found)
+    return Use("p", Decimal(amount), (50, 80, 100), now, Decimal(spent), found, 0)
 
 
 @given(moments)
@@ -95,7 +95,7 @@ def test_even_spending_is_forecast_exactly(cents_a_second: int, now: datetime) -
 
 
 def test_less_than_a_day_of_runs_is_no_pace() -> None:
-    young = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - LEAST + timedelta(seconds=1), Decimal(1)))
+    young = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - LEAST + timedelta(seconds=1), Decimal(1)), 0)
 
     assert young.forecast_usd is None
     assert make_use(10, 0).forecast_usd is None
@@ -164,3 +164,63 @@ def test_a_line_says_how_much_is_used_and_where_it_leads(
 
 def test_a_budget_that_will_be_used_up_says_when() -> None:
     assert budget_line(make_use(400, 288, recent=80)).note == "used up on Mon 30 Nov at this pace"
+
+
+def test_the_pace_is_of_seven_days_and_needs_one_day_of_runs() -> None:
+    assert (timedelta(days=7), timedelta(days=1)) == (PACE, LEAST)
+    just_enough = Use("p", Decimal(10), (), NOW, Decimal(1), Recent(NOW - timedelta(days=1), Decimal(2)), 0)
+
+    # Ten and a half days are left at $2 a day.
+    assert just_enough.forecast_usd == 22
+
+
+def test_a_budget_is_used_up_in_proportion_to_what_is_left() -> None:
+    use = make_use(400, 288, recent=80)
+
+    # $112 are left, at $80 a week.
+    assert use.left_usd == 112
+    assert use.used_up_at == NOW + timedelta(days=9.8)
+
+
+@pytest.mark.parametrize(
+    ("amount", "spent", "recent", "is_used_up"),
+    [
+        (100, 90, 7, True),
+        # At a dollar a day ten and a half days take just what is left.
+        ("100.5", 90, 7, True),
+        ("100.500000000001", 90, 7, False),
+        (90, 90, 7, False),
+        (80, 90, 7, False),
+        (100, 90, 0, False),
+        (100, 90, None, False),
+    ],
+)
+def test_a_budget_is_used_up_within_the_month_or_not_at_all(
+    amount: str | int, spent: int, recent: int | None, is_used_up: bool
+) -> None:
+    assert (make_use(amount, spent, recent=recent).used_up_at is not None) is is_used_up
+
+
+def test_the_burn_down_of_a_month_day_by_day() -> None:
+    now = datetime(2026, 11, 27, 12, tzinfo=UTC)
+    budget = BurnDown(
+        Use("p", Decimal(100), (), now, Decimal(60), Recent(now - PACE, Decimal(14)), 0), [Decimal(2)] * 27
+    )
+
+    assert budget.left_by_day_usd[:3] == (Decimal(98), Decimal(96), Decimal(94))
+    assert len(budget.left_by_day_usd) == 27
+    # $40 are left; half of today and three days are to come at $2 a day.
+    assert budget.forecast_by_day_usd == (Decimal(39), Decimal(37), Decimal(35), Decimal(33))
+
+
+def test_without_a_pace_there_is_no_forecast_by_day() -> None:
+    assert BurnDown(make_use(100, 60), [Decimal(60)]).forecast_by_day_usd == ()
+
+
+def test_the_pace_begins_at_a_quarter_of_a_day() -> None:
+    assert pace_since(datetime(2026, 11, 20, 12, tzinfo=UTC)) == datetime(2026, 11, 13, 12, tzinfo=UTC)
+    assert pace_since(datetime(2026, 11, 20, 11, 59, tzinfo=UTC)) == datetime(2026, 11, 13, 6, tzinfo=UTC)
+
+
+def test_no_share_is_reached_where_none_is_watched() -> None:
+    assert Use("p", Decimal(10), (), NOW, Decimal(10), None, 0).reached_percent() is None

@@ -129,11 +129,10 @@ def test_a_field_comes_before_its_legacy_name_which_fills_an_empty_one() -> None
     assert normalized(latency=msgspec.Raw(b"7.5")).run.latency_ms == 8
     assert normalized(costUSD=msgspec.Raw(b"1"), cost=msgspec.Raw(b"2")).run.reported_cost_usd == 1
     assert normalized(cost=msgspec.Raw(b"2")).run.reported_cost_usd == 2
-    assert (
-        normalized(inputTokens=1, tokens={"input": msgspec.Raw(b"2"), "output": msgspec.Raw(b"3")}).run.input_tokens
-        == 1
-    )
-    assert normalized(tokens={"input": msgspec.Raw(b"2"), "output": msgspec.Raw(b"3")}).run.output_tokens == 3
+    tokens = {"input": msgspec.Raw(b"2"), "output": msgspec.Raw(b"3")}
+    assert normalized(inputTokens=1, tokens=tokens).run.input_tokens == 1
+    assert normalized(outputTokens=1, tokens=tokens).run.output_tokens == 1
+    assert normalized(tokens=tokens).run.output_tokens == 3
 
 
 @pytest.mark.parametrize(
@@ -141,6 +140,8 @@ def test_a_field_comes_before_its_legacy_name_which_fills_an_empty_one() -> None
     [
         ({"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}}, "must nest at most 5 levels"),
         ({"a": {str(number): 1 for number in range(MAX_METADATA_KEYS)}}, "must have at most"),
+        ({"a": "x" * 16 * 1024}, "must be at most 16384 bytes of JSON"),
+        ({"a": "\0"}, "must not hold a NUL character"),
     ],
 )
 def test_metadata_that_is_too_deep_or_too_large_is_refused(metadata: dict[str, Any], why: str) -> None:

@@ -20,7 +20,7 @@ from webapp.charts.marks import MarkKind
 from webapp.charts.metrics import Metric
 from webapp.pages.panel.marks import marks_of, price_marks, release_marks
 
-DAY = timedelta(days=1)
+DAY, TICK = timedelta(days=1), timedelta(microseconds=1)
 CANDIDATES = (
     make_candidate("acme", "large", number=1, effective_to=NOW - 2 * DAY),
     make_candidate(
@@ -65,7 +65,50 @@ def test_a_discount_is_a_change_for_its_project() -> None:
 
 
 def test_changes_outside_of_the_window_are_left_out() -> None:
+    at = NOW - 2 * DAY
     assert changes_of([("acme", "large")], BOOK, NOW - DAY, NOW, None) == ()
+    assert changes_of([("acme", "large")], BOOK, at, NOW, None) == ()
+    assert changes_of([("acme", "large")], BOOK, at - DAY, at, None) == ()
+    assert len(changes_of([("acme", "large")], BOOK, at - TICK, at + TICK, None)) == 1
+
+
+def test_a_price_that_held_for_the_shortest_time_changed_twice() -> None:
+    dear = Rates.of(input=9_000_000, output=2_000_000)
+    book = PriceBook(
+        (
+            make_candidate("acme", "large", number=1, effective_to=NOW),
+            make_candidate("acme", "large", number=2, effective_from=NOW, effective_to=NOW + TICK, rates=dear),
+            make_candidate("acme", "large", number=3, effective_from=NOW + TICK),
+        )
+    )
+
+    changes = changes_of([("acme", "large")], book, NOW - DAY, NOW + DAY, None)
+
+    assert [(one.at, one.before and one.before.id, one.after and one.after.id) for one in changes] == [
+        (NOW, 1, 2),
+        (NOW + TICK, 2, 3),
+    ]
+
+
+def test_the_first_price_and_the_end_of_the_last_one_are_changes_in_order() -> None:
+    book = PriceBook((make_candidate("acme", "large", effective_from=NOW, effective_to=NOW + DAY),))
+
+    first, last = changes_of([("acme", "large")], book, NOW - DAY, NOW + 2 * DAY, None)
+
+    assert (first.at, first.before, last.at, last.after) == (NOW, None, NOW + DAY, None)
+    assert first.after == last.before
+    assert first.after is not None
+
+
+def test_another_fee_for_a_request_is_a_change() -> None:
+    book = PriceBook(
+        (
+            make_candidate("acme", "large", number=1, effective_to=NOW),
+            make_candidate("acme", "large", number=2, effective_from=NOW, request_pico=1),
+        )
+    )
+
+    assert [one.at for one in changes_of([("acme", "large")], book, NOW - DAY, NOW + DAY, None)] == [NOW]
 
 
 def test_a_change_is_a_mark_at_its_time_in_words() -> None:

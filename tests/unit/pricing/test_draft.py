@@ -1,5 +1,6 @@
 """A price as people write it."""
 
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -8,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidPrice
-from runtally.models.price import Match
-from runtally.pricing.draft import FIELDS, Draft, read_draft
+from runtally.models.price import Match, PriceEntry
+from runtally.pricing.draft import FIELDS, Draft, read_draft, read_time
 
+START = datetime(2026, 12, 1, tzinfo=UTC)
 SENT = {"provider": "Open AI", "model": "gpt-x", "input_per_million": "2.50"}
 amounts = st.none() | st.decimals(0, 10**7, places=6)
 times = st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2039, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Hypothesis adds it.
@@ -79,6 +81,166 @@ def test_an_error_is_reported_at_its_field(sent: dict[str, str], field: str) -> 
         read_draft(SENT | sent)
 
     assert [detail.path for detail in refused.value.details] == [field]
+
+
+@pytest.mark.parametrize(
+    ("field", "taken", "refused"),
+    [
+        ("provider", "x" * 256, "x" * 257),
+        ("model", "x" * 256, "x" * 257),
+        ("aliases", ",".join(map(str, range(200))), ",".join(map(str, range(201)))),
+        ("aliases", "x" * 256, "a," + "x" * 257),
+        ("project_id", "p" * 128, "p" * 129),
+        ("project_id", "", "\x01 \x7f" * 64),
+        ("above_input_tokens", "9007199254740991", "9007199254740992"),
+        ("input_per_million", "0", "-0.000001"),
+        ("input_per_million", "99999999.999999", "100000000"),
+        ("input_per_million", "0.000001", "0.0000011"),
+        ("input_per_million", "1.10000000000", "1.10000001"),
+        ("effective_from", "1970-01-01", "1969-12-31T23:59:59"),
+        ("effective_to", "9999-12-31", "9999-12-31T00:00:01"),
+        ("note", "x" * 1000, "x" * 1001),
+    ],
+)
+def test_a_field_is_taken_up_to_its_limit_and_not_beyond(field: str, taken: str, refused: str) -> None:
+    read_draft(SENT | {field: taken})
+
+    with pytest.raises(InvalidPrice) as error:
+        read_draft(SENT | {field: refused})
+    assert [detail.path for detail in error.value.details] == [field]
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({"match": "fuzzy"}, "Use one of exact, prefix, regex."),
+        ({"pattern": "gpt"}, "An exact name has no pattern; leave it empty, or match by it."),
+        ({"match": "prefix"}, "Give a pattern of 1 to 4000 characters."),
+        ({"match": "regex", "pattern": "("}, "This is no regular expression: missing )."),
+        ({"input_per_million": ""}, "Give at least one amount; 0 for what is free."),
+        ({"input_per_million": "x"}, "Give a number of US dollars, such as 2.50."),
+        ({"input_per_million": "0.0000001"}, "Give at most 6 decimals, so that costs are exact."),
+        ({"above_input_tokens": "x"}, "Give a whole number, 0 for all runs."),
+        ({"effective_from": "2026-02-02", "effective_to": "2026-02-01"}, "The end must come after the start."),
+        ({"estimated": "maybe"}, "Use true or false."),
+    ],
+)
+def test_an_error_says_what_to_write(sent: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidPrice) as refused:
+        read_draft(SENT | sent)
+
+    assert [detail.message for detail in refused.value.details] == [message]
+
+
+def test_all_wrong_fields_are_reported_at_once() -> None:
+    sent = {"model": "", "match": "fuzzy", "input_per_million": "x", "effective_from": "soon", "estimated": "maybe"}
+
+    with pytest.raises(InvalidPrice) as refused:
+        read_draft(SENT | sent)
+
+    assert {detail.path for detail in refused.value.details} == set(sent)
+
+
+@pytest.mark.parametrize("match", [Match.PREFIX, Match.REGEX])
+def test_a_pattern_has_at_most_4000_characters(match: Match) -> None:
+    sent = SENT | {"match": match.value}
+
+    assert read_draft(sent | {"pattern": "a" * 4000}).pattern == "a" * 4000
+    with pytest.raises(InvalidPrice):
+        read_draft(sent | {"pattern": "a" * 4001})
+
+
+def test_a_prefix_may_be_no_regular_expression() -> None:
+    draft = read_draft(SENT | {"match": " prefix ", "pattern": " gpt-( "})
+
+    assert (draft.match, draft.pattern) == (Match.PREFIX, "gpt-(")
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [(text, True) for text in ("1", "true", "yes", "on", " TRUE ", "Yes")]
+    + [(text, False) for text in ("", "0", "false", "no", "off", " No")],
+)
+def test_yes_and_no_may_be_said_in_several_words(text: str, means: bool) -> None:
+    assert read_draft(SENT | {"estimated": text}).estimated is means
+
+
+def test_what_is_left_empty_is_nothing_and_not_an_empty_text() -> None:
+    draft = read_draft(SENT | {"pattern": " ", "project_id": " ", "note": " ", "above_input_tokens": " ", "match": ""})
+
+    assert (draft.pattern, draft.project_id, draft.note, draft.above_input_tokens) == (None, None, None, 0)
+    assert (draft.match, draft.effective_from, draft.output_per_million) == (Match.EXACT, None, None)
+
+
+def test_a_price_that_has_an_amount_of_no_input_is_one() -> None:
+    assert read_draft(SENT | {"input_per_million": "", "per_thousand_requests": "5"}).per_thousand_requests == 5
+
+
+def test_a_time_is_of_utc_unless_it_says_otherwise() -> None:
+    assert read_time(" 2026-12-01 ") == datetime(2026, 12, 1, tzinfo=UTC)
+    assert read_time("2026-12-01T01:30+02:00") == datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
+    assert read_time("  ") is None
+
+
+def test_a_time_does_not_depend_on_the_zone_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert read_time("2026-12-01") == START
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_what_a_form_does_not_say_has_its_usual_value() -> None:
+    assert read_draft(SENT) == Draft(provider="open-ai", model="gpt-x", input_per_million=Decimal("2.5"))
+    assert not Draft(provider="open-ai", model="gpt-x").estimated
+
+
+@pytest.mark.parametrize("sent", ["acme", " acme "])
+def test_a_price_may_be_of_one_project(sent: str) -> None:
+    assert read_draft(SENT | {"project_id": sent}).project_id == "acme"
+
+
+def test_a_stored_entry_can_be_edited_as_a_draft() -> None:
+    entry = PriceEntry(
+        id=7, provider="acme", model="large", aliases=["a"], match="prefix", pattern="lar", above_input_tokens=5,
+        input_per_million=Decimal(2), estimated=True, source="admin", created_at=START, updated_at=START,
+    )  # fmt: skip
+
+    assert Draft.of(entry) == Draft(
+        provider="acme",
+        model="large",
+        aliases=("a",),
+        match=Match.PREFIX,
+        pattern="lar",
+        above_input_tokens=5,
+        input_per_million=Decimal(2),
+        estimated=True,
+    )
+    assert Draft.of(entry).values["aliases"] == ["a"]
+
+
+def test_a_price_is_shown_as_people_write_it() -> None:
+    texts = Draft(
+        provider="acme",
+        model="large",
+        aliases=("a", "b"),
+        input_per_million=Decimal("2.500000"),
+        effective_from=START,
+        effective_to=datetime(2026, 12, 24, 7, 30, tzinfo=UTC),
+        estimated=True,
+    ).texts
+
+    assert texts["aliases"] == "a, b"
+    assert texts["input_per_million"] == "2.5"
+    assert (texts["effective_from"], texts["effective_to"]) == ("2026-12-01", "2026-12-24T07:30:00")
+    assert (texts["estimated"], texts["note"], texts["above_input_tokens"], texts["match"]) == (
+        "true",
+        "",
+        "0",
+        "exact",
+    )
 
 
 drafts = st.builds(

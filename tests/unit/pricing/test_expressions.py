@@ -1,21 +1,14 @@
 """Regular expressions over names: what they may say, and that none takes long."""
 
-import re
 import time
-from collections.abc import Iterator
 
 import pytest
-from genai_prices.data import providers
-from genai_prices.types import ClauseAnd, ClauseOr, ClauseStartsWith, MatchLogic
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.models.price import Match
-from runtally.pricing.catalogue_entry import CatalogueEntry
-from runtally.pricing.catalogue_patterns import names_and_pattern
-from runtally.pricing.expressions import Expressions, InvalidExpression, demand_expression
+from runtally.pricing.expressions import MAX_BYTES, Expressions, InvalidExpression, demand_expression
 from runtally.pricing.match import MAX_PATTERN_CHARS, PriceIndex
-from runtally.pricing.names import spellings_of
 from tests.unit.pricing.candidates import make_candidate
 
 # Python's own engine tries each of them on one of the names for longer than anybody waits.
@@ -87,6 +80,36 @@ def test_whatever_is_written_is_refused_or_bounded(text: str, name: str) -> None
             demand_expression(text)
 
 
+def test_only_the_expressions_that_were_asked_for_match() -> None:
+    expressions = Expressions(["gpt.*", "gpt-4.*", "o1.*"])
+
+    assert list(expressions.matching("gpt-4o", among=("gpt.*", "o1.*"))) == ["gpt.*"]
+    assert sorted(expressions.matching("gpt-4o", among=("gpt.*", "gpt-4.*", "o1.*"))) == ["gpt-4.*", "gpt.*"]
+
+
+def test_an_expression_matches_in_whatever_case_it_is_written_and_the_whole_name() -> None:
+    expressions = Expressions(["GPT-4O?"])
+
+    assert [
+        name for name in ("gpt-4o", "gpt-4", "gpt-4o-mini", "my-gpt-4o") if [*expressions.matching(name, ("GPT-4O?",))]
+    ] == [
+        "gpt-4o",
+        "gpt-4",
+    ]
+
+
+def test_nothing_of_an_expression_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidExpression):
+        demand_expression("secret(")
+    list(Expressions(["secret("]).matching("secret", among=("secret(",)))
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_expression_takes_at_most_128_kib() -> None:
+    assert MAX_BYTES == 131_072
+
+
 def test_no_expression_meets_a_long_name() -> None:
     index = PriceIndex([make_candidate("acme", "x", match=Match.REGEX, pattern="(?:.*[^a-z0-9])?x.*")])
 
@@ -97,66 +120,3 @@ def test_no_expression_meets_a_long_name() -> None:
 def test_without_expressions_nothing_matches() -> None:
     assert list(Expressions([]).matching("gpt", among=("gpt",))) == []
     assert list(Expressions(["("]).matching("(", among=("(",))) == []
-
-
-def patterns_of(catalogue: list[CatalogueEntry]) -> dict[str, re.Pattern[str]]:
-    texts = {entry.pattern for entry in catalogue if entry.pattern is not None}
-    return {text: re.compile(text, re.IGNORECASE) for text in sorted(texts)}
-
-
-# What a catalogue's pattern lets follow a name, and what it must not.
-AFTER = (
-    "-latest",
-    "-preview-05-06",
-    "@20251101",
-    "-2025-11-01",
-    ":1:200k",
-    "-tts",
-    "-preview-TTS-1",
-    "-lite",
-    "٣",
-    "\n",
-)
-
-
-def known_names(catalogue: list[CatalogueEntry]) -> Iterator[str]:
-    """Each name that the catalogue knows, each way to write it, and each of these with something after it."""
-    names = {name for entry in catalogue for name in (entry.model, *entry.aliases)}
-    written = {way for name in names for dialect in ("aws", "google", "") for way, _ in spellings_of(dialect, name)}
-    for number, name in enumerate(sorted(written)):
-        yield name
-        if number % 3 == 0:
-            yield name + AFTER[number % len(AFTER)].lower()
-
-
-def test_both_engines_agree_on_all_names_of_the_catalogue(catalogue: list[CatalogueEntry]) -> None:
-    # Digits of other scripts are digits to Python alone.
-    texts = sorted({entry.pattern for entry in catalogue if entry.pattern is not None})
-    patterns = {text: re.compile(text, re.IGNORECASE | re.ASCII) for text in texts}
-    expressions = Expressions(patterns)
-    assert not expressions.invalid
-
-    for name in known_names(catalogue):
-        found = sorted(expressions.matching(name, among=patterns))
-        assert found == [text for text, pattern in patterns.items() if pattern.fullmatch(name)], name
-
-
-def conditions(match: MatchLogic) -> Iterator[ClauseAnd]:
-    for inner in match.or_ if isinstance(match, ClauseOr) else (match,):
-        if isinstance(inner, ClauseAnd):
-            yield inner
-
-
-def test_names_that_the_catalogue_excludes_are_no_revisions() -> None:
-    several = [found for provider in providers for model in provider.models for found in conditions(model.match)]
-    assert several
-
-    for clause in several:
-        _, pattern = names_and_pattern(clause)
-        assert pattern, clause
-        first, *_ = (inner.starts_with for inner in clause.and_ if isinstance(inner, ClauseStartsWith))
-        expressions = Expressions([pattern])
-        for name in (first, *(first + after for after in AFTER)):
-            if list(expressions.matching(name.lower(), among=(pattern,))):
-                assert clause.is_match(name), name
-        assert list(expressions.matching(first, among=(pattern,)))

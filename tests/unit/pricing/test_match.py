@@ -284,3 +284,11 @@ def test_projects_with_prices_of_their_own_are_told_from_the_others() -> None:
 
     assert PriceIndex([for_all, own]).projects == {"ours"}
     assert PriceIndex([for_all]).projects == set()
+
+
+def test_a_look_up_says_whose_price_it_found_and_under_which_name() -> None:
+    index = PriceIndex([make_candidate("openai", "gpt-4o")])
+
+    [step] = index.look_up("azure", "gpt-4o-2024-08-06")
+
+    assert (step.provider, step.name, step.pattern, step.is_borrowed) == ("openai", "gpt-4o", None, True)

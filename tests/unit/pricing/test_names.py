@@ -41,6 +41,7 @@ from runtally.pricing.names import spellings_of
         ("openai", "gpt-4o-audio-preview", ["gpt-4o-audio-preview"]),
         ("openrouter", "openai/gpt-4o:extended", ["openai/gpt-4o:extended"]),
         ("openrouter", "deepseek/deepseek-r1:free", ["deepseek/deepseek-r1:free"]),
+        ("google", "models/gemini-2.5-pro:free", ["models/gemini-2.5-pro:free"]),
     ],
 )
 def test_only_writing_is_undone(dialect: str, model: str, expected: list[str]) -> None:

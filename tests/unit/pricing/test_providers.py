@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtally.pricing.providers import Target, canonical, targets_of
+from runtally.pricing.providers import Target, canonical, provider_key, stored_name, targets_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,9 @@ from runtally.pricing.providers import Target, canonical, targets_of
         ("fireworks_ai", "fireworks"),
         ("moonshot", "moonshotai"),
         ("openai.chat", "openai"),
+        ("openai-chat", "openai"),
+        ("cohere_chat", "cohere"),
+        ("gcp-vertex-ai", "google"),
         ("OpenAI", "openai"),
         ("openai-compatible", "openai-compatible"),
         ("My Gateway", "my-gateway"),
@@ -76,7 +79,13 @@ def test_a_price_of_another_provider_is_borrowed(provider: str, model: str, expe
     assert [(asked, name) for asked, name, _, borrowed in targets_of(provider, model) if borrowed] == expected
 
 
-@pytest.mark.parametrize("gateway", ["litellm", "vercel", "portkey"])
+@pytest.mark.parametrize(
+    "gateway",
+    [
+        "ai-gateway", "cloudflare-ai-gateway", "helicone", "litellm", "litellm-proxy", "portkey", "vercel",
+        "Vercel AI Gateway",
+    ],
+)  # fmt: skip
 def test_a_gateway_passes_its_vendors_price_on(gateway: str) -> None:
     assert Target("openai", "gpt-4o", "openai") in list(targets_of(gateway, "openai/gpt-4o"))
 
@@ -84,3 +93,56 @@ def test_a_gateway_passes_its_vendors_price_on(gateway: str) -> None:
 @pytest.mark.parametrize("model", ["litellm/vercel/portkey/gpt-4o", "/", "//", "litellm/", "/gpt-4o", "a/" * 128])
 def test_odd_names_end(model: str) -> None:
     assert len(list(targets_of("litellm", model))) < 10
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "expected"),
+    [
+        ("vercel", "open-ai/o3", [("vercel", "open-ai/o3"), ("open-ai", "o3"), ("openai", "o3")]),
+        # A gateway behind a gateway passes nothing on that its name would tell.
+        ("vercel", "litellm/gpt-4o", [("vercel", "litellm/gpt-4o")]),
+        ("litellm", "litellm/openai/gpt-4o", [
+            ("litellm", "litellm/openai/gpt-4o"),
+            ("litellm", "openai/gpt-4o"),
+            ("openai", "gpt-4o"),
+        ]),
+        ("vercel", " gpt-4o ", [("vercel", "gpt-4o")]),
+        ("openai", "anthropic/claude", [("openai", "anthropic/claude")]),
+        ("openai", "openai/", [("openai", "openai/")]),
+        ("XAI", "grok", [("xai", "grok"), ("x-ai", "grok")]),
+        ("xai", "x-ai/grok", [("xai", "x-ai/grok"), ("x-ai", "x-ai/grok"), ("xai", "grok"), ("x-ai", "grok")]),
+    ],
+)  # fmt: skip
+def test_prices_are_looked_up_in_this_order(provider: str, model: str, expected: list[tuple[str, str]]) -> None:
+    assert [(target.provider, target.model) for target in targets_of(provider, model)][: len(expected)] == expected
+    assert not any(target.borrowed for target in targets_of(provider, model))
+    assert len(list(targets_of(provider, model))) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("OpenAI", "openai"),
+        (" openai.chat ", "openai"),
+        ("azure.ai.openai", "azure"),
+        ("gcp.vertex_ai", "google"),
+        (" Google.Other", "google"),
+        ("google.generative-ai", "google"),
+        ("anthropic.messages", "anthropic"),
+        (" Acme ", "acme"),
+        ("Acme.chat", "acme"),
+        ("Acme.de", "acme.de"),
+        (".chat", ".chat"),
+    ],
+)
+def test_a_provider_is_stored_under_the_name_of_the_catalogue_or_as_sent(sent: str, stored: str) -> None:
+    assert stored_name(sent) == stored
+
+
+def test_the_key_of_a_name_has_dashes_between_its_words() -> None:
+    assert provider_key("  My_Own  Gateway./v2 ") == "my-own-gateway-v2"
+
+
+@pytest.mark.parametrize(("sent", "known"), [("zai", "zai"), ("zai-chat", "zai"), ("acme-chat", "acme-chat")])
+def test_only_an_interface_of_a_known_provider_is_left_out(sent: str, known: str) -> None:
+    assert canonical(sent) == known

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.money import to_usd
-from runtally.usage.dimensions import MODEL
+from runtally.usage.dimensions import MODEL, OTHER
 from runtally.usage.drivers import MAX_DRIVERS, Driver, change_of
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
@@ -92,3 +92,51 @@ def test_what_has_no_price_is_no_cost_of_a_run() -> None:
 
     assert change is not None
     assert change.drivers == (Driver("a", Decimal(1), Decimal(0), Decimal(1), is_new=False, is_gone=False),)
+
+
+def test_at_most_four_drivers_are_named_and_the_rest_is_one_amount() -> None:
+    change = change_of(summary({model: totals(1, "1") for model in "fedcba"}), summary({}))
+
+    assert change is not None
+    assert [one.value for one in change.drivers] == ["a", "b", "c", "d"]
+    assert change.rest_usd == 2
+
+
+@pytest.mark.parametrize(("largest", "number"), [("89.99", 2), ("90", 1)])
+def test_drivers_are_named_until_they_explain_nine_tenths(largest: str, number: int) -> None:
+    rest = Decimal(100) - Decimal(largest)
+    change = change_of(summary({"a": totals(1, largest), "b": totals(1, str(rest))}), summary({}))
+
+    assert change is not None
+    assert len(change.drivers) == number
+
+
+def test_what_only_one_of_two_times_tells_apart_is_no_driver() -> None:
+    apart, together = {"a": totals(5, "1"), "b": totals(5, "9")}, {"a": totals(5, "2"), OTHER: totals(5, "3")}
+
+    for now, before in ((apart, together), (together, apart)):
+        change = change_of(summary(now), summary(before))
+        assert change is not None
+        assert [one.value for one in change.drivers] == ["a"]
+
+
+def test_runs_explain_what_they_would_have_cost_before_and_the_cost_of_a_run_the_rest() -> None:
+    now = Totals(runs=22, unpriced=2, cost_usd=Decimal(6))
+    before = Totals(runs=15, unpriced=5, cost_usd=Decimal(2))
+
+    change = change_of(summary({"a": now}), summary({"a": before}))
+
+    assert change is not None
+    # Ten more runs with a price at $0.20, and $0.10 more for each of twenty.
+    assert change.drivers == (Driver("a", Decimal(4), Decimal(2), Decimal(2), is_new=False, is_gone=False),)
+
+
+def test_new_and_gone_groups_are_told() -> None:
+    change = change_of(summary({"new": totals(2, "3")}), summary({"gone": totals(2, "1")}))
+
+    assert change is not None
+    assert change.total_usd == 2
+    assert change.drivers == (
+        Driver("new", Decimal(3), Decimal(3), Decimal(0), is_new=True, is_gone=False),
+        Driver("gone", Decimal(-1), Decimal(-1), Decimal(0), is_new=False, is_gone=True),
+    )

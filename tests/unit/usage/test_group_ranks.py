@@ -42,3 +42,29 @@ def test_each_group_keeps_its_rank(given_ranks: dict[Group, Rank]) -> None:
 
 def test_money_is_ranked_by_every_digit() -> None:
     assert Rank.of(Decimal("0.000000000001"), 5) == Rank(1, 5)
+
+
+def test_the_highest_of_one_time_are_its_first_and_groups_without_a_value_come_last() -> None:
+    found = Ranks.of(
+        {(None,): Rank(5, 1), ("b",): Rank(5, 1), ("a",): Rank(5, 1), ("c",): Rank(9, 0), ("d",): Rank(5, 2)}
+    )
+
+    assert highest([found], 9) == (("c",), ("d",), ("a",), ("b",), (None,))
+    assert highest([found], 2) == (("c",), ("d",))
+
+
+def test_an_empty_value_is_a_value() -> None:
+    assert highest([Ranks.of({("a",): Rank(1, 1), (None,): Rank(1, 1), ("",): Rank(1, 1)})], 9) == (
+        ("",),
+        ("a",),
+        (None,),
+    )
+
+
+def test_a_rank_that_no_machine_word_holds_is_kept() -> None:
+    assert Ranks.of({("a",): Rank(2**80, 1)}).rank(("a",)) == Rank(2**80, 1)
+
+
+def test_what_is_counted_is_ranked_as_it_is() -> None:
+    assert Rank.of(7, 5) == Rank(7, 5)
+    assert Rank.of(Decimal("1.5"), 5) == Rank(1_500_000_000_000, 5)

@@ -2,6 +2,7 @@
 
 import sys
 from array import array
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -60,3 +61,71 @@ def test_the_size_of_a_value_is_that_of_all_it_is_made_of() -> None:
 
     assert size_of({"a": (amount, amount)}) == sum(map(sys.getsizeof, ({"a": 0}, "a", (amount, amount), amount)))
     assert size_of(VALUE) >= 8 * len(VALUE)
+
+
+def test_values_are_kept_for_five_minutes_and_take_an_eighth_of_the_room_at_most() -> None:
+    assert timedelta(minutes=5) == LONGEST_KEPT
+    assert LARGEST_SHARE == 8
+    memo = DayMemo(8 * SIZE)
+    memo.put("question", "700", NOW, VALUE)
+
+    assert memo.bytes == SIZE
+
+
+def test_a_value_of_a_clock_that_was_ahead_is_read_again() -> None:
+    memo = DayMemo(2**20)
+    memo.put("question", "700", NOW, VALUE)
+
+    assert memo.get("question", "700", NOW - timedelta(seconds=1)) is None
+
+
+def test_a_value_that_is_put_again_counts_once() -> None:
+    memo = DayMemo(2**20)
+    memo.put("question", "700", NOW, VALUE)
+    memo.put("question", "701", NOW, [1])
+
+    assert memo.bytes == size_of([1]) + size_of("701")
+    memo.put("question", None, NOW, VALUE)
+    assert memo.get("question", "701", NOW) == [1]
+
+
+def test_a_value_that_is_too_large_drives_out_what_was_known_of_the_question_alone() -> None:
+    memo = DayMemo(LARGEST_SHARE * SIZE)
+    memo.put("question", "700", NOW, VALUE)
+    memo.put("another", "700", NOW, VALUE)
+    memo.put("question", "701", NOW, [VALUE, VALUE[:]])
+
+    assert memo.get("question", "701", NOW) is None
+    assert (memo.bytes, memo.get("another", "700", NOW)) == (SIZE, VALUE)
+
+
+def test_several_small_values_make_room_for_a_large_one() -> None:
+    memo = DayMemo(LARGEST_SHARE * SIZE)
+    for number in range(2 * LARGEST_SHARE):
+        memo.put(number, "700", NOW, VALUE[:400])
+    before = memo.bytes
+
+    memo.put("large", "700", NOW, VALUE)
+
+    assert before > (LARGEST_SHARE - 2) * SIZE
+    assert memo.bytes <= LARGEST_SHARE * SIZE
+    assert memo.get("large", "700", NOW) is VALUE
+
+
+@dataclass
+class _Pair:
+    first: object
+    second: object
+
+
+def test_lists_and_records_are_counted_with_all_they_hold() -> None:
+    one, other = "one text", [1.5, "other text"]
+    parts = sys.getsizeof(one) + sys.getsizeof(other) + sys.getsizeof(1.5) + sys.getsizeof("other text")
+    pair = _Pair(one, other)
+
+    assert size_of(pair) == sys.getsizeof(pair) + parts
+    assert size_of([one, other]) == sys.getsizeof([one, other]) + parts
+    assert size_of([other, other]) == size_of([other]) + sys.getsizeof([1, 2]) - sys.getsizeof([1])
+    assert size_of((None, timedelta(1))) == sum(map(sys.getsizeof, ((None, None), None, timedelta(1))))
+    # A class is no value of its own.
+    assert size_of(_Pair) == sys.getsizeof(_Pair)

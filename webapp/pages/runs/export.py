@@ -26,7 +26,7 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def exported(opened: Services, by: Actor, run_filter: RunFilter, format_: Format) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(opened.reading, run_filter, opened.clock(), format_):
+        async for part in export(opened.reading, run_filter, opened.clock(), format_, archive=opened.archived_runs):
             yield part
 
 
@@ -41,6 +41,6 @@ async def exported_in_frames(
         runs += more
 
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(opened.reading, run_filter, opened.clock(), format_, count):
+        async for part in export(opened.reading, run_filter, opened.clock(), format_, count, opened.archived_runs):
             yield _HEAD.pack(runs, len(part)) + part if part else part
     yield _HEAD.pack(runs, 0)

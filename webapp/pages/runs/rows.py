@@ -54,7 +54,7 @@ def rows_of(runs: Sequence[ListedRun], columns: tuple[Column, ...], now: datetim
 def _row(run: ListedRun, columns: tuple[Column, ...], texts: Texts, now: datetime) -> Row:
     at = run.occurred_at
     return Row(
-        url=run_url(run.project_id, run.id),
+        url=run_url(run.project_id, run.id, at if run.is_archived else None),
         at=at,
         time=moment(at, now),
         model=run.model,

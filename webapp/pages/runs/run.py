@@ -1,12 +1,13 @@
 """The page of a run with its cost explained, and of a trace with its runs in order."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
 import msgspec
-from quart import Blueprint
+from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -24,7 +25,7 @@ from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.pages.runs.costs import CostCard, cost_of
 from webapp.pages.runs.rows import TONES, count, moment, status_of
-from webapp.pages.runs.views import run_url, runs_url, session_url, trace_url
+from webapp.pages.runs.views import archived_at, run_url, runs_url, session_url, trace_url
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.zone import local
@@ -130,12 +131,13 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
     """Show a run and the explanation of its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
     async with services().reading.snapshot() as connection:
-        found = await read.read_run(connection, project_id, run_id)
+        found = await read.read_run(connection, project_id, run_id, services().archived_runs, archived_at(request.args))
         one = found.run
         key_name = await keys.name_of(connection, one.key_id) if one.key_id else None
         project = await heading_of(connection, project_id)
         alike = RunFilter(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code)
         similar = None if one.status is Status.SUCCESS else await read_totals(connection, alike, services().clock())
+    at = one.occurred_at if found.is_archived else None
     page = RunPage(
         project=project,
         run=one,
@@ -143,10 +145,10 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
         status=status_of(one.status, one.error_code),
         tone=TONES[one.status],
         runs_url=runs_url(project_id=project_id),
-        trace_url=trace_url(project_id, one.trace_id) if one.trace_id else None,
+        trace_url=trace_url(project_id, one.trace_id, at) if one.trace_id else None,
         session_url=session_url(project_id, one.session_id) if one.session_id else None,
         cost=cost_of(one, found.explanation),
-        facts=tuple(_facts(one, key_name)),
+        facts=tuple(_facts(one, key_name, at)),
         metadata=_pretty(one.metadata),
         failure=_failure(one),
         similar=f": {formats.runs(similar.runs)}" if similar else "",
@@ -162,7 +164,9 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     """The runs of a trace as a waterfall, each with its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
     async with services().reading.snapshot() as connection:
-        found = await read.read_trace(connection, project_id, trace_id)
+        found = await read.read_trace(
+            connection, project_id, trace_id, services().archived_runs, archived_at(request.args)
+        )
         project = await heading_of(connection, project_id)
     slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in found.steps)))
     page = TracePage(
@@ -175,14 +179,14 @@ async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
         sessions=tuple(
             Fact("Session", one, session_url(project_id, one), is_code=True) for one in found.sessions[:MAX_SESSIONS]
         ),
-        bars=_bars(found, slots),
+        bars=_bars(found, slots, is_archived=archived_at(request.args) is not None),
         is_whole=found.is_whole,
         unpriced=found.unpriced,
     )
     return await render(page)
 
 
-def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
+def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -> Iterator[Fact]:
     project_id = one.project_id
     yield from _outcome(one)
     yield Fact("Time", formats.moment(local(one.occurred_at)))
@@ -195,7 +199,7 @@ def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     yield Fact("Tokens out", count(one.output_tokens))
     if one.finish_reason:
         yield Fact("Finish reason", one.finish_reason)
-    yield from _belongings(one)
+    yield from _belongings(one, archived_at)
     for name, value in (
         ("Tags", ", ".join(one.tags or ())),
         ("Ingest key", key_name),
@@ -213,15 +217,17 @@ def _facts(one: StoredRun, key_name: str | None) -> Iterator[Fact]:
     if one.prompt_preview:
         yield Fact("Prompt preview", one.prompt_preview)
     yield Fact("Received", formats.moment(local(one.created_at)))
+    if archived_at is not None:
+        yield Fact("Kept in", "the archive")
 
 
-def _belongings(one: StoredRun) -> Iterator[Fact]:
+def _belongings(one: StoredRun, archived_at: datetime | None) -> Iterator[Fact]:
     """Yield what it is a part of, each with a link to that."""
     project_id = one.project_id
     if one.experiment_id:
         yield Fact("Experiment", one.experiment_id, runs_url(project_id=project_id, experiment_id=one.experiment_id))
     if one.trace_id:
-        yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id), is_code=True)
+        yield Fact("Trace", one.trace_id, trace_url(project_id, one.trace_id, archived_at), is_code=True)
     if one.session_id:
         yield Fact("Session", one.session_id, session_url(project_id, one.session_id))
     if one.user_id:
@@ -262,14 +268,18 @@ def _figures(found: Trace) -> Iterator[Fact]:
     yield Fact("Tokens", formats.tokens(found.tokens))
 
 
-def _bars(found: Trace, slots: Mapping[str, str]) -> tuple[Bar, ...]:
+def _bars(found: Trace, slots: Mapping[str, str], *, is_archived: bool) -> tuple[Bar, ...]:
     # A sum over all steps, which each of them is a share of.
     whole_usd = found.cost_usd
     duration = formats.column_duration(
         [*(step.run.latency_ms for step in found.steps), *(step.starts_after_ms for step in found.steps)]
     )
     money = formats.column_run_money(step.run.cost_usd for step in found.steps)
-    return tuple(_bar(step, slots.get(step.run.model, OTHER), whole_usd, duration, money) for step in found.steps)
+    return tuple(
+        replace(bar, url=run_url(step.run.project_id, step.run.id, step.run.occurred_at)) if is_archived else bar
+        for step in found.steps
+        for bar in [_bar(step, slots.get(step.run.model, OTHER), whole_usd, duration, money)]
+    )
 
 
 def _bar(

@@ -13,13 +13,13 @@ from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.db.database import Connection
-from runtally.errors import InvalidFilter
+from runtally.errors import ArchiveError, ArchiveTooLarge, InvalidFilter, MissingExtra
 from runtally.runs import read
 from runtally.runs.export import Format
 from runtally.runs.position import Direction, Position
 from runtally.runs.queries import select_projects_of_run
 from runtally.runs.sorting import read_sorted
-from runtally.runs.totals import read_dropped_before, read_totals
+from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
 from runtally.usage.tracked_key_queries import select_tracked_keys
@@ -93,11 +93,13 @@ class Listing:
     dropped: str | None
     """What is no longer there, where it was looked for."""
     is_sorted: bool
+    problem: str | None
+    """Why archived runs are not shown, though the filter reaches them."""
 
     @property
     def is_empty(self) -> bool:
         """Whether it is certain that no run matches."""
-        return not self.rows and (not self.stopped or self.runs == 0)
+        return not self.rows and not self.problem and (not self.stopped or self.runs == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +227,21 @@ async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: da
 async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
     """The newest runs, or those behind a place."""
     async with services().reading.snapshot() as connection:
-        found = await read.read_page(connection, view.run_filter, now, position)
-        totals = read.totals_of(found) or await read_totals(connection, view.run_filter, now)
-        dropped_before = await read_dropped_before(connection, view.run_filter, now)
+        found = await read.read_page(connection, view.run_filter, now, position, services().archived_runs)
+        sums = await _sums(connection, view.run_filter, now, found.problem, read.totals_of(found))
         listing = Listing(
             heading="Newest first",
             rows=rows_of(found.runs, view.columns, now),
-            summary=summary_of(totals) if totals else None,
+            summary=summary_of(sums.totals) if sums.totals else None,
             newer_url=view.url(Direction.NEWER, found.newer) if found.newer else None,
             older_url=view.url(Direction.OLDER, found.older) if found.older else None,
             stopped=formats.moment(local(found.stopped_at)) if found.stopped_at else None,
             sorted_since=None,
             exports=_exports(view),
-            runs=totals.runs if totals else None,
-            dropped=_dropped(dropped_before, view.run_filter) if dropped_before else None,
+            runs=sums.totals.runs if sums.totals else None,
+            dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=False,
+            problem=sums.problem,
         )
         return await _page(connection, view, now, listing, query=view.query, errors={})
 
@@ -255,23 +257,49 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
             SORT_KEYS[sorting.column],
             is_ascending=sorting.is_reversed,
             page=number,
+            archive=services().archived_runs,
         )
-        totals = await read_totals(connection, view.run_filter, now)
-        dropped_before = await read_dropped_before(connection, view.run_filter, now)
+        sums = await _sums(connection, view.run_filter, now, found.problem)
         listing = Listing(
             heading=SORT_NAMES[sorting.column, sorting.is_reversed],
             rows=rows_of(found.runs, view.columns, now),
-            summary=summary_of(totals) if totals else None,
+            summary=summary_of(sums.totals) if sums.totals else None,
             newer_url=view.page_url(number - 1) if number > 1 else None,
             older_url=view.page_url(number + 1) if found.has_more else None,
             stopped=None,
             sorted_since=formats.moment(local(found.since)) if found.since else None,
             exports=_exports(view),
-            runs=totals.runs if totals else None,
-            dropped=_dropped(dropped_before, view.run_filter) if dropped_before else None,
+            runs=sums.totals.runs if sums.totals else None,
+            dropped=_dropped(sums.missing_before, view.run_filter) if sums.missing_before else None,
             is_sorted=True,
+            problem=sums.problem,
         )
         return await _page(connection, view, now, listing, query=view.query, errors={})
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the runs add up to; not a part of it, where archived runs cannot be read."""
+
+    totals: Totals | None
+    missing_before: datetime | None
+    problem: str | None
+
+
+async def _sums(
+    connection: Connection, run_filter: RunFilter, now: datetime, problem: str | None, known: Totals | None = None
+) -> Sums:
+    """Add up the runs; `known` is what the page adds up to, if it has all of them."""
+    archive = services().archived_runs
+    if problem is None:
+        try:
+            totals = known or await read_totals(connection, run_filter, now, archive)
+            return Sums(totals, await read_missing_before(connection, run_filter, now, archive), None)
+        except ArchiveTooLarge:
+            return Sums(None, None, None)
+        except (ArchiveError, MissingExtra) as error:
+            problem = error.message
+    return Sums(None, None, problem)
 
 
 async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is wrong with it.

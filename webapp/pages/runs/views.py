@@ -1,8 +1,8 @@
 """The state of the run explorer and its URLs: filter, columns, order and position."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from runtally.runs.export import Format
 from runtally.runs.position import Direction, Place
 from runtally.runs.sorting import SortKey
 from runtally.usage.filter import Period, RunFilter
+from runtally.usage.window import EPOCH, LAST
 from webapp import formats
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
@@ -21,6 +22,7 @@ from webapp.sorting import Sorting
 from webapp.zone import local
 
 _SOME_RUN = "some-run"
+_AT = "archived"
 
 
 class Column(StrEnum):
@@ -173,14 +175,28 @@ class RunsView:
         return found | ({"sort": sort} if sort else {}) | ({"live": "1"} if self.is_live else {})
 
 
-def run_url(project_id: str, run_id: str) -> str:
+def run_url(project_id: str, run_id: str, archived_at: datetime | None = None) -> str:
+    """Return the URL of a run's page; with the time of an archived run it is found without a search."""
     # A page has many of one project.
     before = path_to("run.run", project_id=project_id, run_id=_SOME_RUN).removesuffix(_SOME_RUN)
-    return f"{before}{path_of(run_id)}"
+    return f"{before}{path_of(run_id)}{_query_of(archived_at)}"
 
 
-def trace_url(project_id: str, trace_id: str) -> str:
-    return url_for("run.trace", project_id=project_id, trace_id=trace_id)
+def trace_url(project_id: str, trace_id: str, archived_at: datetime | None = None) -> str:
+    return url_for("run.trace", project_id=project_id, trace_id=trace_id) + _query_of(archived_at)
+
+
+def archived_at(query: Mapping[str, str]) -> datetime | None:
+    """Read the time of an archived run from the query of its page; None without one."""
+    try:
+        at = datetime.fromisoformat(query.get(_AT, "")).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return at if EPOCH <= at < LAST else None
+
+
+def _query_of(at: datetime | None) -> str:
+    return "" if at is None else f"?{_AT}={at.astimezone(UTC).replace(tzinfo=None).isoformat()}"
 
 
 def session_url(project_id: str, session_id: str) -> str:

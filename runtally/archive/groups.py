@@ -1,0 +1,105 @@
+"""Sums and latencies of groups over archived runs, in the form in which `usage.group_cells` has those of the database."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from runtally.archive.conditions import Conditions, value_sql
+from runtally.archive.queries import KeptFile
+from runtally.archive.reading import ArchivedRuns
+from runtally.clock import start_of_day
+from runtally.db.database import Connection
+from runtally.models.dimension import DIMENSION_MEASURES
+from runtally.models.measures import columns_over_runs, measures_named
+from runtally.usage.group_cells import ANY, NONE, VALUE, CellKey, names_of, read_group, unusual
+from runtally.usage.plan import GroupQuestion, Plan
+from runtally.usage.sketch import LATENCY
+from runtally.usage.window import TimeSpan
+
+_INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
+_DAY = timedelta(days=1)
+
+
+class ArchivedGroupReader:
+    """Answers questions about groups from the archive."""
+
+    def __init__(self, runs: ArchivedRuns) -> None:
+        self._runs = runs
+
+    async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
+        """Count the runs of a span's days that are neither in the database nor in the archive."""
+        until = start_of_day(span.until - timedelta(microseconds=1)) + _DAY
+        return await self._runs.missing(connection, question.filter.project_id, start_of_day(span.since), until)
+
+    async def cells(
+        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> Sequence[Sequence[Any]]:
+        """Read the sums of each bucket and group."""
+        found = Conditions()
+        columns = ", ".join(("number", *names_of(question.by)))
+        sql = f"""SELECT {columns}, {columns_over_runs(measures_named(*question.measures))}
+  FROM {_runs_sql(found, question, plan, spans)}
+ GROUP BY {columns}"""
+        return await self._runs.ask(await self._files(connection, question, spans), sql, found.values)
+
+    async def latencies(
+        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> dict[CellKey, Counter[int]]:
+        """Count the latencies of each bucket and group."""
+        found = Conditions()
+        columns = ", ".join(("number", *names_of(question.by), "latency"))
+        sql = f"""SELECT {columns}, count(*)
+  FROM {_runs_sql(found, question, plan, spans)}
+ WHERE latency IS NOT NULL
+ GROUP BY {columns}"""
+        counts: dict[CellKey, Counter[int]] = defaultdict(Counter)
+        for number, *group, latency, runs in await self._runs.ask(
+            await self._files(connection, question, spans), sql, found.values
+        ):
+            counts[number, read_group(group)][latency] += runs
+        return counts
+
+    async def _files(
+        self, connection: Connection, question: GroupQuestion, spans: Sequence[TimeSpan]
+    ) -> list[KeptFile]:
+        found: dict[str, KeptFile] = {}
+        for span in spans:
+            files = await self._runs.files_in(connection, question.filter.project_id, *span)
+            found |= {one.path: one for one in files}
+        return list(found.values())
+
+
+def _runs_sql(found: Conditions, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> str:
+    """SQL of the runs of some spans, each with the number of its bucket and its values; once for each value of a list."""
+    starts = question.timeline.starts
+    columns, joined, which = ["0 AS number"], "", ""
+    if len(starts) > 1:
+        columns = ["starts.number"]
+        joined = f""" ASOF JOIN (SELECT unnest({found.value(list(starts), "timestamptz[]")}) AS start,
+                          unnest(range({len(starts)}))::int AS number) AS starts
+              ON runs.occurred_at >= starts.start"""
+    for one, name in zip(question.by, names_of(question.by), strict=True):
+        value = value_sql(found, one)
+        is_valued = one == plan.rest_of
+        if one.is_list:
+            # Where all others are the rest, those with any value are counted by themselves, because each is in several groups.
+            none = "[]" if is_valued else "[NULL]"
+            any_value = f"{value} || ['']" if is_valued else value
+            joined += f"\n       CROSS JOIN unnest(CASE WHEN len({value}) > 0 THEN {any_value} ELSE {none} END) AS each_{name} (value)"
+            value = f"each_{name}.value"
+            columns.append(
+                f"CASE WHEN {value} = '' THEN '{ANY}' WHEN {value} IS NULL THEN '{NONE}' ELSE '{VALUE}' || {value} END AS {name}"
+            )
+            continue
+        if is_valued and not one.unusual:
+            which += f" AND {value} IS NOT NULL"
+        columns.append(f"coalesce('{VALUE}' || {value}, '{NONE}') AS {name}")
+    found.add(question.filter)
+    times = " OR ".join(
+        f"(occurred_at >= {found.value(span.since, 'timestamptz')} AND occurred_at < {found.value(span.until, 'timestamptz')})"
+        for span in spans
+    )
+    return f"""(SELECT {", ".join(columns)}, {LATENCY} AS latency, {_INPUTS}
+          FROM runs{joined}
+         WHERE {found.sql} AND ({times}){which}{unusual(plan)}) AS valued"""

@@ -1,0 +1,90 @@
+"""Read runs that left the database: which files have them, and what a statement over these answers."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from operator import add
+
+from runtally.archive import engine, queries
+from runtally.archive.archive import Archive
+from runtally.archive.engine import Rows
+from runtally.archive.file import Sums
+from runtally.archive.local import LocalFiles
+from runtally.archive.queries import KeptFile
+from runtally.clock import Clock
+from runtally.db.database import Connection, Database
+from runtally.errors import ArchiveTooLarge
+from runtally.extras import Extra
+from runtally.settings import Settings
+
+SECONDS = 10.0
+"""How long a question may take, and wait for others of this process: there is one at a time, so memory is bounded."""
+DOWNLOAD_SECONDS = 120.0
+"""How long a question may take for a part of a file that is downloaded."""
+
+
+class ArchivedRuns:
+    """The runs in the files of the archive, as its manifest lists them; nothing is read where it lists none."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._local = LocalFiles(archive)
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    def of(cls, settings: Settings, database: Database, clock: Clock) -> "ArchivedRuns | None":
+        """Return the archived runs of the settings; None without an archive."""
+        archive = Archive.of(settings, database, clock)
+        return cls(archive) if archive else None
+
+    async def files_in(
+        self, connection: Connection, project_id: str | None, since: datetime | None, until: datetime | None
+    ) -> list[KeptFile]:
+        """Return the files that may have runs of a time, of one project or of all."""
+        return await queries.select_files_in(connection, project_id, since, until)
+
+    async def check(self, files: Sequence[KeptFile]) -> None:
+        """See that these files are there, in their size. Raises `ArchiveError`."""
+        if files:
+            await self._archive.check(files)
+
+    async def ask(
+        self, files: Sequence[KeptFile], sql: str, values: Sequence[object], seconds: float | None = None
+    ) -> Rows:
+        """Return the rows of a statement over `runs`, those of these files.
+
+        Raises `ArchiveError`, which says what is damaged or too much, and `MissingExtra`.
+        """
+        if not files:
+            return []
+        Extra.ARCHIVE.require("Reading archived runs")
+        try:
+            async with asyncio.timeout(seconds or SECONDS), self._turn:
+                return await engine.ask(await self._local.paths_of(files), sql, values)
+        except TimeoutError:
+            raise ArchiveTooLarge from None
+
+    async def count(self, files: Sequence[KeptFile], since: datetime, until: datetime) -> int:
+        """Count the runs of a time in these files; only those are read that have others too."""
+        whole = [one for one in files if since <= one.first_at and one.last_at < until]
+        parts = [one for one in files if one not in whole]
+        sql = "SELECT count(*) FROM runs WHERE occurred_at >= $1::timestamptz AND occurred_at < $2::timestamptz"
+        read = await self.ask(parts, sql, [since, until])
+        return sum(one.sums.runs for one in whole) + int(sum(runs for (runs,) in read))
+
+    async def sums_by_day(self, connection: Connection, project_id: str) -> dict[date, Sums]:
+        """Add up the archived runs of a project by day, file after file. Raises `ArchiveError` and `MissingExtra`."""
+        sql = """SELECT epoch_us(occurred_at) // 86_400_000_000, count(*), coalesce(sum(cost_usd), 0),
+       coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0)
+  FROM runs GROUP BY 1"""
+        found: dict[date, Sums] = {}
+        for file in await self.files_in(connection, project_id, None, None):
+            for day, *sums in await self.ask([file], sql, (), DOWNLOAD_SECONDS):
+                at = date(1970, 1, 1) + timedelta(days=day)
+                found[at] = Sums(*map(add, found.get(at, (0, 0, 0, 0)), sums))
+        return found
+
+    async def missing(self, connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
+        """Count the runs of some days that are neither in the database nor in the archive: they were dropped."""
+        left = await queries.select_left(connection, project_id, since, until)
+        return left - await self.count(await self.files_in(connection, project_id, since, until), since, until)

@@ -1,0 +1,231 @@
+"""Runs of the archive in the order and by the filter of a list: a source beside the table of runs.
+
+Files are read from the position on, until the list is full: so many runs and bytes at most, and what is left is said.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from runtally.archive.conditions import Conditions
+from runtally.archive.engine import read_time
+from runtally.archive.queries import KeptFile
+from runtally.archive.reading import ArchivedRuns
+from runtally.db.database import Connection
+from runtally.models.run import StoredRun
+from runtally.runs.position import Direction, Place, Position
+from runtally.runs.values import ListedRun, Totals
+from runtally.usage.filter import RunFilter
+
+WALKED_BYTES = 128 * 2**20
+"""Files that a page of a list reads at most, if hardly any run matches."""
+_MOMENT = timedelta(microseconds=1)
+# A trace takes no longer.
+_AROUND = timedelta(days=1)
+AnyRun = TypeVar("AnyRun", StoredRun, ListedRun)
+_FIELDS = msgspec.structs.fields(StoredRun)
+_TIMES = {one.name for one in _FIELDS if datetime in (one.type, *get_args(one.type))}
+_LISTED = tuple(one.name for one in fields(ListedRun) if one.name != "is_archived")
+_COLUMNS = ", ".join(
+    f"epoch_us({one.name})" if one.name in _TIMES else f"{one.name}::text" if one.name == "metadata" else one.name
+    for one in _FIELDS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Archived runs in the order of a walk, and where it stopped before the end."""
+
+    runs: tuple[StoredRun, ...] = ()
+    stopped_at: Place | None = None
+
+
+async def files_for(  # noqa: PLR0913, PLR0917  # Which runs, and from where on how far.
+    archive: ArchivedRuns,
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    end: datetime | None = None,
+) -> list[KeptFile]:
+    """Return the files that a walk may need, in its order; what lies behind the end is not asked for."""
+    since, until = _times(run_filter, now, position, end)
+    return _in_order(await archive.files_in(connection, run_filter.project_id, since, until), position.direction)
+
+
+async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
+    archive: ArchivedRuns,
+    files: Sequence[KeptFile],
+    run_filter: RunFilter,
+    now: datetime,
+    position: Position,
+    *,
+    limit: int,
+    seconds: float | None = None,
+) -> Found:
+    """Read up to `limit` matching runs of these files from a position on. Raises `ArchiveError` and `MissingExtra`."""
+    sql, conditions = _page_sql(run_filter, now, position, limit)
+    taken = 1
+    while files:
+        runs = tuple(map(_stored, await archive.ask(files[:taken], sql, conditions.values, seconds)))
+        # A file that was not read may have runs from there on.
+        edge = _edge(files[taken:], position.direction)
+        sure = runs if edge is None else tuple(run for run in runs if _is_before(run, edge, position.direction))
+        if len(sure) == limit:
+            return Found(sure, place_of(sure[-1]))
+        if edge is None:
+            return Found(sure)
+        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES:
+            return Found(sure, _behind(edge, position.direction))
+        taken *= 2
+    return Found()
+
+
+def key_of(run: AnyRun) -> tuple[datetime, str, str]:
+    """Return the place of a run in the order of runs."""
+    return run.occurred_at, run.id, run.project_id
+
+
+def place_of(run: StoredRun) -> Place:
+    return Place(run.occurred_at, run.id, run.project_id)
+
+
+def first_stop(stops: Iterable[Place | None], direction: Direction) -> Place | None:
+    """Return the place that a walk comes to first; None without any."""
+    found = [one for one in stops if one is not None]
+    choose = max if direction is Direction.OLDER else min
+    return choose(found, key=lambda one: (one.occurred_at, one.id, one.project_id), default=None)
+
+
+def merged(
+    one: Sequence[AnyRun], other: Sequence[AnyRun], stop: Place | None, direction: Direction
+) -> tuple[AnyRun, ...]:
+    """Return the runs of two walks in their order, as far as both went; a run that moved in between is there once."""
+    is_older = direction is Direction.OLDER
+    every: dict[tuple[datetime, str, str], AnyRun] = {key_of(run): run for runs in (one, other) for run in runs}
+    keys = sorted(every, reverse=is_older)
+    if stop is not None:
+        last = stop.occurred_at, stop.id, stop.project_id
+        keys = [key for key in keys if (key >= last if is_older else key <= last)]
+    return tuple(every[key] for key in keys)
+
+
+def listed(run: StoredRun) -> ListedRun:
+    """Return an archived run as lists show it."""
+    return ListedRun(**{name: getattr(run, name) for name in _LISTED}, is_archived=True)
+
+
+async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.
+    archive: ArchivedRuns,
+    connection: Connection,
+    run_filter: RunFilter,
+    now: datetime,
+    column: str,
+    *,
+    is_ascending: bool,
+    limit: int,
+    since: datetime | None,
+) -> tuple[StoredRun, ...]:
+    """Read the runs with the highest values of a column, or the lowest. Raises `ArchiveError` and `MissingExtra`."""
+    since = since or run_filter.starts_at(now)
+    files = await archive.files_in(connection, run_filter.project_id, since, run_filter.until)
+    conditions = Conditions().add(run_filter).during(since, run_filter.until)
+    way = "ASC" if is_ascending else "DESC"
+    sql = f"""SELECT {_COLUMNS} FROM runs WHERE {conditions.sql}
+ ORDER BY {column} {way} NULLS LAST, occurred_at DESC, id DESC, project_id LIMIT {limit}"""
+    return tuple(map(_stored, await archive.ask(files, sql, conditions.values)))
+
+
+async def read_totals(archive: ArchivedRuns, connection: Connection, run_filter: RunFilter, now: datetime) -> Totals:
+    """Add up all matching runs of the archive. Raises `ArchiveError` and `MissingExtra`."""
+    since = run_filter.starts_at(now)
+    files = await archive.files_in(connection, run_filter.project_id, since, run_filter.until)
+    conditions = Conditions().add(run_filter).during(since, run_filter.until)
+    sql = f"""SELECT count(*), coalesce(sum(cost_usd), 0), count(*) FILTER (WHERE cost_usd IS NULL)
+  FROM runs WHERE {conditions.sql}"""
+    rows = await archive.ask(files, sql, conditions.values)
+    return Totals(*rows[0]) if rows else Totals(0, Decimal(0), 0)
+
+
+async def find(  # noqa: PLR0913  # What is looked for, where and when.
+    archive: ArchivedRuns,
+    connection: Connection,
+    project_id: str,
+    column: str,
+    value: str,
+    *,
+    near: datetime | None = None,
+    limit: int = 1,
+) -> tuple[StoredRun, ...]:
+    """Read the first runs of a project with this value of a column, oldest first; `near` says where to look.
+
+    Raises `ArchiveError` and `MissingExtra`.
+    """
+    since, until = (near - _AROUND, near + _AROUND) if near else (None, None)
+    files = await archive.files_in(connection, project_id, since, until)
+    sql = f"""SELECT {_COLUMNS} FROM runs WHERE project_id = $1::text AND {column} = $2::text
+ ORDER BY occurred_at, id LIMIT {limit}"""
+    return tuple(map(_stored, await archive.ask(files, sql, [project_id, value])))
+
+
+def _times(
+    run_filter: RunFilter, now: datetime, position: Position, end: datetime | None
+) -> tuple[datetime | None, datetime | None]:
+    """Return the time of which files are needed: from the position, to the filter's bounds or the end if that is nearer."""
+    since, until = run_filter.starts_at(now), run_filter.until
+    at = None if position.place is None else position.place.occurred_at
+    if position.direction is Direction.OLDER:
+        starts = [one for one in (since, end) if one is not None]
+        ends = [one for one in (until, at + _MOMENT if at else None) if one is not None]
+    else:
+        starts = [one for one in (since, at) if one is not None]
+        ends = [one for one in (until, end + _MOMENT if end else None) if one is not None]
+    return max(starts, default=None), min(ends, default=None)
+
+
+def _in_order(files: Sequence[KeptFile], direction: Direction) -> list[KeptFile]:
+    if direction is Direction.OLDER:
+        return sorted(files, key=lambda one: one.last_at, reverse=True)
+    return sorted(files, key=lambda one: one.first_at)
+
+
+def _edge(rest: Sequence[KeptFile], direction: Direction) -> datetime | None:
+    if not rest:
+        return None
+    return rest[0].last_at if direction is Direction.OLDER else rest[0].first_at
+
+
+def _is_before(run: StoredRun, edge: datetime, direction: Direction) -> bool:
+    return run.occurred_at > edge if direction is Direction.OLDER else run.occurred_at < edge
+
+
+def _behind(edge: datetime, direction: Direction) -> Place:
+    """Return the place from which a walk comes to a time next."""
+    return Place(edge + _MOMENT if direction is Direction.OLDER else edge, "", "")
+
+
+def _page_sql(run_filter: RunFilter, now: datetime, position: Position, limit: int) -> tuple[str, Conditions]:
+    conditions = Conditions().add(run_filter).during(run_filter.starts_at(now), run_filter.until)
+    is_older = position.direction is Direction.OLDER
+    if position.place is not None:
+        place, sign = position.place, "<" if is_older else ">"
+        at = conditions.value(place.occurred_at, "timestamptz")
+        key = f"{conditions.value(place.id)}, {conditions.value(place.project_id)}"
+        conditions.parts += (f"occurred_at {sign}= {at}", f"(occurred_at, id, project_id) {sign} ({at}, {key})")
+    way = "DESC" if is_older else "ASC"
+    order = f"occurred_at {way}, id {way}, project_id {way}"
+    return f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}", conditions
+
+
+def _stored(row: Sequence[Any]) -> StoredRun:
+    values = {one.name: value for one, value in zip(_FIELDS, row, strict=True)}
+    for name in _TIMES:
+        if values[name] is not None:
+            values[name] = read_time(values[name])
+    if values["metadata"] is not None:
+        values["metadata"] = msgspec.json.decode(values["metadata"])
+    return msgspec.convert(values, StoredRun)

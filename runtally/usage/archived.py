@@ -1,0 +1,43 @@
+"""Runs of closed days that left the database for the archive, as one more source of groups.
+
+The archive of a request is set with its mask. Jobs have none: they ask about the last days alone.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from runtally.db.database import Connection
+from runtally.usage.group_cells import CellKey
+from runtally.usage.plan import GroupQuestion, Plan
+from runtally.usage.window import TimeSpan
+
+
+class ArchivedGroups(Protocol):
+    """What the archive tells of groups. Each raises `ArchiveError` and `MissingExtra`."""
+
+    async def missing_in(self, connection: Connection, question: GroupQuestion, span: TimeSpan) -> int:
+        """Count the runs of a span's days that are neither in the database nor in the archive."""
+
+    async def cells(
+        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> Sequence[Sequence[Any]]:
+        """Read rows as `group_cells` writes them: the number of a bucket, the value of each dimension, the measures."""
+
+    async def latencies(
+        self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
+    ) -> dict[CellKey, Counter[int]]:
+        """Read how many runs of each bucket and group had each latency."""
+
+
+_archive: ContextVar[ArchivedGroups | None] = ContextVar("archive", default=None)
+
+
+def use(archive: ArchivedGroups | None) -> None:
+    """Read archived runs from here for the rest of this request."""
+    _archive.set(archive)
+
+
+def in_use() -> ArchivedGroups | None:
+    return _archive.get()

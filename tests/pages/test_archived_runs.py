@@ -1,0 +1,95 @@
+"""Runs of the archive on pages, in files and in answers of the API; and what is said where they cannot be read."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from quart import Quart
+from quart.typing import TestClientProtocol as Browser
+
+from runtally.archive import reading
+from runtally.db.database import Database
+from runtally.extras import Extra
+from runtally.ingest.queries import insert_runs
+from tests.archives import NOW, OLD_RUNS, archive_at, made, retain, runs_of
+from tests.pages.looking import html_of
+from tests.serving import Postgres, settings_for
+from webapp.app import create_app
+
+QUERY = "project=one&range=all&since=2026-03-05T00:00&until=2026-03-07T00:00"
+
+
+@pytest.fixture
+async def archived(
+    postgres: Postgres, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Quart]:
+    """An application with an archive of March and April."""
+    monkeypatch.setattr(reading, "SECONDS", 600.0)
+    postgres.stop_clock(empty_database_url, NOW)
+    traced = made("one", 4, 3)
+    traced.trace_id = "trace-of-march"
+    async with Database(empty_database_url) as database:
+        async with database.connection() as connection:
+            await insert_runs(connection, [*runs_of("one"), traced], queued=False)
+        archive = archive_at(database, str(tmp_path / "archive"))
+        assert await retain(database, archive) == {"one": OLD_RUNS + 1}
+    settings = settings_for(empty_database_url, archive_url=str(tmp_path / "archive"), service_dev_mode=True)
+    async with create_app(settings).test_app() as running:
+        yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+
+
+@pytest.fixture
+def reader(archived: Quart) -> Browser:
+    return archived.test_client()
+
+
+async def test_archived_runs_are_in_the_list_with_their_total_and_each_has_its_page(reader: Browser) -> None:
+    page = await html_of(reader, f"/runs?{QUERY}")
+
+    assert "7 runs" in page
+    assert "were deleted" not in page
+    assert "/projects/one/runs/4-0?archived=2026-03-05T00:00:00.000004" in page
+    run = await html_of(reader, "/projects/one/runs/4-3?archived=2026-03-05T21:00:00.000004")
+    assert "the archive" in run
+    assert "/projects/one/traces/trace-of-march?archived=2026-03-05T21:00:00.000004" in run
+    trace = await html_of(reader, "/projects/one/traces/trace-of-march?archived=2026-03-05T21:00:00.000004")
+    assert "/projects/one/runs/4-3?archived=" in trace
+    assert (await reader.get("/projects/one/runs/4-0")).status_code == 200
+    assert (await reader.get("/projects/one/runs/4-0?archived=mistaken")).status_code == 200
+
+
+async def test_files_and_groups_have_archived_runs(reader: Browser) -> None:
+    lines = await reader.get(f"/runs/export.jsonl?{QUERY}")
+    answer = await reader.get(
+        "/api/usage?projectId=one&start=2026-03-05T00:00:00Z&end=2026-03-07T00:00:00Z&groupBy=errorCode"
+    )
+
+    assert (await lines.get_data(as_text=True)).count("\n") == 7
+    totals = (await answer.get_json())["totals"]
+    assert [(one["group"]["errorCode"], one["runs"]) for one in totals] == [('a "quoted", \\ code', 4), (None, 3)]
+
+
+async def test_a_damaged_file_is_named_in_place_of_a_total(reader: Browser, tmp_path: Path) -> None:
+    for path in (tmp_path / "archive").rglob("*2026-03/*.parquet"):
+        path.unlink()
+
+    page = await html_of(reader, f"/runs?{QUERY}")
+    assert "No total: archived runs can" in page
+    assert "runs/project=one/month=2026-03/" in page
+    for address in ("/projects/one/runs/4-0", f"/runs/export.csv?{QUERY}"):
+        answer = await reader.get(address)
+        assert answer.status_code == 503
+        assert "month=2026-03/" in await answer.get_data(as_text=True)
+    usage = await reader.get(
+        "/api/usage?projectId=one&start=2026-03-05T00:00:00Z&end=2026-03-07T00:00:00Z&groupBy=errorCode"
+    )
+    assert (usage.status_code, (await usage.get_json())["error"]["code"]) == (503, "archive_not_read")
+
+
+async def test_without_the_extra_pages_say_how_to_install_it(reader: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Extra, "is_installed", False)
+
+    page = await html_of(reader, f"/runs?{QUERY}")
+
+    assert "Reading archived runs needs the extra `archive`" in page
+    assert "runs-problem" not in await html_of(reader, "/runs?project=one")

@@ -1,0 +1,350 @@
+"""What runs answer is the same before and after they went into the archive: lists, totals, files, groups."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from runtally.archive import archiver, local, reading
+from runtally.archive.groups import ArchivedGroupReader
+from runtally.archive.reading import ArchivedRuns
+from runtally.db.database import Database
+from runtally.db.replica import Reader
+from runtally.errors import ArchiveNotRead, ArchiveTooLarge, DamagedArchive, DimensionNotTracked, NotFound
+from runtally.ingest.queries import insert_runs
+from runtally.reporting.queries import upsert_reported
+from runtally.reporting.verify import Verifier
+from runtally.runs import archived, read
+from runtally.runs.export import Format, export
+from runtally.runs.position import Direction, Position
+from runtally.runs.sorting import SortKey, read_sorted
+from runtally.runs.totals import read_missing_before, read_totals
+from runtally.runs.values import ListedRun
+from runtally.usage import archived as archived_groups
+from runtally.usage.dimensions import DIMENSIONS, Dimension, dimension_of_key
+from runtally.usage.filter import Outcome, Period, RunFilter
+from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.memo import DayMemo
+from runtally.usage.plan import GroupQuestion
+from runtally.usage.timeline import BucketWidth, Timeline
+from runtally.usage.window import TimeSpan
+from tests.archives import HORIZON, NOW, OLD_RUNS, START, archive_at, change_byte, made, retain, runs_of
+from webapp.cli.reporting import lines_of
+
+ALL = RunFilter(range=Period.ALL)
+ONE = RunFilter(range=Period.ALL, project_id="one")
+FILTERS = (
+    ALL,
+    ONE,
+    ONE.replace(since=START + timedelta(days=40, hours=3), until=START + timedelta(days=70, hours=9)),
+    ONE.replace(until=START + timedelta(days=3)),
+    ALL.replace(until=START + timedelta(days=30, minutes=7)),
+    ONE.replace(model="large", provider="acme"),
+    ONE.replace(model="other"),
+    ONE.replace(status=Outcome.FAILED),
+    ONE.replace(status=Outcome.SUCCESS),
+    ALL.replace(status=Outcome.ERROR),
+    ONE.replace(error_code='a "quoted", \\ code'),
+    ONE.replace(session_id="s", status=Outcome.ERROR),
+    ALL.replace(user_id="ü \U0001f600\n"),
+    ONE.replace(tag='c"d'),
+    ONE.replace(metadata=(("feature", "a"),)),
+    ONE.replace(metadata=(("text", "\\N \u2028"),)),
+    ONE.replace(metadata_key="text"),
+    ONE.replace(metadata_key="no.such", metadata_value="x"),
+    ONE.replace(min_cost_usd=Decimal("3.000000000031"), max_cost_usd=Decimal(9)),
+    ONE.replace(min_latency_ms=100, max_latency_ms=250),
+    ONE.replace(search="4-1"),
+    ONE.replace(key_id=UUID(int=0)),
+)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is."""
+    monkeypatch.setattr(reading, "SECONDS", 600.0)
+
+
+@pytest.fixture
+def runs(own: Database, folder: Path) -> ArchivedRuns:
+    return ArchivedRuns(archive_at(own, str(folder)))
+
+
+@pytest.fixture
+def groups(runs: ArchivedRuns) -> Iterator[ArchivedGroupReader]:
+    reader = ArchivedGroupReader(runs)
+    archived_groups.use(reader)
+    yield reader
+    archived_groups.use(None)
+
+
+async def archive_all(own: Database, folder: Path) -> None:
+    assert await retain(own, archive_at(own, str(folder))) == {"one": OLD_RUNS, "two": OLD_RUNS}
+
+
+async def pages(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None) -> list[ListedRun]:
+    """All pages to the oldest run, and the way back, which must have the same runs."""
+    found: list[ListedRun] = []
+    position = Position()
+    async with own.snapshot() as connection:
+        while True:
+            page = await read.read_page(connection, run_filter, NOW, position, runs)
+            assert page.problem is None
+            found += page.runs
+            if page.older is None:
+                break
+            position = Position(Direction.OLDER, page.older)
+        back = list(page.runs)
+        while page.newer is not None:
+            page = await read.read_page(connection, run_filter, NOW, Position(Direction.NEWER, page.newer), runs)
+            back = [*page.runs, *back] if page.newer or len(back) + len(page.runs) <= len(found) else back
+    assert len(back) <= len(found)
+    return [replace(run, is_archived=False) for run in found]
+
+
+async def files(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None) -> list[bytes]:
+    found = []
+    for format_ in (Format.JSONL, Format.CSV):
+        parts = export(Reader(own), run_filter, NOW, format_, archive=runs)
+        found.append(b"".join([part async for part in parts]))
+    return found
+
+
+async def sorts(own: Database, run_filter: RunFilter, runs: ArchivedRuns | None) -> list[list[str]]:
+    found = []
+    async with own.snapshot() as connection:
+        for key in SortKey:
+            for is_ascending in (True, False):
+                for page in (1, 3):
+                    answer = await read_sorted(
+                        connection, run_filter, NOW, key, is_ascending=is_ascending, page=page, archive=runs
+                    )
+                    assert answer.problem is None
+                    found.append([f"{run.project_id} {run.id}" for run in answer.runs])
+    return found
+
+
+async def test_lists_files_and_totals_are_as_before(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+    async def everything(archive: ArchivedRuns | None) -> Iterator[Any]:
+        found: list[Any] = []
+        for run_filter in FILTERS:
+            async with own.snapshot() as connection:
+                totals = await read_totals(connection, run_filter, NOW, archive)
+                assert await read_missing_before(connection, run_filter, NOW, archive) is None
+            of_pages = await pages(own, run_filter, archive)
+            assert totals is None or totals.runs == len(of_pages)
+            found.append((run_filter, totals, of_pages, await files(own, run_filter, archive)))
+        found += [(run_filter, await sorts(own, run_filter, archive)) for run_filter in FILTERS[:3]]
+        return iter(found)
+
+    before = await everything(None)
+    await archive_all(own, folder)
+
+    for one, other in zip(await everything(runs), before, strict=True):
+        assert one == other
+
+
+BY: Sequence[tuple[Dimension, ...]] = (
+    (),
+    (DIMENSIONS["errorCode"],),
+    (DIMENSIONS["status"],),
+    (DIMENSIONS["tags"],),
+    (DIMENSIONS["session"], DIMENSIONS["user"]),
+    (DIMENSIONS["model"], dimension_of_key("text")),
+    (dimension_of_key("text"), DIMENSIONS["tags"]),
+    (DIMENSIONS["experiment"],),
+    (DIMENSIONS["key"],),
+)
+SPAN = TimeSpan(START + timedelta(hours=5), START + timedelta(days=80, hours=7))
+
+
+def questions() -> Iterator[GroupQuestion]:
+    for by in BY:
+        for run_filter in (
+            RunFilter(project_id="one"),
+            RunFilter(),
+            RunFilter(project_id="one", status=Outcome.SUCCESS),
+            RunFilter(project_id="one", metadata=(("text", "\\N \u2028"),)),
+            RunFilter(project_id="one", error_code='a "quoted", \\ code'),
+        ):
+            is_whole = len(by) + len(run_filter.narrowed) == 1
+            timeline = Timeline.whole(SPAN, NOW) if is_whole else Timeline.of(SPAN, BucketWidth.WEEK, NOW)
+            yield GroupQuestion(timeline, run_filter, by, limit=3)
+
+
+async def answers(own: Database, memo: DayMemo | None = None, step: int = 1) -> list[GroupAnswer]:
+    async with own.snapshot() as connection:
+        return [await read_groups(connection, question, memo) for question in list(questions())[::step]]
+
+
+@pytest.mark.usefixtures("groups")
+async def test_groups_are_as_before(own: Database, folder: Path) -> None:
+    before = await answers(own)
+    await archive_all(own, folder)
+
+    after = await answers(own)
+
+    for number, (one, other) in enumerate(zip(after, before, strict=True)):
+        assert one == other, number
+    assert await answers(own, DayMemo(2**24), 6) == before[::6]
+
+
+async def test_without_an_archive_in_reach_groups_of_old_days_are_refused(own: Database, folder: Path) -> None:
+    await archive_all(own, folder)
+
+    question = next(one for one in questions() if one.by)
+    async with own.snapshot() as connection:
+        with pytest.raises(DimensionNotTracked, match="kept as sums alone"):
+            await read_groups(connection, question)
+
+
+@pytest.mark.usefixtures("groups")
+async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_never_added_up_in_part(
+    own: Database, folder: Path, runs: ArchivedRuns
+) -> None:
+    async with own.connection() as connection:
+        await connection.execute("DELETE FROM runs WHERE project_id = 'one' AND id = '3-1'")
+    await retain(own, archive_at(own, str(folder)))
+
+    question = next(one for one in questions() if one.by)
+    async with own.snapshot() as connection:
+        with pytest.raises(DimensionNotTracked, match="kept as sums alone"):
+            await read_groups(connection, question)
+        assert await read_missing_before(connection, ONE, NOW, runs) == HORIZON.replace(day=1)
+        of_later = ONE.replace(since=START + timedelta(days=5))
+        assert await read_missing_before(connection, of_later, NOW, runs) is None
+
+
+async def test_a_run_and_its_trace_are_found_by_their_ids(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+    run = made("one", 4)
+    run.id, run.trace_id = "of a trace", "trace"
+    async with own.connection() as connection:
+        await insert_runs(connection, [run], queued=False)
+    await retain(own, archive_at(own, str(folder)))
+
+    async with own.snapshot() as connection:
+        for near in (None, run.occurred_at):
+            found = await read.read_run(connection, "one", "of a trace", runs, near)
+            assert (found.run, found.is_archived) == (run, True)
+            trace = await read.read_trace(connection, "one", "trace", runs, near)
+            assert [step.run for step in trace.steps] == [run]
+        for near in (None, run.occurred_at):
+            with pytest.raises(NotFound):
+                await read.read_run(connection, "two", "of a trace", runs, near)
+            with pytest.raises(NotFound):
+                await read.read_trace(connection, "two", "trace", runs, near)
+
+
+async def test_many_files_are_read_piece_by_piece(
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a walk gives up after some bytes, and goes on from there."""
+    monkeypatch.setattr(archiver, "RUNS_PER_FILE", 7)
+    narrow = ONE.replace(error_code='a "quoted", \\ code')
+    before = await pages(own, narrow, None), await files(own, narrow, None)
+    await archive_all(own, folder)
+    monkeypatch.setattr(archived, "WALKED_BYTES", 50_000)
+    monkeypatch.setattr("runtally.runs.export.ARCHIVED_CHUNK_RUNS", 11)
+
+    assert (await pages(own, narrow, runs), await files(own, narrow, runs)) == before
+
+
+@pytest.mark.parametrize("fault", ["missing", "changed"])
+@pytest.mark.usefixtures("groups")
+async def test_a_file_that_is_missing_or_was_changed_is_named(
+    own: Database, folder: Path, runs: ArchivedRuns, fault: str
+) -> None:
+    await archive_all(own, folder)
+    kept = (await archive_at(own, str(folder)).list_files("one"))[0]
+    path = folder / kept.path
+    if fault == "missing":
+        path.unlink()
+    else:
+        change_byte(path)
+
+    async with own.snapshot() as connection:
+        page = await read.read_page(connection, ONE.replace(until=START + timedelta(days=9)), NOW, Position(), runs)
+        assert (page.runs, page.problem is not None and kept.path in page.problem) == ((), True)
+        with pytest.raises(DamagedArchive, match=kept.path):
+            await read_totals(connection, ONE, NOW, runs)
+        with pytest.raises(ArchiveNotRead, match=kept.path):
+            await read_groups(connection, next(one for one in questions() if one.by))
+        # What does not reach it is as ever.
+        newest = await read.read_page(connection, ONE, NOW, Position(), runs)
+        assert (len(newest.runs), newest.problem) == (read.PAGE_RUNS, None)
+    with pytest.raises(DamagedArchive, match=kept.path):
+        await files(own, ONE, runs)
+
+
+async def test_a_question_about_too_much_is_refused(
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await archive_all(own, folder)
+    monkeypatch.setattr(local, "MAX_BYTES", 1_000)
+
+    async with own.snapshot() as connection:
+        with pytest.raises(ArchiveTooLarge):
+            await read_totals(connection, ONE, NOW, runs)
+
+
+async def test_a_question_that_takes_too_long_is_broken_off(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+    await archive_all(own, folder)
+    async with own.snapshot() as connection:
+        kept = await runs.files_in(connection, "one", None, None)
+
+    with pytest.raises(ArchiveTooLarge):
+        await runs.ask(kept, "SELECT count(*) FROM range(1000000000000)", [], 0.05)
+    assert await runs.ask(kept, "SELECT count(*) FROM runs", []) == [(OLD_RUNS,)]
+
+
+async def test_runs_of_a_bucket_are_copied_once_and_read(own: Database, bucket_url: str) -> None:
+    archive = archive_at(own, bucket_url)
+    before = await pages(own, ONE, None)
+    await retain(own, archive)
+    runs = ArchivedRuns(archive)
+
+    assert await pages(own, ONE, runs) == before
+    assert await pages(own, ONE, runs) == before
+
+
+async def test_files_of_a_project_that_is_erased_meanwhile_are_no_damage(
+    own: Database, folder: Path, runs: ArchivedRuns
+) -> None:
+    await archive_all(own, folder)
+    async with own.snapshot() as connection:
+        kept = await runs.files_in(connection, None, None, None)
+    async with own.connection() as connection:
+        await connection.execute("UPDATE archive_files SET state = 'removing' WHERE project_id = 'one'")
+    for one in kept:
+        if one.project_id == "one":
+            (folder / one.path).unlink()
+
+    assert await runs.ask(kept, "SELECT DISTINCT project_id FROM runs", []) == [("two",)]
+
+
+async def test_reporting_verify_counts_archived_runs(own: Database, folder: Path, runs: ArchivedRuns) -> None:
+    async with own.connection() as connection:
+        for project in ("one", "two"):
+            await upsert_reported(connection, runs_of(project), NOW)
+    await archive_all(own, folder)
+
+    found = await Verifier(own, own, runs).verify(NOW)
+    assert (found.differing, found.archived, found.archived_missing, found.archived_days) == (0, 2 * OLD_RUNS, 0, [])
+
+    async with own.connection() as connection:
+        await connection.execute("DELETE FROM reporting_runs WHERE project_id = 'one' AND id = '4-1'")
+        await connection.execute("UPDATE reporting_runs SET cost_usd = 1 WHERE project_id = 'two' AND id = '6-1'")
+
+    found = await Verifier(own, own, runs).verify(NOW)
+    days = [("one", date(2026, 3, 5)), ("two", date(2026, 3, 7))]
+    assert (found.archived_missing, found.archived_days) == (1, days)
+    assert [line for line in lines_of(found) if "archive" in line] == [
+        "366 archived runs were counted, and their cost and tokens added up by day: 1 are missing there.",
+        "one 2026-03-05: the reporting table has fewer runs than the archive and the database, or other sums",
+        "two 2026-03-07: the reporting table has fewer runs than the archive and the database, or other sums",
+    ]
