@@ -130,6 +130,8 @@ def test_a_number_that_is_counted_of_content_is_kept(word: str) -> None:
 def test_content_is_content_whosever_it_is(qualifier: str) -> None:
     for key in (f"{qualifier}_prompt", f"{qualifier}Response", f"x.{qualifier}-tool-call"):
         assert RULE.scrub({key: CANARY}).metadata == {}, key
+    # Also where the operator names no other content.
+    assert ContentRule.of(PrivacyMode.DEFAULT, ["prompt"]).scrub({f"{qualifier}_prompt": CANARY}).metadata == {}
 
 
 DISGUISES = {
