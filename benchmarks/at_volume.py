@@ -123,5 +123,5 @@ def reader(volume: Volume, scope: str | None = None) -> Iterator[Reader]:
     if scope:
         key = runtally("keys", "create", "--scope", scope, "--quiet", database_url=volume.url)
         headers["Authorization"] = f"Bearer {key}"
-    with service(volume.url, LOG_LEVEL="INFO", SERVICE_DEV_MODE="0" if scope else "1") as server:
+    with service(volume.url, SERVICE_DEV_MODE="0" if scope else "1") as server:
         yield Reader(server, headers)

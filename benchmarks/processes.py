@@ -32,7 +32,6 @@ ENVIRONMENT = {
     "SVC_RATE_LIMIT_PER_MINUTE": UNLIMITED,
     "WRONG_KEY_LIMIT_PER_MINUTE": UNLIMITED,
     "LOG_FORMAT": "json",
-    "LOG_LEVEL": "WARNING",
     "DATA_DIR": "/nonexistent",
 }
 

@@ -70,7 +70,7 @@ def inflate(body: bytes, limit: int) -> bytes:
     """Decompress a gzip body, all its members, to at most `limit` bytes. Raises `BodyTooLarge` and `InvalidJson`."""
     plain = b""
     for _ in range(_MAX_GZIP_MEMBERS):
-        unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS + 16)
         try:
             plain += unpacker.decompress(body, limit + 1 - len(plain))
         except zlib.error:
@@ -91,7 +91,8 @@ def read_envelope(body: bytes) -> SentRequest:
     Raises `InvalidJson`, and `InvalidPayload` for a bad projectId.
     """
     try:
-        # msgspec skips over strings that it does not need without looking at their bytes.
+        # msgspec skips over strings that it does not need without looking at their bytes. The rest is valid JSON after
+        # this, so that of its parts only the types can be wrong.
         body.decode()
         envelope = _envelope.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -135,8 +136,6 @@ def _decode_batch(raw: msgspec.Raw, max_runs: int) -> list[DecodedRun]:
         runs = _batch.decode(raw)
     except WRONG:
         runs = _decode_items(raw)
-    except msgspec.DecodeError:
-        raise InvalidJson from None
     if not runs:
         raise InvalidPayload(details=(Detail("runs", "must hold at least one run"),))
     if len(runs) > max_runs:
@@ -163,8 +162,6 @@ def _read_project_id(raw: bytes) -> str | None:
         project_id = msgspec.json.decode(raw, type=str | None)
     except WRONG:
         raise InvalidPayload(details=(Detail("projectId", "must be a string"),)) from None
-    except msgspec.DecodeError:
-        raise InvalidJson from None
     return parse_project_id(project_id) if project_id and trimmed(project_id) else None
 
 

@@ -73,12 +73,13 @@ class Limiter:
 
     def refusal(self, key: str, rate: Rate) -> Decision | None:
         """Return the refusal if it is certain without the store; None when only the store knows."""
-        until_ns, tat_ns = self._used_up.get(key, (0, 0))
-        now_ns = self._clock_ns()
+        known = self._used_up.get(key)
+        if known is None:
+            return None
+        (until_ns, tat_ns), now_ns = known, self._clock_ns()
         if now_ns < until_ns:
             return Decision(rate, granted=False, busy_ns=tat_ns - now_ns)
-        if until_ns:
-            del self._used_up[key]
+        del self._used_up[key]
         return None
 
     async def _ask(self) -> None:
@@ -105,7 +106,7 @@ class Limiter:
             self._remember(key, rate, grant)
 
     def _remember(self, key: str, rate: Rate, grant: Grant) -> None:
-        wait_ns = Decision(rate, granted=True, busy_ns=grant.busy_ns).wait_ns
+        wait_ns = rate.wait_ns(grant.busy_ns)
         if not wait_ns:
             return
         now_ns = self._clock_ns()

@@ -35,6 +35,10 @@ class Rate:
         """
         return self.interval_ns * self.count
 
+    def wait_ns(self, busy_ns: int) -> int:
+        """Return the nanoseconds until one more request can pass for a key with this TAT; 0 if it could now."""
+        return max(busy_ns + self.interval_ns - self.burst_ns, 0)
+
 
 @cache
 def per_minute(count: int) -> Rate:
@@ -53,7 +57,7 @@ class Decision(NamedTuple):
     @property
     def wait_ns(self) -> int:
         """Nanoseconds until one more request can pass; 0 if it could now."""
-        return max(self.busy_ns + self.rate.interval_ns - self.rate.burst_ns, 0)
+        return self.rate.wait_ns(self.busy_ns)
 
     @property
     def remaining(self) -> int:

@@ -65,17 +65,17 @@ def entries_of(runs: str, columns: str, which: str = "TRUE") -> str:
     A row of `runs` has the values of several runs one after the other in `dimension_values`, and their `key_ids`.
     `which` is a condition on these, for where few of them are wanted.
     """
-    return f"""SELECT {columns}, number, key_id, left(value, {MAX_VALUE_LENGTH}) AS value
-    FROM (SELECT {columns}, number, key_id, sent AS value FROM sent_values WHERE place <> {_TAGS}
+    key_id = f"key_ids[1 + (place - 1) % {_SLOTS}]"
+    return f"""WITH sent_slots AS MATERIALIZED (
+  SELECT {columns}, 1 + (place - 1) / {_SLOTS} AS number, 1 + (place - 1) % {_SLOTS} AS place, {key_id} AS key_id, sent
+    FROM {runs} CROSS JOIN LATERAL unnest(dimension_values) WITH ORDINALITY AS slot (sent, place)
+   WHERE sent IS NOT NULL AND {which.format(key_id=key_id)}
+)
+  SELECT {columns}, number, key_id, left(value, {MAX_VALUE_LENGTH}) AS value
+    FROM (SELECT {columns}, number, key_id, sent AS value FROM sent_slots WHERE place <> {_TAGS}
            UNION ALL
-          SELECT {columns}, number, key_id, jsonb_array_elements_text(sent::jsonb) FROM sent_values WHERE place = {_TAGS})
+          SELECT {columns}, number, key_id, jsonb_array_elements_text(sent::jsonb) FROM sent_slots WHERE place = {_TAGS})
          AS each
    WHERE value <> ''
    UNION ALL
-  SELECT {columns}, number, key_id, '{ANY_TAG}' FROM sent_values WHERE place = {_TAGS} AND sent <> '[]'""".replace(
-        "sent_values",
-        f"""(SELECT {columns}, 1 + (place - 1) / {_SLOTS} AS number, 1 + (place - 1) % {_SLOTS} AS place,
-                          key_ids[1 + (place - 1) % {_SLOTS}] AS key_id, sent
-                     FROM {runs} CROSS JOIN LATERAL unnest(dimension_values) WITH ORDINALITY AS slot (sent, place)
-                    WHERE sent IS NOT NULL AND {which.format(key_id=f"key_ids[1 + (place - 1) % {_SLOTS}]")}) AS slots""",
-    )
+  SELECT {columns}, number, key_id, '{ANY_TAG}' FROM sent_slots WHERE place = {_TAGS} AND sent <> '[]'"""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from heapq import nsmallest
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 from runtally.money import USD_DECIMALS
@@ -59,7 +59,7 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     [second] = others
     # Of groups that only the first has, as many as can be among the highest.
     left = islice((group for group in first.places if group not in second.places), limit)
-    sums = {group: added((first.rank(group), second.rank(group))) for group in chain(second.places, left)}
+    sums = {group: added((first.rank(group), second.rank(group))) for group in (*second.places, *left)}
     return tuple(nsmallest(limit, sums, key=lambda group: _order(group, sums[group])))
 
 

@@ -171,8 +171,6 @@ def _of_statuses(totals: Totals) -> Iterator[tuple[Group, Totals]]:
 
 
 def _added(one: Mapping[_Key, Totals], other: Mapping[_Key, Totals]) -> Mapping[_Key, Totals]:
-    if not one or not other:
-        return one or other
     added = dict(one)
     for key, more in other.items():
         known = added.get(key)

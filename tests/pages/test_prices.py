@@ -59,7 +59,8 @@ async def test_a_new_price_from_a_date_closes_the_old_one(reader: Browser, provi
     history = text_of(await html_of(reader, first))
     assert "until 1 Jan 2027" in history
     assert second != first
-    assert "from 1 Jan 2027" in history
+    assert "From 1 Jan 2027 Input $3.00 →became $2.00 ↓33.3% scheduled · set by developer" in history
+    assert "At first Input $3.00 Output $15.00 in force · set by developer" in history
     log = text_of(await html_of(reader, "/admin/audit"))
     assert f"Price changed {provider} large" in log
     refusal = await refused(
@@ -234,11 +235,11 @@ async def test_prices_in_use_come_first_with_the_runs_of_their_models(
     found = [text_of(row).split(" always ")[0] for row in re.findall(r'<tr id="price-.*?</tr>', listed, re.DOTALL)]
     amounts = f"$3.00$15.00{NOTHING}{NOTHING}"
     assert found == [
-        f"zeta {provider} {amounts}2",
-        f"zeta {provider} · over 200,000 input tokens {amounts}{NOTHING}",
-        f"large {provider} {amounts}1",
-        f"large {provider} · only {project_id} {amounts}1",
-        f"alpha {provider} per 1,000 requests $5.00 {amounts}{NOTHING}",
+        f"zeta {provider} {amounts} 2",
+        f"zeta {provider} · over 200,000 input tokens {amounts} {NOTHING}",
+        f"large {provider} {amounts} 1",
+        f"large {provider} · only {project_id} {amounts} 1",
+        f"alpha {provider} per 1,000 requests $5.00 {amounts} {NOTHING}",
     ]
 
 

@@ -96,9 +96,10 @@ merged AS (
                   latency)
             FROM (SELECT project_id, grain, bucket, CASE WHEN different > 128 THEN CASE WHEN latency < 116 OR
                     latency >= 1000000000 THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency, sum(runs)::int AS runs
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) / 0.01980262729617973) +
+                      0)) + ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) /
+                      0.01980262729617973) + 1)) - 1)::int END ELSE latency END AS latency, sum(runs)::int AS
+                      runs
                     FROM (SELECT scope.project_id,
                                  grains.minutes AS grain,
                                  to_timestamp(floor(date_part('epoch', bucket) / (grains.minutes * 60)) *
@@ -134,9 +135,9 @@ merged AS (
                                OR 0 > ANY (excluded.counts)) AND cardinality(held.latencies) <= 128
                                                      THEN CASE WHEN latency < 116 OR latency >= 1000000000
                                                              THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END AS latency,
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) / 0.01980262729617973) +
+                      0)) + ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) /
+                      0.01980262729617973) + 1)) - 1)::int END ELSE latency END AS latency,
                                                 runs
                                            FROM unnest(held.latencies, held.counts) AS old (latency, runs)
                                       UNION ALL
@@ -144,9 +145,9 @@ merged AS (
                                                  cardinality(excluded.latencies) > 128
                                OR 0 > ANY (excluded.counts)) THEN CASE WHEN latency < 116 OR latency >=
                                        1000000000 THEN latency
-              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 0)) +
-                      ceil(power(1.02::float8, floor(ln((latency / 2.0)::float8) / 0.01980262729617973) + 1))
-                      - 1)::int END ELSE latency END, runs
+              ELSE (ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) / 0.01980262729617973) +
+                      0)) + ceil(power(1.02::float8, floor(ln((latency / 2::float8)::float8) /
+                      0.01980262729617973) + 1)) - 1)::int END ELSE latency END, runs
                                            FROM unnest(excluded.latencies, excluded.counts) AS new (latency,
                                                    runs)) AS added
                                GROUP BY latency

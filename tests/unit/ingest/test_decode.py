@@ -1,6 +1,7 @@
 """Bytes become runs: how large they may be, and what is said of each that is wrong. What is remembered of requests is bounded."""
 
 import gzip
+import zlib
 from typing import cast
 
 import msgspec
@@ -63,7 +64,19 @@ def test_another_project_id_is_refused_and_says_why(value: str, message: str) ->
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"{", b"nothing", b'{"runs":"\xff"}', b'{"projectId":"\\ud800"}', b'{"projectId":' + b"[" * 100_000],
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"nothing",
+        b'{"runs":"\xff"}',
+        b'{"projectId":"\\ud800"}',
+        b'{"projectId":"\\q"}',
+        b'{"projectId":-}',
+        b'{"runs":[{"provider":"\\udc00"}]}',
+        b'{"runs":[1e]}',
+        b'{"projectId":' + b"[" * 100_000,
+    ],
 )
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidJson):
@@ -157,9 +170,32 @@ def test_a_gzip_body_may_be_as_large_unpacked_as_the_limit() -> None:
         inflate(packed, 99)
 
 
+def test_no_more_is_unpacked_than_tells_that_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+    unpacker_of = zlib.decompressobj
+
+    class Unpacker:
+        def __init__(self, wbits: int) -> None:
+            self._unpacker = unpacker_of(wbits=wbits)
+
+        def decompress(self, packed: bytes, most: int) -> bytes:
+            asked.append(most)
+            return self._unpacker.decompress(packed, most)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._unpacker, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Unpacker)
+    with pytest.raises(BodyTooLarge):
+        inflate(gzip.compress(b"x" * 60) + gzip.compress(b"x" * 1_000_000), 100)
+
+    assert asked == [101, 41]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        (zlib.compress(b"abc"), "The body says it is gzip and is not; send it as it says."),
         (b"plain", "The body says it is gzip and is not; send it as it says."),
         (gzip.compress(b"abc") + b"plain", "The body says it is gzip and is not; send it as it says."),
         (gzip.compress(b"abc")[:-1], "The gzip body ends too early; send it whole."),

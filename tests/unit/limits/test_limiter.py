@@ -1,6 +1,9 @@
 """The limiter decides what the store would, and asks it less often."""
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -8,10 +11,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from runtally.db import stall_breaker
+from runtally.db.database import Database
 from runtally.errors import RuntallyError, StoreBusy, StoreUnavailable
 from runtally.limits import limiter as module
 from runtally.limits.limiter import Limiter
-from runtally.limits.rate import Decision, Rate
+from runtally.limits.rate import Decision, Grant, Rate
 from tests.limits import Clock, PlainStore
 
 SECOND = 1_000_000_000
@@ -148,6 +152,51 @@ async def test_a_refusal_needs_no_store_while_it_is_certain_and_not_longer() -> 
     assert limiter.refusal("k", TEN) == Decision(TEN, granted=False, busy_ns=54 * SECOND + 1)
     clock.now_ns += 1
     assert limiter.refusal("k", TEN) is None
+
+
+async def test_a_refusal_that_is_certain_no_more_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 1)
+    clock = Clock()
+    limiter, _ = limiter_of(clock)
+    await passes(limiter, "first", times=10)
+
+    # One more of the first could pass, though it is far from free of what it used.
+    clock.now_ns += 7 * SECOND
+    await passes(limiter, "second", times=10)
+
+    assert limiter.refusal("second", TEN) is not None
+    assert limiter.refusal("first", TEN) is None
+
+
+async def test_the_store_stays_open_until_the_last_question_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, opened_with, closed_after = PlainStore(Clock()), list[object](), list[int]()
+    answered = 0
+
+    class Store:
+        async def take(self, rate: Rate, wanted: Mapping[str, int]) -> Mapping[str, Grant]:
+            nonlocal answered
+            found = await store.take(rate, wanted)
+            answered += 1
+            return found
+
+    @asynccontextmanager
+    async def opened_store(*given: object) -> AsyncIterator[Store]:
+        opened_with.append(given)
+        yield Store()
+        closed_after.append(answered)
+
+    monkeypatch.setattr(module, "opened_store", opened_store)
+    database = cast("Database", object())
+
+    async with Limiter.opened(database, "redis://here"):
+        pass
+    async with Limiter.opened(database, None) as limiter:
+        asking = asyncio.create_task(limiter.take("k", TEN))
+        await store.is_asked.wait()
+
+    assert (await asking).granted
+    assert opened_with == [(database, "redis://here"), (database, None)]
+    assert closed_after == [0, 1]
 
 
 def test_ten_thousand_keys_are_remembered() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.models.price import Match
-from runtally.pricing.expressions import Expressions, InvalidExpression, demand_expression
+from runtally.pricing.expressions import MAX_BYTES, Expressions, InvalidExpression, demand_expression
 from runtally.pricing.match import MAX_PATTERN_CHARS, PriceIndex
 from tests.unit.pricing.candidates import make_candidate
 
@@ -78,6 +78,36 @@ def test_whatever_is_written_is_refused_or_bounded(text: str, name: str) -> None
     if expressions.invalid:
         with pytest.raises(InvalidExpression):
             demand_expression(text)
+
+
+def test_only_the_expressions_that_were_asked_for_match() -> None:
+    expressions = Expressions(["gpt.*", "gpt-4.*", "o1.*"])
+
+    assert list(expressions.matching("gpt-4o", among=("gpt.*", "o1.*"))) == ["gpt.*"]
+    assert sorted(expressions.matching("gpt-4o", among=("gpt.*", "gpt-4.*", "o1.*"))) == ["gpt-4.*", "gpt.*"]
+
+
+def test_an_expression_matches_in_whatever_case_it_is_written_and_the_whole_name() -> None:
+    expressions = Expressions(["GPT-4O?"])
+
+    assert [
+        name for name in ("gpt-4o", "gpt-4", "gpt-4o-mini", "my-gpt-4o") if [*expressions.matching(name, ("GPT-4O?",))]
+    ] == [
+        "gpt-4o",
+        "gpt-4",
+    ]
+
+
+def test_nothing_of_an_expression_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidExpression):
+        demand_expression("secret(")
+    list(Expressions(["secret("]).matching("secret", among=("secret(",)))
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_expression_takes_at_most_128_kib() -> None:
+    assert MAX_BYTES == 131_072
 
 
 def test_no_expression_meets_a_long_name() -> None:

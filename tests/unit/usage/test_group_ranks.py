@@ -53,6 +53,14 @@ def test_the_highest_of_one_time_are_its_first_and_groups_without_a_value_come_l
     assert highest([found], 2) == (("c",), ("d",))
 
 
+def test_an_empty_value_is_a_value() -> None:
+    assert highest([Ranks.of({("a",): Rank(1, 1), (None,): Rank(1, 1), ("",): Rank(1, 1)})], 9) == (
+        ("",),
+        ("a",),
+        (None,),
+    )
+
+
 def test_a_rank_that_no_machine_word_holds_is_kept() -> None:
     assert Ranks.of({("a",): Rank(2**80, 1)}).rank(("a",)) == Rank(2**80, 1)
 

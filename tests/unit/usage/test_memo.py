@@ -126,5 +126,6 @@ def test_lists_and_records_are_counted_with_all_they_hold() -> None:
     assert size_of(pair) == sys.getsizeof(pair) + parts
     assert size_of([one, other]) == sys.getsizeof([one, other]) + parts
     assert size_of([other, other]) == size_of([other]) + sys.getsizeof([1, 2]) - sys.getsizeof([1])
+    assert size_of((None, timedelta(1))) == sum(map(sys.getsizeof, ((None, None), None, timedelta(1))))
     # A class is no value of its own.
     assert size_of(_Pair) == sys.getsizeof(_Pair)

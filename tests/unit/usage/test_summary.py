@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.models.measures import MEASURES
-from runtally.usage.dimensions import MODEL, PROVIDER
+from runtally.usage.dimensions import MODEL, PROVIDER, TAGS
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency, sketch_of_counts
-from runtally.usage.summary import Summary
+from runtally.usage.summary import Group, Summary
 from runtally.usage.totals import Totals, total_of
 from runtally.usage.window import Range, Window
 from tests.summaries import Cell, made_summary
@@ -68,6 +68,84 @@ def test_latencies_add_up_and_are_taken_away(
     assert (few + more - more).percentiles == few.percentiles
     assert not few - few
     assert (few + NO_LATENCIES, few - NO_LATENCIES) == (few, few)
+
+
+def test_latencies_of_buckets_add_up_and_are_taken_away_bucket_by_bucket() -> None:
+    some, more = Latencies((sketch_of_counts({10: 1}),)), Latencies((sketch_of_counts({18: 3}),))
+    one = replace(made_summary(WINDOW), latencies={0: some, 1: some}, whole=some + some)
+    other = replace(made_summary(WINDOW), latencies={1: more, 2: more}, whole=more + more)
+
+    both = one + other
+
+    assert {number: found.percentiles for number, found in both.latencies.items()} == {
+        0: Latency(5, 5),
+        1: Latency(9, 9),
+        2: Latency(9, 9),
+    }
+    assert (both.latency, list(both.latencies)) == (Latency(9, 9), [0, 1, 2])
+    left = both - other
+    assert {number: found.percentiles for number, found in left.latencies.items()} == {
+        0: Latency(5, 5),
+        1: Latency(5, 5),
+    }
+    assert left.latency == Latency(5, 5)
+    assert [point.latency for point in left.points[:3]] == [Latency(5, 5), Latency(5, 5), Latency()]
+
+
+def test_runs_that_are_in_several_groups_count_once_in_the_total() -> None:
+    cells = [Cell(WINDOW.start, "acme", "large", Totals(runs=2))]
+    of_tags = replace(made_summary(WINDOW, cells), by=(TAGS,), groups={("a",): Totals(runs=2), ("b",): Totals(runs=1)})
+
+    assert of_tags.is_overlapping
+    assert replace(of_tags, by=(MODEL, TAGS)).is_overlapping
+    assert not replace(of_tags, by=(MODEL, PROVIDER)).is_overlapping
+    assert of_tags.total.runs == 2
+    # Groups know all runs also where their buckets were not asked for.
+    assert replace(made_summary(WINDOW, cells), buckets={}).total.runs == 2
+    assert replace(made_summary(WINDOW, cells), by=(), groups={}).total.runs == 2
+
+
+def test_a_settled_summary_says_the_same_in_less() -> None:
+    sketches = Latencies((sketch_of_counts({10: 1}), sketch_of_counts({18: 3})))
+    full = replace(made_summary(WINDOW), latencies={3: sketches}, whole=sketches)
+
+    settled = full.settled()
+
+    assert settled.latencies == {3: Latencies(known=Latency(9, 9))}
+    assert len(settled.whole.sketches) == 1
+    assert (settled.latency, settled.points) == (full.latency, full.points)
+
+
+def test_what_is_in_bars_or_grouped_already_is_the_same() -> None:
+    of_model = made_summary(WINDOW, latencies={3: Latency(5, 9)}).grouped_by(MODEL)
+
+    assert of_model.grouped_by(MODEL) is of_model
+    assert of_model.in_bars() is of_model
+    assert replace(of_model, bar=None).in_bars().latencies == of_model.latencies
+
+
+def test_bars_may_be_longer_than_buckets() -> None:
+    cells = [Cell(start, "acme", "large", Totals(runs=1)) for start in WINDOW.buckets]
+
+    longer = made_summary(WINDOW, cells).with_longer_bars(BAR)
+
+    assert longer.bar == BAR
+    assert longer.cells == {(number, ("acme", "large")): Totals(runs=6) for number in range(28)}
+    assert longer.buckets == made_summary(WINDOW, cells).buckets
+
+
+def test_a_group_of_which_only_the_cost_was_asked_for_stays_as_long_as_it_has_one() -> None:
+    usd = Decimal(1)
+    cells: dict[tuple[int, Group], Totals] = {
+        (0, ("a",)): Totals(cost_usd=2 * usd),
+        (0, ("b",)): Totals(cost_usd=usd),
+        (1, ("a",)): Totals(runs=1),
+    }
+    some = replace(made_summary(WINDOW), cells=cells)
+
+    left = some - replace(some, cells={(0, ("a",)): Totals(cost_usd=usd), (0, ("b",)): Totals(cost_usd=usd)})
+
+    assert left.cells == {(0, ("a",)): Totals(cost_usd=usd), (1, ("a",)): Totals(runs=1)}
 
 
 def test_percentiles_cannot_be_added_up() -> None:

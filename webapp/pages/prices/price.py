@@ -17,16 +17,14 @@ from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.prices.frame import (
     AMOUNT_NAMES,
-    LISTED_NAMES,
-    PriceRow,
     PricesFrame,
     amount,
     period_of,
     prices_frame,
-    rows_of,
     source_of,
     state_of,
 )
+from webapp.pages.prices.story import Chapter, story_of
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -52,14 +50,13 @@ class PricePage(Page):
     names: tuple[str, ...]
     pattern: str | None
     note: str | None
-    history: tuple[PriceRow, ...]
+    history: tuple[Chapter, ...]
     used: tuple[tuple[str, str], ...]
     """Models in use that have this price now, by name, with their runs."""
     days: int
     reprice_url: str
     """The URL to reprice its past runs."""
     end_form: Form = END_FORM
-    amounts: tuple[str, ...] = LISTED_NAMES
 
     @property
     def document_title(self) -> str:
@@ -123,7 +120,7 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
         names=tuple(entry.aliases),
         pattern=entry.pattern,
         note=entry.note,
-        history=rows_of(await entries.list_history(session, entry), now),
+        history=story_of(await entries.list_history(session, entry), now),
         used=await _used(entry, now),
         days=registry.USED_WITHIN.days,
         reprice_url=_reprice_url(entry),
