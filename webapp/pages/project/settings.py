@@ -1,4 +1,4 @@
-"""The settings of a project: keys, budget, alerts, name, retention, archiving and deletion."""
+"""The settings of a project: keys, budget, alerts, name, retention, hiding and deletion."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -185,24 +185,26 @@ async def retain(project_id: str) -> ResponseReturnValue:
             await projects.retain(session, actor(), project_id, _days(form.value("days")))
         except InvalidRetention as error:
             return await render(replace(page, retention_form=form.refused(error, "days")), 422)
-    return back_to_settings(project_id, "Saved. Older runs are deleted within minutes.")
+    return back_to_settings(
+        project_id, f"Saved. Older runs are {'archived' if services().archive else 'deleted'} within minutes."
+    )
 
 
-@blueprint.post(f"{PATH}/archive")
+@blueprint.post(f"{PATH}/hide")
 @project_editor
-async def archive(project_id: str) -> ResponseReturnValue:
+async def hide(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
     async with services().database.session() as session:
-        await projects.archive(session, actor(), project_id, services().clock())
-    return back_to_settings(project_id, "Project archived. New runs are still accepted.")
+        await projects.hide(session, actor(), project_id, services().clock())
+    return back_to_settings(project_id, "Project hidden. New runs are still accepted.")
 
 
-@blueprint.post(f"{PATH}/restore")
+@blueprint.post(f"{PATH}/show-again")
 @project_editor
-async def restore(project_id: str) -> ResponseReturnValue:
+async def show_again(project_id: str) -> ResponseReturnValue:
     """Show the project in the overview again."""
     async with services().database.session() as session:
-        await projects.restore(session, actor(), project_id)
+        await projects.show_again(session, actor(), project_id)
     return back_to_settings(project_id, "Project shown in the overview again.")
 
 
