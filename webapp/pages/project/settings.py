@@ -83,9 +83,11 @@ class Retention:
     choices: tuple[tuple[str, str], ...]
     chosen: str
     dropped_before: str | None
+    is_archiving: bool
+    """Whether old runs go into the archive instead of being deleted."""
 
     @classmethod
-    def of(cls, project: Project, default_days: int | None) -> "Retention":
+    def of(cls, project: Project, default_days: int | None, *, is_archiving: bool) -> "Retention":
         own = project.retention_days
         days = sorted({*RETENTIONS, *([own] if own else [])})
         return cls(
@@ -96,6 +98,7 @@ class Retention:
             ),
             chosen="" if own is None else str(own),
             dropped_before=formats.day(project.dropped_before) if project.dropped_before else None,
+            is_archiving=is_archiving,
         )
 
 
@@ -253,7 +256,9 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         key_form=Form("key", {"scopes": permissions[0][:1], "expires": ("90",)}),
         permissions=permissions,
         takes_project_keys=services().settings.ingest_project_keys,
-        retention=Retention.of(project, services().settings.retention_days),
+        retention=Retention.of(
+            project, services().settings.retention_days, is_archiving=services().archive is not None
+        ),
         tracked=await tracked_keys_part(session, project_id, now),
     )
 
