@@ -9,7 +9,7 @@ import http.client
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -47,9 +47,13 @@ class Reader:
         return Figures.of(p95(self._times(path, requests)) for _ in range(options.rounds))
 
     def _times(self, path: str, requests: int) -> list[float]:
+        return self.times_of([path] * requests)
+
+    def times_of(self, paths: Sequence[str]) -> list[float]:
+        """The milliseconds of a request for each path."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
-        ids = [f"bench-{next(_number)}" for _ in range(requests)]
-        for request_id in ids:
+        ids = [f"bench-{next(_number)}" for _ in paths]
+        for request_id, path in zip(ids, paths, strict=True):
             _send(connection, "POST", "/api/ingest", {"Authorization": f"Bearer {KEY}"}, {"projectId": LARGEST, **_RUN})
             _send(connection, "GET", path, {**self.headers, "X-Request-Id": request_id})
         connection.close()

@@ -68,11 +68,11 @@ class Running:
         return [process.memory_info().rss for process in workers or [program]]
 
 
-def runtally(*arguments: str, database_url: str) -> str:
+def runtally(*arguments: str, database_url: str, **environment: str) -> str:
     """Return the output of a command of the product."""
     return subprocess.run(  # noqa: S603  # Our own command.
         [RUNTALLY, *arguments],
-        env=_environment({"DATABASE_URL": database_url}),
+        env=_environment({"DATABASE_URL": database_url, **environment}),
         capture_output=True,
         text=True,
         check=True,

@@ -86,8 +86,13 @@ def _schema() -> str:
     return hashlib.sha256(b"".join((_INSERT.encode(), *(step.read_bytes() for step in steps)))).hexdigest()[:16]
 
 
-async def _insert(url: str, runs: int, report: Report) -> None:
-    now, inserted = datetime.now(UTC), 0
+def fill(url: str, runs: int, until: datetime) -> None:
+    """Insert so many runs of the 30 days before a time, without their sums."""
+    asyncio.run(_insert(url, runs, lambda _done, _all: None, until))
+
+
+async def _insert(url: str, runs: int, report: Report, until: datetime | None = None) -> None:
+    now, inserted = until or datetime.now(UTC), 0
     starts = iter(range(1, runs + 1, CHUNK))
     # Nothing of this needs to survive a crash, unlike what is measured.
     connections: list[Connection] = [

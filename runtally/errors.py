@@ -322,8 +322,8 @@ class ArchiveMissing(ArchiveError):
     )
 
 
-class InvalidArchive(RuntallyError):
-    code = "invalid_archive"
+class InvalidBackup(RuntallyError):
+    code = "invalid_backup"
     message = "This file is no backup that can be restored."
 
 

@@ -99,7 +99,7 @@ def count_otlp(signal: str, *, read: int = 0, runs: int = 0, rejected: int = 0, 
             _OTLP[signal, outcome].inc(records)
 
 
-def count_archived(*, runs: int = 0, failures: int = 0) -> None:
+def count_archiving(*, runs: int = 0, failures: int = 0) -> None:
     """Count runs that were archived, and tries that failed."""
     for counter, number in ((_ARCHIVED, runs), (_ARCHIVE_FAILURES, failures)):
         if number:

@@ -1,4 +1,4 @@
-"""Projects: list, rename, archive, delete."""
+"""Projects: list, rename, hide, delete."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ _OWN = (
 
 
 async def list_all(session: AsyncSession) -> Sequence[Project]:
-    """List all projects by name, archived ones included."""
+    """List all projects by name, hidden ones included."""
     return (await session.exec(select(Project).order_by(Project.name, Project.id))).all()
 
 
@@ -77,20 +77,20 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, name: str) -
     return project
 
 
-async def archive(session: AsyncSession, by: Actor, project_id: str, now: datetime) -> Project:
+async def hide(session: AsyncSession, by: Actor, project_id: str, now: datetime) -> Project:
     """Hide a project from the overview; its runs stay, and new ones are still taken."""
     project = await get(session, project_id)
     if project.archived_at is None:
-        record(session, by, Change("project.archived", project_id, project_id))
+        record(session, by, Change("project.hidden", project_id, project_id))
     project.archived_at = project.archived_at or now
     session.add(project)
     return project
 
 
-async def restore(session: AsyncSession, by: Actor, project_id: str) -> Project:
+async def show_again(session: AsyncSession, by: Actor, project_id: str) -> Project:
     project = await get(session, project_id)
     if project.archived_at is not None:
-        record(session, by, Change("project.restored", project_id, project_id))
+        record(session, by, Change("project.shown", project_id, project_id))
     project.archived_at = None
     session.add(project)
     return project

@@ -21,7 +21,7 @@ from runtally.db.database import Connection, Database
 from runtally.errors import ArchiveError, ArchiveNotFound, DamagedArchive, ForeignArchive
 from runtally.ids import uuid7
 from runtally.models import arrow
-from runtally.telemetry import count_archived
+from runtally.telemetry import count_archiving
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -64,13 +64,13 @@ class Archiver:
                 await self._archive.sweep(held)
                 moved = await self._move(held, patient, which)
         except ArchiveError:
-            count_archived(failures=1)
+            count_archiving(failures=1)
             raise
         except _RunsChangedError:
             # Nothing was deleted; the next pass writes the file anew.
             log.info("archive_put_off", project=project_id)
             return 0
-        count_archived(runs=moved)
+        count_archiving(runs=moved)
         return moved
 
     async def _move(self, held: Connection, patient: Database, which: Span) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import msgspec
@@ -69,7 +70,7 @@ class _Question:
         # An extra, of which the import takes some megabytes.
         import duckdb  # noqa: PLC0415
 
-        with duckdb.connect(config=_SETTINGS) as opened:
+        with _database().cursor() as opened:
             self._opened = opened
             try:
                 opened.execute("SET enable_progress_bar = false")
@@ -88,13 +89,21 @@ class _Question:
         return rows
 
 
+@cache
+def _database() -> "DuckDBPyConnection":
+    """Open the engine once a process, because that takes as long as most questions; it keeps nothing of them."""
+    import duckdb  # noqa: PLC0415  # As above.
+
+    return duckdb.connect(config=_SETTINGS)
+
+
 def _view_of(paths: Sequence[str]) -> str:
     """SQL of `runs`: columns that a file does not have yet are NULL."""
     columns = ", ".join(f"NULL::{_type_of(one.type)} AS {one.name}" for one in msgspec.structs.fields(StoredRun))
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
     files = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
     every = f"SELECT {columns} WHERE false UNION ALL BY NAME {files}" if paths else f"SELECT {columns} WHERE false"
-    return f"CREATE VIEW runs AS SELECT * REPLACE ({_SHOWN}) FROM ({every})"
+    return f"CREATE TEMP VIEW runs AS SELECT * REPLACE ({_SHOWN}) FROM ({every})"
 
 
 def _type_of(annotation: object) -> str:

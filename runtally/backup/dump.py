@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from runtally import __version__
-from runtally.backup.archive import ArchiveWriter, Manifest, Table
+from runtally.backup.file import BackupWriter, Manifest, Table
 from runtally.backup.queries import (
     copy_out,
     select_columns,
@@ -22,16 +22,16 @@ from runtally.errors import StoreUnavailable
 async def back_up(database: Database, path: Path, clock: Clock) -> Manifest:
     """Make the file at this path, and return what is in it. Writers go on meanwhile.
 
-    Raises `InvalidArchive` when it cannot be written, and `StoreUnavailable`, also when the tables are not those of this version.
+    Raises `InvalidBackup` when it cannot be written, and `StoreUnavailable`, also when the tables are not those of this version.
     """
-    with ArchiveWriter.opened(path) as archive:
+    with BackupWriter.opened(path) as backup:
         async with database.patient() as patient, patient.snapshot() as connection:
             await set_formats(connection)
             made_of = await revisions(connection)
             if not made_of:
                 raise StoreUnavailable("The database has no tables of Runtally, so there is nothing to back up.")
             present = await select_tables(connection)
-            tables = [await _written(connection, archive, name) for name in known_tables() if name in present]
+            tables = [await _written(connection, backup, name) for name in known_tables() if name in present]
             manifest = Manifest(
                 runtally=__version__,
                 postgres=(await select_server(connection)).version,
@@ -39,13 +39,13 @@ async def back_up(database: Database, path: Path, clock: Clock) -> Manifest:
                 revisions=made_of,
                 tables=tuple(tables),
             )
-        archive.write_manifest(manifest)
+        backup.write_manifest(manifest)
     return manifest
 
 
-async def _written(connection: Connection, archive: ArchiveWriter, name: str) -> Table:
+async def _written(connection: Connection, backup: BackupWriter, name: str) -> Table:
     columns = await select_columns(connection, name)
-    with archive.member(Table(name, (), 0, "", ()).member) as file:
+    with backup.member(Table(name, (), 0, "", ()).member) as file:
         rows = await copy_out(connection, name, columns, file.write)
     # No snapshot holds sequences: they are read last, when they are past whatever was read.
     sequences = [await select_position(connection, one) for one in await select_sequences(connection, name)]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from runtally.backup.archive import Sequence, Table
+from runtally.backup.file import Sequence, Table
 from runtally.db.database import LONG_STATEMENT_SECONDS, Connection
-from runtally.errors import InvalidArchive
+from runtally.errors import InvalidBackup
 
 SET_FORMATS = """
 SET LOCAL bytea_output = hex;
@@ -105,14 +105,14 @@ async def copy_out(
 
 
 async def copy_in(connection: Connection, table: Table, source: AsyncIterator[bytes]) -> int:
-    """Copy rows into a table, and return their number. Raises `InvalidArchive` for rows that Postgres refuses."""
+    """Copy rows into a table, and return their number. Raises `InvalidBackup` for rows that Postgres refuses."""
     try:
         status = await connection.copy_to_table(
             table.name, source=source, columns=table.columns, format="text", timeout=LONG_STATEMENT_SECONDS
         )
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.UndefinedColumnError) as error:
         # What Postgres says quotes the row.
-        raise InvalidArchive(
+        raise InvalidBackup(
             f"The table {table.name} does not take what the backup has of it ({type(error).__name__}); nothing was restored."
         ) from None
     return _rows_of(status)

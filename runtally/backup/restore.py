@@ -1,30 +1,30 @@
 """Restore a backup into an empty database, completely or not at all."""
 
-from runtally.backup.archive import Archive, Table
+from runtally.backup.file import BackupFile, Table
 from runtally.backup.queries import analyze, clear_table, copy_in, has_rows, lock_tables, select_tables, set_sequence
 from runtally.backup.schema import HISTORIES, histories_of, known_tables
 from runtally.db.database import Connection, Database
 from runtally.db.schema import History, newest
-from runtally.errors import DatabaseNotEmpty, InvalidArchive
+from runtally.errors import DatabaseNotEmpty, InvalidBackup
 
 # What migrations put there themselves.
 FILLED_BY_MIGRATIONS = frozenset({"tracked_keys"})
 
 
-def needed_histories(archive: Archive) -> list[History]:
-    """The parts of the schema that it needs. Raises `InvalidArchive` for an archive of another version of them."""
-    manifest = archive.manifest
+def needed_histories(backup: BackupFile) -> list[History]:
+    """The parts of the schema that it needs. Raises `InvalidBackup` for a backup of another version of them."""
+    manifest = backup.manifest
     found = histories_of(manifest.revisions)
     if len(found) != len(manifest.revisions) or any(
         manifest.revisions[one.version_table] != newest(one) for one in found
     ):
         versions = ", ".join(manifest.revisions.values())
-        raise InvalidArchive(
+        raise InvalidBackup(
             f"This backup has the schema {versions} of Runtally {manifest.runtally}; restore it with that version, and "
             "update then."
         )
     if unknown := {table.name for table in manifest.tables} - set(known_tables()):
-        raise InvalidArchive(f"This backup has tables that Runtally does not have: {', '.join(sorted(unknown))}.")
+        raise InvalidBackup(f"This backup has tables that Runtally does not have: {', '.join(sorted(unknown))}.")
     return found
 
 
@@ -42,27 +42,27 @@ async def refuse_unless_empty(connection: Connection) -> None:
             )
 
 
-async def restore(database: Database, archive: Archive) -> None:
+async def restore(database: Database, backup: BackupFile) -> None:
     """Fill tables that were just made, in one transaction.
 
-    Raises `DatabaseNotEmpty` when somebody was quicker, `InvalidArchive` when a table does not take what the archive has, and
+    Raises `DatabaseNotEmpty` when somebody was quicker, `InvalidBackup` when a table does not take what the backup has, and
     `StoreUnavailable`.
     """
-    tables = archive.manifest.tables
+    tables = backup.manifest.tables
     async with database.patient() as patient, patient.transaction() as connection:
         await lock_tables(connection, [table.name for table in tables])
         await refuse_unless_empty(connection)
         for table in tables:
             if table.name in FILLED_BY_MIGRATIONS:
                 await clear_table(connection, table.name)
-            await _fill(connection, archive, table)
+            await _fill(connection, backup, table)
     async with database.patient() as patient, patient.connection() as connection:
         await analyze(connection)
 
 
-async def _fill(connection: Connection, archive: Archive, table: Table) -> None:
-    rows = await copy_in(connection, table, archive.read(table))
+async def _fill(connection: Connection, backup: BackupFile, table: Table) -> None:
+    rows = await copy_in(connection, table, backup.read(table))
     if rows != table.rows:
-        raise InvalidArchive(f"The backup has {table.rows:,} rows of {table.name}, and {rows:,} of them came.")
+        raise InvalidBackup(f"The backup has {table.rows:,} rows of {table.name}, and {rows:,} of them came.")
     for one in table.sequences:
         await set_sequence(connection, table.name, one.column, one.last_value, is_called=one.is_called)

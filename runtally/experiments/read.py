@@ -10,7 +10,7 @@ from runtally.db.database import Connection
 from runtally.errors import NotFound
 from runtally.experiments import large, queries
 from runtally.experiments.rule import Measured
-from runtally.experiments.verdict import Verdict, verdict_of
+from runtally.experiments.verdict import Stats, Verdict, verdict_of
 from runtally.usage.memo import DayMemo
 
 HISTORY_DAYS = 30
@@ -67,6 +67,7 @@ class DayVerdict:
 
     day: datetime
     verdict: Verdict
+    stats: Stats
 
 
 async def verdicts(
@@ -114,9 +115,10 @@ async def history(
     else:
         found = await large.select_stats_at(connection, memo, now, experiment, ends)
     gone = [
-        DayVerdict(day, verdict_of(stats, experiment.rule.thresholds)) for day, stats in zip(before, found, strict=True)
+        DayVerdict(day, verdict_of(stats, experiment.rule.thresholds), stats)
+        for day, stats in zip(before, found, strict=True)
     ]
-    return (*gone, DayVerdict(today, judged.verdict))
+    return (*gone, DayVerdict(today, judged.verdict, experiment.stats))
 
 
 async def _select(

@@ -17,7 +17,7 @@ OF_IDS = "($1::text[] IS NULL OR projects.id = ANY ($1))"
 SELECT_LISTED = f"""
   SELECT id,
          name,
-         archived_at IS NOT NULL AS is_archived
+         archived_at IS NOT NULL AS is_hidden
     FROM projects
    WHERE {OF_IDS}
 """
@@ -70,7 +70,7 @@ _AGENT_KEY = f"""SELECT id FROM ({keys_of("SELECT $1::text AS project_id")}) AS 
 SELECT_PROJECTS = f"""
   SELECT projects.id,
          projects.name,
-         projects.archived_at IS NOT NULL AS is_archived,
+         projects.archived_at IS NOT NULL AS is_hidden,
          CASE WHEN dropped_before IS NULL THEN first.occurred_at
               ELSE {_BUCKET.format(way="ASC")} END AS first_run_at,
          coalesce(last.occurred_at, {_BUCKET.format(way="DESC")}) AS last_run_at,

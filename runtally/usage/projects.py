@@ -68,8 +68,8 @@ class Listing:
 
     projects: tuple[ProjectSummary, ...]
     """The most expensive first."""
-    archived: Totals
-    """The sums of archived projects, which the list leaves out."""
+    hidden: Totals
+    """The sums of hidden projects, which the list leaves out."""
 
 
 class Projects:
@@ -97,12 +97,12 @@ class Projects:
         )
         found = [(_totals_of(totals, one), one) for one in listed]
         shown = sorted(
-            (each for each in found if not each[1].is_archived),
+            (each for each in found if not each[1].is_hidden),
             key=lambda each: (-each[0].cost_usd, -each[0].runs, each[1].name, each[1].id),
         )
         return Listing(
             tuple(ProjectSummary(one, totals, spending) for _, one in shown),
-            total_of(of_one for of_one, one in found if one.is_archived),
+            total_of(of_one for of_one, one in found if one.is_hidden),
         )
 
     async def compared(self, summaries: Sequence[ProjectSummary]) -> tuple[ProjectSummary, ...]:

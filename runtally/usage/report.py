@@ -23,7 +23,7 @@ class KnownProject:
 
     id: str
     name: str
-    is_archived: bool
+    is_hidden: bool
     first_run_at: datetime | None
     last_run_at: datetime | None
     dropped_before: datetime | None = None
@@ -117,4 +117,4 @@ class ListedProject(NamedTuple):
 
     id: str
     name: str
-    is_archived: bool
+    is_hidden: bool

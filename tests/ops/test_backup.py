@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from runtally.backup.archive import MANIFEST
+from runtally.backup.file import MANIFEST
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import REPORTING
@@ -116,7 +116,7 @@ def runtally(url: str, *arguments: str) -> Result:
 
 
 @pytest.fixture
-def archive(made: Callable[[int], Filled], tmp_path: Path) -> Path:
+def backup_file(made: Callable[[int], Filled], tmp_path: Path) -> Path:
     path = tmp_path / "runtally.zip"
     assert runtally(made(18).url, "backup", str(path)).exit_code == 0
     return path
@@ -180,41 +180,41 @@ def test_a_backup_is_of_one_moment_while_others_write(
     assert stored > 5
 
 
-def test_nobody_else_may_read_the_file_and_it_says_what_is_in_it(archive: Path) -> None:
-    with zipfile.ZipFile(archive) as file:
+def test_nobody_else_may_read_the_file_and_it_says_what_is_in_it(backup_file: Path) -> None:
+    with zipfile.ZipFile(backup_file) as file:
         manifest = json.loads(file.read(MANIFEST))
         names = set(file.namelist())
 
-    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    assert stat.S_IMODE(backup_file.stat().st_mode) == 0o600
     assert names == {MANIFEST, *(f"tables/{table['name']}.copy" for table in manifest["tables"])}
     assert {"runtally", "postgres", "madeAt", "revisions"} <= manifest.keys()
-    assert [path.name for path in archive.parent.iterdir()] == [archive.name]
+    assert [path.name for path in backup_file.parent.iterdir()] == [backup_file.name]
 
 
 def test_a_backup_overwrites_nothing_and_leaves_nothing_halfway(
-    archive: Path, made: Callable[[int], Filled], server_of: ServerOf
+    backup_file: Path, made: Callable[[int], Filled], server_of: ServerOf
 ) -> None:
-    before = archive.read_bytes()
-    again = runtally(made(18).url, "backup", str(archive))
-    nowhere = runtally(made(18).url, "backup", str(archive.parent / "none" / "x.zip"))
-    of_nothing = runtally(blank(server_of(18)), "backup", str(archive.with_name("blank.zip")))
+    before = backup_file.read_bytes()
+    again = runtally(made(18).url, "backup", str(backup_file))
+    nowhere = runtally(made(18).url, "backup", str(backup_file.parent / "none" / "x.zip"))
+    of_nothing = runtally(blank(server_of(18)), "backup", str(backup_file.with_name("blank.zip")))
 
     assert (again.exit_code, nowhere.exit_code, of_nothing.exit_code) == (1, 1, 1)
     assert "is there already" in again.output
     assert "cannot be written" in nowhere.output
     assert "no tables of Runtally" in of_nothing.output
-    assert archive.read_bytes() == before
-    assert [path.name for path in archive.parent.iterdir()] == [archive.name]
+    assert backup_file.read_bytes() == before
+    assert [path.name for path in backup_file.parent.iterdir()] == [backup_file.name]
 
 
 def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(
-    archive: Path, made: Callable[[int], Filled], server_of: ServerOf
+    backup_file: Path, made: Callable[[int], Filled], server_of: ServerOf
 ) -> None:
     filled, foreign = made(18), blank(server_of(18))
     asyncio.run(execute(foreign, "CREATE TABLE of_others (id int)"))
 
-    refused = runtally(filled.url, "restore", str(archive))
-    refused_too = runtally(foreign, "restore", str(archive))
+    refused = runtally(filled.url, "restore", str(backup_file))
+    refused_too = runtally(foreign, "restore", str(backup_file))
 
     assert (refused.exit_code, refused_too.exit_code) == (1, 1)
     assert "is not empty" in refused.output
@@ -224,10 +224,10 @@ def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(
 
 
 def test_a_file_that_is_damaged_or_no_backup_is_refused_before_anything_is_changed(
-    archive: Path, server_of: ServerOf
+    backup_file: Path, server_of: ServerOf
 ) -> None:
-    whole, url = archive.read_bytes(), blank(server_of(18))
-    with zipfile.ZipFile(archive) as file:
+    whole, url = backup_file.read_bytes(), blank(server_of(18))
+    with zipfile.ZipFile(backup_file) as file:
         at = file.getinfo("tables/runs.copy").header_offset + 400
     damaged = {
         "flipped.zip": whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :],
@@ -237,28 +237,28 @@ def test_a_file_that_is_damaged_or_no_backup_is_refused_before_anything_is_chang
     }
 
     for name, content in damaged.items():
-        path = archive.with_name(name)
+        path = backup_file.with_name(name)
         path.write_bytes(content)
         refused = runtally(url, "restore", str(path))
         assert refused.exit_code == 1, name
         assert "is no backup that Runtally made, or is damaged" in refused.output, name
-    assert "There is no file" in runtally(url, "restore", str(archive.with_name("gone.zip"))).output
+    assert "There is no file" in runtally(url, "restore", str(backup_file.with_name("gone.zip"))).output
     assert contents(url) == {}
 
 
-def changed(archive: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
-    """A copy of the archive, in which every member is what the manifest says."""
-    with zipfile.ZipFile(archive) as file:
+def changed(backup_file: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """A copy of the backup_file, in which every member is what the manifest says."""
+    with zipfile.ZipFile(backup_file) as file:
         members = {name: file.read(name) for name in file.namelist()}
     change(members)
-    path = archive.with_name("changed.zip")
+    path = backup_file.with_name("changed.zip")
     with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
             file.writestr(name, content)
     return path
 
 
-def test_a_backup_of_another_version_of_the_schema_is_refused(archive: Path, server_of: ServerOf) -> None:
+def test_a_backup_of_another_version_of_the_schema_is_refused(backup_file: Path, server_of: ServerOf) -> None:
     def older(members: dict[str, bytes]) -> None:
         manifest = json.loads(members[MANIFEST])
         manifest["revisions"]["alembic_version"] = "0000"
@@ -269,12 +269,14 @@ def test_a_backup_of_another_version_of_the_schema_is_refused(archive: Path, ser
 
     url = blank(server_of(18))
 
-    assert "has the schema 0000" in runtally(url, "restore", str(changed(archive, older))).output
-    assert "made by a newer version" in runtally(url, "restore", str(changed(archive, newer))).output
+    assert "has the schema 0000" in runtally(url, "restore", str(changed(backup_file, older))).output
+    assert "made by a newer version" in runtally(url, "restore", str(changed(backup_file, newer))).output
     assert contents(url) == {}
 
 
-def test_a_restore_that_fails_halfway_leaves_no_row_and_can_be_done_again(archive: Path, server_of: ServerOf) -> None:
+def test_a_restore_that_fails_halfway_leaves_no_row_and_can_be_done_again(
+    backup_file: Path, server_of: ServerOf
+) -> None:
     def twice(members: dict[str, bytes]) -> None:
         manifest = json.loads(members[MANIFEST])
         # The last one, when all others are there.
@@ -287,7 +289,7 @@ def test_a_restore_that_fails_halfway_leaves_no_row_and_can_be_done_again(archiv
 
     url = blank(server_of(18))
 
-    refused = runtally(url, "restore", str(changed(archive, twice)))
+    refused = runtally(url, "restore", str(changed(backup_file, twice)))
 
     assert refused.exit_code == 1
     assert "does not take" in refused.output
@@ -295,7 +297,7 @@ def test_a_restore_that_fails_halfway_leaves_no_row_and_can_be_done_again(archiv
     assert {name for name, count in rows.items() if count} == {
         "alembic_version", "reporting_alembic_version", "tracked_keys",
     }  # fmt: skip
-    assert runtally(url, "restore", str(archive)).exit_code == 0
+    assert runtally(url, "restore", str(backup_file)).exit_code == 0
 
 
 def test_a_reporting_table_in_a_database_of_its_own_has_a_backup_of_its_own(

@@ -120,7 +120,7 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
     await post()
     admin, email = await invite(Role.ADMIN)
     await admin.post(f"/projects/{project_id}/settings/name", form={"name": "New name"})
-    await admin.post(f"/projects/{project_id}/settings/archive")
+    await admin.post(f"/projects/{project_id}/settings/hide")
 
     await admin.post(
         "/admin/prices/new",
@@ -133,7 +133,7 @@ async def test_the_log_tells_who_did_what_and_filters_by_project(invite: Invite,
 
     assert f"Price added {project_id} acme-1" in everywhere
     assert "in force from (UTC) 1 Dec 2026, 00:00:00 UTC input, USD per 1M tokens 2.5" in everywhere
-    assert f"Project archived {project_id} {email}" in text
+    assert f"Project hidden {project_id} {email}" in text
     assert f"name {project_id} →became New name" in text
     assert "user" not in text.partition("Show")[2].partition("Keyboard")[0].replace("users", "")
     assert "No changes yet." in nothing

@@ -58,6 +58,13 @@ async def test_archived_runs_are_in_the_list_with_their_total_and_each_has_its_p
     assert (await reader.get("/projects/one/runs/4-0?archived=mistaken")).status_code == 200
 
 
+async def test_the_settings_say_that_old_runs_are_archived_and_not_deleted(reader: Browser) -> None:
+    page = await html_of(reader, "/projects/one/settings")
+
+    assert "Older runs are moved into the archive" in page
+    assert "Runs before 1 May 2026 are archived." in page
+
+
 async def test_files_and_groups_have_archived_runs(reader: Browser) -> None:
     lines = await reader.get(f"/runs/export.jsonl?{QUERY}")
     answer = await reader.get(

@@ -70,3 +70,8 @@ async def test_without_scripts_it_is_a_page(reader: Browser) -> None:
 
     assert Outline(html).by_id("find-field")["value"] == "no-such-page-anywhere"
     assert "Runs and traces with the id no-such-page-anywhere" in text_of(html)
+
+
+async def test_the_palette_keeps_the_title_of_the_page_that_it_is_on(reader: Browser) -> None:
+    assert "<title>" not in await part_of(reader, "/find?q=runs")
+    assert "<title>Search</title>" in await html_of(reader, "/find?q=runs")

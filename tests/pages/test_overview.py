@@ -4,7 +4,7 @@ import pytest
 from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
-from runtally.access.projects import archive, rename
+from runtally.access.projects import hide, rename
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
@@ -153,31 +153,31 @@ async def test_the_sum_is_over_all_projects(signed_in: SignIn, post: Post, proje
     assert 'data-chart-src="/charts/cost.json"' in html
 
 
-async def test_an_archived_project_is_hidden_but_not_forgotten(
+async def test_a_hidden_project_is_not_listed_and_not_forgotten(
     reader: Browser, database: Database, post: Post, project_id: str
 ) -> None:
     await post()
     async with database.session() as session:
-        await archive(session, OPERATOR, project_id, system_clock())
+        await hide(session, OPERATOR, project_id, system_clock())
 
     html = await html_of(reader, "/")
 
     assert f'href="/projects/{project_id}"' not in html
-    assert "Archived projects" in html
-    assert Outline(await html_of(reader, f"/projects/{project_id}")).by_id("archived")
+    assert "Hidden projects" in html
+    assert Outline(await html_of(reader, f"/projects/{project_id}")).by_id("hidden-project")
 
 
-async def test_with_nothing_but_archived_projects_it_says_so(
+async def test_with_nothing_but_hidden_projects_it_says_so(
     signed_in: SignIn, database: Database, post: Post, project_id: str
 ) -> None:
     await post(make_run(costUSD=3, model="of-nobody"))
     async with database.session() as session:
-        await archive(session, OPERATOR, project_id, system_clock())
+        await hide(session, OPERATOR, project_id, system_clock())
     reader = await signed_in(project_id)
 
     text = text_of(await html_of(reader, "/"))
 
-    assert "Every project is archived. Archived projects are not listed; they cost $3.00 in this range." in text
+    assert "Every project is hidden. Hidden projects are not listed; they cost $3.00 in this range." in text
     assert "No matching projects." not in text
 
 

@@ -235,11 +235,11 @@ async def test_prices_in_use_come_first_with_the_runs_of_their_models(
     found = [text_of(row).split(" always ")[0] for row in re.findall(r'<tr id="price-.*?</tr>', listed, re.DOTALL)]
     amounts = f"$3.00$15.00{NOTHING}{NOTHING}"
     assert found == [
-        f"zeta {provider} {amounts}2",
-        f"zeta {provider} · over 200,000 input tokens {amounts}{NOTHING}",
-        f"large {provider} {amounts}1",
-        f"large {provider} · only {project_id} {amounts}1",
-        f"alpha {provider} per 1,000 requests $5.00 {amounts}{NOTHING}",
+        f"zeta {provider} {amounts} 2",
+        f"zeta {provider} · over 200,000 input tokens {amounts} {NOTHING}",
+        f"large {provider} {amounts} 1",
+        f"large {provider} · only {project_id} {amounts} 1",
+        f"alpha {provider} per 1,000 requests $5.00 {amounts} {NOTHING}",
     ]
 
 

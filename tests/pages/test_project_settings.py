@@ -1,4 +1,4 @@
-"""A project's settings: keys, name, archive, delete."""
+"""A project's settings: keys, name, hide, delete."""
 
 import re
 from datetime import timedelta
@@ -261,14 +261,14 @@ async def test_retention_is_chosen_and_dropped_runs_are_mentioned(
     assert "were deleted" not in text_of(await html_of(member, f"/runs?project={project_id}"))
 
 
-async def test_a_project_is_archived_and_shown_again(invite: Invite, post: Post, project_id: str) -> None:
+async def test_a_project_is_hidden_and_shown_again(invite: Invite, post: Post, project_id: str) -> None:
     await post()
     member, _ = await invite(Role.MEMBER, project_id)
     url = f"/projects/{project_id}/settings"
 
-    await member.post(f"{url}/archive")
+    await member.post(f"{url}/hide")
     assert "Hidden from the overview since" in await html_of(member, url)
-    await member.post(f"{url}/restore")
+    await member.post(f"{url}/show-again")
     assert "Hidden from the overview since" not in await html_of(member, url)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.fields import MAX_METADATA_KEYS
-from runtally.privacy import _INVISIBLE, _QUALIFIERS, ContentRule
+from runtally.privacy import _INVISIBLE, ContentRule
 from runtally.settings import CONTENT_KEYS, PrivacyMode
 
 CANARY = "canary-7f3a"
@@ -71,6 +71,13 @@ llm_system ai.chat_system reasoning_effort reasoning_tokens thinking_budget thin
 history.length tool_call_id toolCallId tool_calls_count gen_ai.tool.call.id gen_ai.tool.call.name tool_name function_name
 conversation conversation_id tool_choice agent_name request_id session_id
 """)
+WHOSE = names("""
+agent ai anthropic assistant bot chat claude conversation current customer developer final first full function gemini gen generated gpt
+human initial last llm model new openai original previous prior raw request session system tool user
+""")
+FACTS = names("""
+finish_reason finishReasons hash id key length mime_type model name role size status_code type version
+""")
 COUNTS = names("""
 llm.token_count.prompt llm.token_count.completion llm.cost.prompt llm.cost.completion_details.output usage.prompt
 usage.completion usage_details.input tokens.output llm.token_count.completion_details.reasoning
@@ -109,10 +116,22 @@ def test_under_the_name_of_a_count_nothing_but_a_number_is_kept(key: str) -> Non
         assert RULE.scrub({key: content}).metadata == {}
 
 
-@pytest.mark.parametrize("qualifier", sorted(_QUALIFIERS))
+@pytest.mark.parametrize("fact", FACTS)
+def test_a_fact_about_content_is_kept(fact: str) -> None:
+    assert not RULE.scrub({f"gen_ai.completion.{fact}": "stop"}).dropped
+
+
+@pytest.mark.parametrize("word", names("usage token tokens cost costs count counts"))
+def test_a_number_that_is_counted_of_content_is_kept(word: str) -> None:
+    assert not RULE.scrub({f"{word}.prompt": 12, f"prompt_{word}": 12}).dropped
+
+
+@pytest.mark.parametrize("qualifier", WHOSE)
 def test_content_is_content_whosever_it_is(qualifier: str) -> None:
     for key in (f"{qualifier}_prompt", f"{qualifier}Response", f"x.{qualifier}-tool-call"):
         assert RULE.scrub({key: CANARY}).metadata == {}, key
+    # Also where the operator names no other content.
+    assert ContentRule.of(PrivacyMode.DEFAULT, ["prompt"]).scrub({f"{qualifier}_prompt": CANARY}).metadata == {}
 
 
 DISGUISES = {

@@ -35,29 +35,34 @@ class Day:
     outcome: str
 
 
-def history(measure: Measure, days: Sequence[Day], limit: Decimal) -> Chart:
-    """A figure over the experiment's window, at the end of each day."""
-    name, says = threshold_text.NAMES[measure], f"Limit {threshold_text.limit_text(measure, limit)}"
+def history(measure: Measure, days: Sequence[Day], limit: Decimal | None) -> Chart:
+    """A figure over the experiment's window, at the end of each day, and its limit if it has one."""
+    name = threshold_text.NAMES[measure]
+    says = "" if limit is None else f"Limit {threshold_text.limit_text(measure, limit)}"
     titles = [formats.bucket(day.start, timedelta(days=1)) for day in days]
     titles[-1] += ", so far"
     shown = [formats.NOTHING if day.value is None else threshold_text.text(measure, day.value) for day in days]
     known = [day.value for day in days if day.value is not None]
-    over = sum(value > limit for value in known)
+    against = "" if limit is None else f" {says}; over it on {sum(value > limit for value in known)}."
+    limits = [] if limit is None else [limit]
     columns = {name: shown, "Runs": [formats.count(day.runs) for day in days], "Verdict": [day.outcome for day in days]}
     rows = tuple(zip(*columns.values(), strict=True))
     return Chart(
         heading=name,
-        sentence=f"{name} at the end of each of {len(days)} days. {says}; over it on {over}. Now: {shown[-1]}.",
+        sentence=f"{name} at the end of each of {len(days)} days.{against} Now: {shown[-1]}.",
         key=(),
-        has_previous=True,
+        has_previous=limit is not None,
         previous_name=says,
         table=Table((DAY, *columns), tuple((title, *row) for title, row in zip(titles, rows, strict=True))),
-        spec=specs.line(SLOTS[measure], has_limit=True),
+        spec=specs.line(SLOTS[measure], has_limit=limit is not None),
         draw=lambda: Drawing(
-            (axes.days([day.start for day in days]), _value_ticks(measure, max([*known, limit]))),
+            (
+                axes.days([day.start for day in days]),
+                _value_ticks(measure, max([*known, *limits], default=Decimal(0))),
+            ),
             {
                 **line_rows(Series(name, SLOTS[measure], tuple(day.value for day in days))),
-                "limit": [{"y": float(limit)}],
+                **({"limit": [{"y": float(one)} for one in limits]} if limits else {}),
             },
             tuple(Tip(title, row) for title, row in zip(titles, rows, strict=True)),
         ),

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from runtally.backup.archive import Archive, Manifest
 from runtally.backup.dump import back_up
+from runtally.backup.file import BackupFile, Manifest
 from runtally.backup.restore import needed_histories, refuse_unless_empty
-from runtally.backup.restore import restore as restore_archive
+from runtally.backup.restore import restore as restore_backup
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import History
@@ -43,13 +43,13 @@ def restore(file: Path) -> None:
     The file is checked whole before anything is changed. All of it comes, or nothing. Start the service afterwards.
     """
     settings = load_settings()
-    with Archive.opened(file) as archive:
-        histories = needed_histories(archive)
+    with BackupFile.opened(file) as backup:
+        histories = needed_histories(backup)
         with database_url(settings) as url:
             asyncio.run(_check(url))
             _migrate(url, histories)
-            asyncio.run(_restore(url, archive))
-        click.echo(f"Restored {_told(archive.manifest)}.")
+            asyncio.run(_restore(url, backup))
+        click.echo(f"Restored {_told(backup.manifest)}.")
 
 
 async def _check(url: str) -> None:
@@ -63,9 +63,9 @@ def _migrate(url: str, histories: list[History]) -> None:
     upgrade(url, *histories)
 
 
-async def _restore(url: str, archive: Archive) -> None:
+async def _restore(url: str, backup: BackupFile) -> None:
     async with Database(url) as database:
-        await restore_archive(database, archive)
+        await restore_backup(database, backup)
 
 
 def _told(manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""`runtally projects`: list, rename, archive, restore, delete."""
+"""`runtally projects`: list, rename, hide, show, delete."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from webapp.cli.output import echo_json, json_option, record
 
 @click.group()
 def projects() -> None:
-    """Projects: list, rename, archive, restore, delete. A project is made by the first run that names it.
+    """Projects: list, rename, hide, show, delete. A project is made by the first run that names it.
 
     \b
     Example: runtally projects list
@@ -29,7 +29,7 @@ def projects() -> None:
 @projects.command("list")
 @json_option
 def list_projects(*, as_json: bool) -> None:
-    """List all projects: id, name, since when, and whether archived.
+    """List all projects: id, name, since when, and whether hidden.
 
     \b
     Example: runtally projects list
@@ -41,11 +41,11 @@ def list_projects(*, as_json: bool) -> None:
 
     found = with_database(work)
     if as_json:
-        echo_json(record(id=p.id, name=p.name, created_at=p.created_at, archived_at=p.archived_at) for p in found)
+        echo_json(record(id=p.id, name=p.name, created_at=p.created_at, hidden_at=p.archived_at) for p in found)
         return
     for project in found:
-        archived = f"  archived {project.archived_at:%Y-%m-%d}" if project.archived_at else ""
-        click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{archived}")
+        hidden = f"  hidden {project.archived_at:%Y-%m-%d}" if project.archived_at else ""
+        click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{hidden}")
 
 
 @projects.command()
@@ -67,33 +67,33 @@ def rename(project_id: str, name: str) -> None:
 
 @projects.command()
 @click.argument("project_id", type=ID)
-def archive(project_id: str) -> None:
+def hide(project_id: str) -> None:
     """Hide a project from the overview; nothing is deleted and runs are still taken.
 
     \b
-    Example: runtally projects archive old-bot
+    Example: runtally projects hide old-bot
     """
 
     async def work(_settings: Settings, database: Database) -> Project:
         async with database.session() as session:
-            return await registry.archive(session, OPERATOR, project_id, system_clock())
+            return await registry.hide(session, OPERATOR, project_id, system_clock())
 
     with_database(work)
-    click.echo(f"{project_id} is archived; `runtally projects restore` shows it again.")
+    click.echo(f"{project_id} is hidden; `runtally projects show` shows it again.")
 
 
-@projects.command()
+@projects.command("show")
 @click.argument("project_id", type=ID)
-def restore(project_id: str) -> None:
-    """Show an archived project again.
+def show_again(project_id: str) -> None:
+    """Show a hidden project again.
 
     \b
-    Example: runtally projects restore old-bot
+    Example: runtally projects show old-bot
     """
 
     async def work(_settings: Settings, database: Database) -> Project:
         async with database.session() as session:
-            return await registry.restore(session, OPERATOR, project_id)
+            return await registry.show_again(session, OPERATOR, project_id)
 
     with_database(work)
     click.echo(f"{project_id} is shown again.")

@@ -62,7 +62,7 @@ class Answers:
             found = await projects.list_all(session)
         return _answer(
             projects=[
-                {"id": one.id, "name": one.name, "isArchived": one.archived_at is not None}
+                {"id": one.id, "name": one.name, "isHidden": one.archived_at is not None}
                 for one in found
                 if may(actor, Scope.METRICS_READ, one.id)
             ]

@@ -36,8 +36,8 @@ async def revoked(session: AsyncSession, project_id: str) -> None:
 
 
 async def restored(session: AsyncSession, project_id: str) -> None:
-    await projects.archive(session, OPERATOR, project_id, NOW)
-    await projects.restore(session, BY, project_id)
+    await projects.hide(session, OPERATOR, project_id, NOW)
+    await projects.show_again(session, BY, project_id)
 
 
 async def experiment(session: AsyncSession, project_id: str) -> Experiment:
@@ -101,8 +101,8 @@ ACTS: dict[str, Act] = {
     "key.rotated": rotated,
     "key.revoked": revoked,
     "project.renamed": lambda session, project_id: projects.rename(session, BY, project_id, "New"),
-    "project.archived": lambda session, project_id: projects.archive(session, BY, project_id, NOW),
-    "project.restored": restored,
+    "project.hidden": lambda session, project_id: projects.hide(session, BY, project_id, NOW),
+    "project.shown": restored,
     "project.deleted": lambda session, project_id: projects.erase(session, BY, project_id),
     "experiment.rule_set": rule_set,
     "experiment.made_private": made_private,

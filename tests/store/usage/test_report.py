@@ -104,7 +104,7 @@ async def test_the_overview_adds_up(client: httpx.AsyncClient, database: Databas
     async with database.snapshot() as connection:
         report = await overview(_reader(connection), _week())
 
-    total = sum((one.total.cost_usd for one in listing.projects), listing.archived.cost_usd)
+    total = sum((one.total.cost_usd for one in listing.projects), listing.hidden.cost_usd)
     assert total == report.bars.total.cost_usd
     mine = [one.project.id for one in listing.projects if one.project.id.startswith(project_id)]
     assert mine == [f"{project_id}-dear", project_id]
@@ -194,7 +194,7 @@ async def test_of_one_model_the_overview_adds_up_as_well(
     async with database.snapshot() as connection:
         report = await overview(_reader(connection), _week(), only)
 
-    assert sum(one.total.runs for one in listing.projects) + listing.archived.runs == report.bars.total.runs
+    assert sum(one.total.runs for one in listing.projects) + listing.hidden.runs == report.bars.total.runs
     mine = found[project_id]
     assert (mine.total.runs, mine.total.failed) == (2, 2)
     assert (mine.today_usd, mine.week_usd, mine.month_usd) == (Decimal("0.0105"), Decimal("0.021"), Decimal("0.021"))

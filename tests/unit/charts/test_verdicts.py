@@ -32,6 +32,15 @@ def test_a_figure_is_drawn_against_its_limit_with_gaps_for_missing_values() -> N
     assert chart.table.rows[-1][0] == "Sun 25 Oct UTC, so far"
 
 
+def test_a_figure_without_a_limit_is_a_trend() -> None:
+    chart = verdicts.history(Measure.P95_LATENCY_MS, days(None, "900"), None)
+
+    assert "limit" not in json.loads(chart.payload())["spec"]["datasets"]
+    assert not chart.has_previous
+    assert chart.sentence == "p95 latency at the end of each of 2 days. Now: 900 ms."
+    assert verdicts.history(Measure.P95_LATENCY_MS, days(None, None), None).sentence.endswith("Now: \u2013.")
+
+
 def test_the_axis_reaches_the_limit_however_low_the_figures_are() -> None:
     chart = verdicts.history(Measure.COST_PER_RUN_USD, days("0.001"), Decimal("0.02"))
 

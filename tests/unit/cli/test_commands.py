@@ -70,7 +70,7 @@ def test_wrong_usage_is_exit_code_2() -> None:
 
 
 def test_bytes_that_are_no_text_are_wrong_usage() -> None:
-    refused = CliRunner().invoke(main, ["projects", "archive", "\udcff"])
+    refused = CliRunner().invoke(main, ["projects", "hide", "\udcff"])
 
     assert refused.exit_code == 2
     assert "UTF-8" in refused.output

@@ -195,6 +195,7 @@ def test_no_more_is_unpacked_than_tells_that_it_is_too_much(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        (zlib.compress(b"abc"), "The body says it is gzip and is not; send it as it says."),
         (b"plain", "The body says it is gzip and is not; send it as it says."),
         (gzip.compress(b"abc") + b"plain", "The body says it is gzip and is not; send it as it says."),
         (gzip.compress(b"abc")[:-1], "The gzip body ends too early; send it whole."),

@@ -97,6 +97,8 @@ def test_runs_that_are_in_several_groups_count_once_in_the_total() -> None:
     of_tags = replace(made_summary(WINDOW, cells), by=(TAGS,), groups={("a",): Totals(runs=2), ("b",): Totals(runs=1)})
 
     assert of_tags.is_overlapping
+    assert replace(of_tags, by=(MODEL, TAGS)).is_overlapping
+    assert not replace(of_tags, by=(MODEL, PROVIDER)).is_overlapping
     assert of_tags.total.runs == 2
     # Groups know all runs also where their buckets were not asked for.
     assert replace(made_summary(WINDOW, cells), buckets={}).total.runs == 2

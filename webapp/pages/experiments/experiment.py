@@ -21,7 +21,7 @@ from webapp.charts.verdicts import Day
 from webapp.form import Form, sent_form
 from webapp.pages.experiments import thresholds
 from webapp.pages.experiments.badges import BadgePanel, badge_panel
-from webapp.pages.experiments.experiments import Cell, cells_of, key_of
+from webapp.pages.experiments.experiments import Cell, cells_of, key_of, values_of
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.picture import picture_of
 from webapp.pages.project.heading import ProjectHeading, heading_of
@@ -111,7 +111,7 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
 )
 @signed_in
 async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> ResponseReturnValue:
-    """The chart of a measure that has a limit: its spec with its rows and its tooltips, or drawn."""
+    """The chart of a measure: its spec with its rows and its tooltips, or drawn."""
     demand(actor(), Scope.METRICS_READ, project_id)
     judged, past = await _read(project_id, experiment_id)
     found = dict(_charts(judged, past)).get(Measure(name))
@@ -169,15 +169,20 @@ def _figure(experiment: Measured, measure: Measure, found: Chart) -> Figure:
 
 
 def _charts(judged: Judged, past: tuple[DayVerdict, ...]) -> list[tuple[Measure, Chart]]:
-    """Build a chart for each measure that has a limit."""
-    found = []
-    for check in judged.verdict.checks:
-        days = []
-        for one in past:
-            value = next(past_check.value for past_check in one.verdict.checks if past_check.measure is check.measure)
-            days.append(Day(one.day, value, one.verdict.runs, _word(one.verdict.outcome)))
-        found.append((check.measure, charts.history(check.measure, days, check.limit)))
-    return found
+    """Build a chart for each measure that has a limit, and for those that tell a trend without one."""
+    limits = {check.measure: check.limit for check in judged.verdict.checks}
+    values = [values_of(one.stats) for one in past]
+
+    def chart_of(measure: Measure) -> Chart:
+        days = [
+            Day(one.day, value[measure], one.verdict.runs, _word(one.verdict.outcome))
+            for one, value in zip(past, values, strict=True)
+        ]
+        return charts.history(measure, days, limits.get(measure))
+
+    # The ones with a limit first; a total says little without one, because it is of a window of runs.
+    shown = sorted(Measure, key=lambda measure: measure not in limits)
+    return [(one, chart_of(one)) for one in shown if one in limits or one is not Measure.TOTAL_COST_USD]
 
 
 def _word(outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
 from runtally.errors import NotFound
 from runtally.experiments.read import Judged, verdicts
-from runtally.experiments.verdict import Check, Measure, Outcome
+from runtally.experiments.verdict import Check, Measure, Outcome, Stats
 from webapp import formats, threshold_text
 from webapp.first_run import EXAMPLE_PROJECT
 from webapp.links import chosen_project, escaped
@@ -134,7 +134,7 @@ def row_of(judged: Judged) -> Row:
 
 def cells_of(judged: Judged) -> tuple[Cell, ...]:
     """Build a cell for each measure, also for those without a limit."""
-    checks, values = {check.measure: check for check in judged.verdict.checks}, _values(judged)
+    checks, values = {check.measure: check for check in judged.verdict.checks}, values_of(judged.experiment.stats)
     return tuple(
         Cell(
             measure,
@@ -160,8 +160,8 @@ def _note(check: Check | None, value: Decimal | None) -> str:
     return f"over {limit}" if value > check.limit else f"limit {limit}, but a minimum"
 
 
-def _values(judged: Judged) -> dict[Measure, Decimal | None]:
-    stats = judged.experiment.stats
+def values_of(stats: Stats) -> dict[Measure, Decimal | None]:
+    """Return each measure of the runs that are judged; None where it is not known."""
     runs = Decimal(stats.runs)
     return {
         Measure.ERROR_RATE: stats.failed / runs if runs else None,

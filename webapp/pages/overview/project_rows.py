@@ -131,7 +131,7 @@ class ProjectList:
     known: int
     paging: Paging | None
     """The links to other pages; None if all projects are on one page."""
-    archived_cost: str | None
+    hidden_cost: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def project_list_of(
         hidden=tuple(view.replace(search=None).query.items()),
         known=len(listing.projects),
         paging=paging,
-        archived_cost=formats.money(listing.archived.cost_usd) if listing.archived.runs else None,
+        hidden_cost=formats.money(listing.hidden.cost_usd) if listing.hidden.runs else None,
     )
 
 

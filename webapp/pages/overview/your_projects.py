@@ -18,7 +18,7 @@ class OwnProject:
     name: str
     id: str
     url: str
-    is_archived: bool
+    is_hidden: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ async def your_projects() -> YourProjectsPage:
 def _own(found: Sequence[Project]) -> list[OwnProject]:
     return [
         OwnProject(
-            one.name, one.id, url_for("project.project", project_id=one.id), is_archived=one.archived_at is not None
+            one.name, one.id, url_for("project.project", project_id=one.id), is_hidden=one.archived_at is not None
         )
         for one in found
     ]

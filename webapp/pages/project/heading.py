@@ -12,11 +12,11 @@ class ProjectHeading:
 
     id: str
     name: str
-    is_archived: bool = False
+    is_hidden: bool = False
 
 
 async def heading_of(connection: Connection, project_id: str) -> ProjectHeading:
     """Return the heading; a project without runs is called by its id."""
     for project in await select_projects(connection, project_id):
-        return ProjectHeading(project.id, project.name, project.is_archived)
+        return ProjectHeading(project.id, project.name, project.is_hidden)
     return ProjectHeading(project_id, project_id)

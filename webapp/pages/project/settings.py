@@ -1,4 +1,4 @@
-"""The settings of a project: keys, budget, alerts, name, retention, archiving and deletion."""
+"""The settings of a project: keys, budget, alerts, name, retention, hiding and deletion."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -83,9 +83,11 @@ class Retention:
     choices: tuple[tuple[str, str], ...]
     chosen: str
     dropped_before: str | None
+    is_archiving: bool
+    """Whether old runs go into the archive instead of being deleted."""
 
     @classmethod
-    def of(cls, project: Project, default_days: int | None) -> "Retention":
+    def of(cls, project: Project, default_days: int | None, *, is_archiving: bool) -> "Retention":
         own = project.retention_days
         days = sorted({*RETENTIONS, *([own] if own else [])})
         return cls(
@@ -96,6 +98,7 @@ class Retention:
             ),
             chosen="" if own is None else str(own),
             dropped_before=formats.day(project.dropped_before) if project.dropped_before else None,
+            is_archiving=is_archiving,
         )
 
 
@@ -185,24 +188,26 @@ async def retain(project_id: str) -> ResponseReturnValue:
             await projects.retain(session, actor(), project_id, _days(form.value("days")))
         except InvalidRetention as error:
             return await render(replace(page, retention_form=form.refused(error, "days")), 422)
-    return back_to_settings(project_id, "Saved. Older runs are deleted within minutes.")
+    return back_to_settings(
+        project_id, f"Saved. Older runs are {'archived' if services().archive else 'deleted'} within minutes."
+    )
 
 
-@blueprint.post(f"{PATH}/archive")
+@blueprint.post(f"{PATH}/hide")
 @project_editor
-async def archive(project_id: str) -> ResponseReturnValue:
+async def hide(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
     async with services().database.session() as session:
-        await projects.archive(session, actor(), project_id, services().clock())
-    return back_to_settings(project_id, "Project archived. New runs are still accepted.")
+        await projects.hide(session, actor(), project_id, services().clock())
+    return back_to_settings(project_id, "Project hidden. New runs are still accepted.")
 
 
-@blueprint.post(f"{PATH}/restore")
+@blueprint.post(f"{PATH}/show-again")
 @project_editor
-async def restore(project_id: str) -> ResponseReturnValue:
+async def show_again(project_id: str) -> ResponseReturnValue:
     """Show the project in the overview again."""
     async with services().database.session() as session:
-        await projects.restore(session, actor(), project_id)
+        await projects.show_again(session, actor(), project_id)
     return back_to_settings(project_id, "Project shown in the overview again.")
 
 
@@ -251,7 +256,9 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         key_form=Form("key", {"scopes": permissions[0][:1], "expires": ("90",)}),
         permissions=permissions,
         takes_project_keys=services().settings.ingest_project_keys,
-        retention=Retention.of(project, services().settings.retention_days),
+        retention=Retention.of(
+            project, services().settings.retention_days, is_archiving=services().archive is not None
+        ),
         tracked=await tracked_keys_part(session, project_id, now),
     )
 

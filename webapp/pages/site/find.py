@@ -17,7 +17,7 @@ from runtally.runs.rollup_queries import select_names
 from runtally.usage.filter import Period
 from webapp.addresses import address_of, path_to
 from webapp.pages.runs.views import run_url, runs_url
-from webapp.rendering import Page, render
+from webapp.rendering import Page, render, wants_part
 from webapp.security import signed_in
 
 blueprint = Blueprint("find", __name__)
@@ -65,7 +65,8 @@ class FindPage(Page):
 
     @property
     def document_title(self) -> str | None:
-        return "Search"
+        """The palette keeps the title of the page that it is on."""
+        return None if wants_part() else "Search"
 
 
 @blueprint.get("/find")

@@ -14,7 +14,7 @@ from typing import IO, Self
 
 import msgspec
 
-from runtally.errors import InvalidArchive
+from runtally.errors import InvalidBackup
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -30,7 +30,7 @@ class Sequence(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Table(msgspec.Struct, frozen=True, rename="camel"):
-    """The columns and the size of a table in an archive."""
+    """The columns and the size of a table in a backup."""
 
     name: str
     columns: tuple[str, ...]
@@ -44,7 +44,7 @@ class Table(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The contents of an archive. `revisions` are the schema versions, by the table that stores them."""
+    """The contents of a backup. `revisions` are the schema versions, by the table that stores them."""
 
     format: int = FORMAT
     runtally: str
@@ -75,8 +75,8 @@ class Member:
         return self._hash.hexdigest()
 
 
-class ArchiveWriter:
-    """An archive that is being made."""
+class BackupWriter:
+    """A backup that is being made."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
@@ -86,7 +86,7 @@ class ArchiveWriter:
     def opened(cls, path: Path) -> Iterator[Self]:
         """Open a new file at this path that appears once the block has ended well. Only its owner may read it: it holds hashes.
 
-        Raises `InvalidArchive` when it is there already or cannot be written.
+        Raises `InvalidBackup` when it is there already or cannot be written.
         """
         part = path.with_name(f"{path.name}.part")
         try:
@@ -98,10 +98,10 @@ class ArchiveWriter:
                 os.fsync(raw.fileno())
             part.rename(path)
         except FileExistsError:
-            raise InvalidArchive(f"{part} is there: another backup writes it. If none does, remove it.") from None
+            raise InvalidBackup(f"{part} is there: another backup writes it. If none does, remove it.") from None
         except OSError as error:
             part.unlink(missing_ok=True)
-            raise InvalidArchive(f"{path} cannot be written: {error.strerror}.") from error
+            raise InvalidBackup(f"{path} cannot be written: {error.strerror}.") from error
         except BaseException:
             part.unlink(missing_ok=True)
             raise
@@ -115,8 +115,8 @@ class ArchiveWriter:
         self._file.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
-class Archive:
-    """An archive that is whole: its manifest was read, and each member is what that says."""
+class BackupFile:
+    """A backup that is whole: its manifest was read, and each member is what that says."""
 
     def __init__(self, file: zipfile.ZipFile, manifest: Manifest) -> None:
         self._file = file
@@ -125,19 +125,19 @@ class Archive:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Self]:
-        """Raises `InvalidArchive` for a file that is no archive of ours, is damaged, or was cut off."""
-        damaged = InvalidArchive(f"{path} is no backup that Runtally made, or is damaged; take another one.")
+        """Raises `InvalidBackup` for a file that is no backup of ours, is damaged, or was cut off."""
+        damaged = InvalidBackup(f"{path} is no backup that Runtally made, or is damaged; take another one.")
         try:
             with zipfile.ZipFile(path) as file:
-                archive = cls(file, _manifest(file))
-                archive._check()
-                yield archive
+                backup = cls(file, _manifest(file))
+                backup._check()
+                yield backup
         except FileNotFoundError:
-            raise InvalidArchive(f"There is no file {path}.") from None
+            raise InvalidBackup(f"There is no file {path}.") from None
         except (zipfile.BadZipFile, zlib.error, msgspec.DecodeError, KeyError, EOFError, NotImplementedError) as error:
             raise damaged from error
         except OSError as error:
-            raise InvalidArchive(f"{path} cannot be read: {error.strerror}.") from error
+            raise InvalidBackup(f"{path} cannot be read: {error.strerror}.") from error
 
     async def read(self, table: Table) -> AsyncIterator[bytes]:
         """Read the member of a table in chunks."""
@@ -160,12 +160,12 @@ class Archive:
 
 def _refuse_existing(path: Path) -> None:
     if path.exists():
-        raise InvalidArchive(f"{path} is there already; choose another name, or move it away.")
+        raise InvalidBackup(f"{path} is there already; choose another name, or move it away.")
 
 
 def _manifest(file: zipfile.ZipFile) -> Manifest:
     raw = file.read(MANIFEST)
     found = msgspec.json.decode(raw)
     if isinstance(found, dict) and found.get("format", FORMAT) != FORMAT:
-        raise InvalidArchive("This backup was made by a newer version of Runtally; restore it with that one.")
+        raise InvalidBackup("This backup was made by a newer version of Runtally; restore it with that one.")
     return msgspec.json.decode(raw, type=Manifest)
