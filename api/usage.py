@@ -26,7 +26,7 @@ from runtally.fields import camel
 from runtally.money import as_json
 from runtally.spreadsheets import guarded
 from runtally.usage.dimensions import KEY, OTHER, OTHER_NAME
-from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.plan import Group
 from runtally.usage.totals import NO_RUNS
 

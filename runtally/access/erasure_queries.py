@@ -6,10 +6,10 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.archive.queries import REMOVE_FILES
 from runtally.models.rollup import ALL_PROJECTS_KEY
-from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.sketch import GRAIN_ROWS, ON_SAME_SKETCH, merging
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
-from runtally.usage.tables import CELLS, TOTALS, SumTable
+from runtally.usage.sums.tables import CELLS, TOTALS, SumTable
+from runtally.usage.sums.values import keys_of
 from runtally.usage.upkeep import dimension_queries
 
 ERASE_RUNS = f"""

@@ -13,7 +13,7 @@ from runtally.errors import DimensionNotTracked
 from runtally.models.alert import AlertKind
 from runtally.models.rollup import GRAINS
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import BucketWidth, Timeline

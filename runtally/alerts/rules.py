@@ -11,7 +11,7 @@ from statistics import median
 
 from runtally.alerts.anomaly import LEAST_HOURS, six_deviations
 from runtally.models.alert import AlertKind
-from runtally.usage.groups import Sums
+from runtally.usage.groups.groups import Sums
 from runtally.usage.window import TimeSpan
 
 RULE_KINDS = (AlertKind.ERROR_RATE, AlertKind.LATENCY, AlertKind.CACHE_HIT_RATE)

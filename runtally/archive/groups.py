@@ -12,7 +12,7 @@ from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import columns_over_runs, measures_named
-from runtally.usage.group_cells import ANY, NONE, VALUE, CellKey, names_of, read_group, unusual
+from runtally.usage.groups.cells import ANY, NONE, VALUE, CellKey, names_of, read_group, unusual
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.window import TimeSpan

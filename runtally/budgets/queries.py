@@ -8,7 +8,7 @@ from runtally.budgets.month import DAY, Month
 from runtally.budgets.use import Recent, Use, pace_since
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS
-from runtally.usage.tables import TOTALS
+from runtally.usage.sums.tables import TOTALS
 
 # The pace begins with a bucket of this length, which is kept for ever; months begin with one of a day.
 _GRAIN = GRAINS[-1].minutes

@@ -11,8 +11,8 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidFilter
 from runtally.models.budget import BudgetPeriod
 from runtally.usage.dimensions import OTHER
-from runtally.usage.group_queries import select_tracked
-from runtally.usage.groups import read_groups
+from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.queries import select_tracked
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline

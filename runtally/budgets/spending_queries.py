@@ -10,7 +10,7 @@ from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.models.budget import BudgetPeriod
 from runtally.models.rollup import TOTAL_GRAINS
-from runtally.usage.tables import TOTALS
+from runtally.usage.sums.tables import TOTALS
 
 _DAYS = next(grain.minutes for grain in TOTAL_GRAINS if grain.length == DAY)
 

@@ -19,7 +19,7 @@ from runtally.experiments import queries
 from runtally.experiments.queries import Day, ExactTotals, RunSpan
 from runtally.experiments.rule import MAX_WINDOW_RUNS, Measured, Rule, Window
 from runtally.experiments.verdict import Stats
-from runtally.usage.day_queries import select_versions
+from runtally.usage.days.version_queries import select_versions
 from runtally.usage.memo import DayMemo
 
 # Fewer runs than this are read as fast as a memo is consulted.

@@ -15,7 +15,7 @@ from runtally.pricing.cost import THOUSAND, Price, Rates
 from runtally.pricing.discount import Discount
 from runtally.pricing.match import PriceCandidate
 from runtally.tokens import PRICE_COLUMNS
-from runtally.usage.tables import CELLS
+from runtally.usage.sums.tables import CELLS
 
 _CANDIDATE = f"""
   SELECT id,

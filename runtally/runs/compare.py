@@ -17,7 +17,7 @@ from runtally.money import from_pico
 from runtally.runs.sample_queries import SampledRun, select_sample
 from runtally.usage.dimensions import SESSION
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups import Values, read_groups, read_values, read_whole_latencies
+from runtally.usage.groups.groups import Values, read_groups, read_values, read_whole_latencies
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail

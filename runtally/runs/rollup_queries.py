@@ -7,7 +7,7 @@ from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
 from runtally.runs.position import Direction
 from runtally.runs.values import Presence, Totals
 from runtally.usage.filter import RunFilter
-from runtally.usage.tables import CELLS, TOTALS
+from runtally.usage.sums.tables import CELLS, TOTALS
 
 MAX_BUCKETS = 1_000
 

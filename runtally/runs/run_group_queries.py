@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from runtally.db.database import Connection
-from runtally.usage.dimensions_of_runs import keys_of
+from runtally.usage.sums.values import keys_of
 from runtally.usage.window import TimeSpan
 
 MAX_LOOKED_UP = 5_000

@@ -17,8 +17,8 @@ from runtally.runs.failures import MAX_FAILED_RUNS
 from runtally.runs.run_group_queries import GroupKind, GroupSort, RunGroup
 from runtally.usage.dimensions import OTHER, SESSION
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.group_queries import select_tracked
-from runtally.usage.groups import read_groups
+from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.queries import select_tracked
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline

@@ -6,7 +6,7 @@ from runtally.db.database import Connection
 from runtally.experiments.rule import MAX_SAMPLE_RUNS
 from runtally.usage.conditions import Conditions
 from runtally.usage.filter import RunFilter
-from runtally.usage.group_rows import MAX_RUNS_READ
+from runtally.usage.groups.rows import MAX_RUNS_READ
 from runtally.usage.window import TimeSpan
 
 _SELECT_SAMPLE = """

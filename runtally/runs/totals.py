@@ -12,7 +12,7 @@ from runtally.runs.bounds import find_bound
 from runtally.runs.conditions import conditions_of
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
-from runtally.usage.groups import read_groups
+from runtally.usage.groups.groups import read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import DAY, Timeline

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.models.dimension import EVERY_PROJECT
-from runtally.usage.dimensions_of_runs import keys_of
+from runtally.usage.sums.values import keys_of
 
 SELECT_KEYS = f"""
   SELECT keys.key,

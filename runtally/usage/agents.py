@@ -13,8 +13,8 @@ from typing import Final
 from runtally.errors import DimensionNotTracked
 from runtally.usage.dimensions import MODEL, NO_VALUE, OTHER, SESSION, USER, Dimension, dimension_of_key
 from runtally.usage.filter import RunFilter
-from runtally.usage.grouped import read_summary, read_totals
-from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.groups.summaries import read_summary, read_totals
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.reader import UsageReader

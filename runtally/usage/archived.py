@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from runtally.db.database import Connection
-from runtally.usage.group_cells import CellKey
+from runtally.usage.groups.cells import CellKey
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.window import TimeSpan
 

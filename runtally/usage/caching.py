@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from runtally.db.database import Connection
 from runtally.usage.dimensions import BY_MODEL, Dimension
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail

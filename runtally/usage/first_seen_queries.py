@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from runtally.db.database import Connection
 from runtally.models.dimension import Detail
-from runtally.usage.dimensions_of_runs import entries_of, keys_of
+from runtally.usage.sums.values import entries_of, keys_of
 from runtally.usage.window import TimeSpan
 
 MAX_VALUES_A_DAY = 200

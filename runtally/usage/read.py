@@ -8,10 +8,10 @@ from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, NotFound
 from runtally.models.rollup import GRAINS
-from runtally.usage import project_queries
 from runtally.usage.dimensions import BY_MODEL, EXPERIMENT
 from runtally.usage.filter import ALL_RUNS, RunFilter
-from runtally.usage.grouped import latency_window, read_latencies, read_summary, read_totals
+from runtally.usage.groups.summaries import latency_window, read_latencies, read_summary, read_totals
+from runtally.usage.overview import project_queries
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import STALE_AFTER, KnownProject, ProjectReport, Report

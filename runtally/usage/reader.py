@@ -8,12 +8,14 @@ from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
-from runtally.usage import boundary, masking, project_sum_queries, summary_queries
-from runtally.usage.boundary_queries import BoundaryRun
-from runtally.usage.days import DAY, Days
+from runtally.usage import masking, summary_queries
+from runtally.usage.days import boundary
+from runtally.usage.days.boundary_queries import BoundaryRun
+from runtally.usage.days.versions import DAY, Days
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.filter import RunFilter
 from runtally.usage.memo import DayMemo
+from runtally.usage.overview import sum_queries as project_sum_queries
 from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.sources import Source, Sources, coverage_of, failed, is_difference, sources_of, without_status
 from runtally.usage.summary import Summary

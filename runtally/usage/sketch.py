@@ -14,7 +14,7 @@ from itertools import accumulate
 from math import ceil, floor, log
 
 from runtally.models.rollup import ALL_PROJECTS_KEY, EXACT_LATENCIES, GRAINS, LATENCY_BASE, LONGEST_EXACT_MS
-from runtally.usage.tables import bucket_of, grain_rows
+from runtally.usage.sums.tables import bucket_of, grain_rows
 
 GRAIN_ROWS = grain_rows(GRAINS)
 _BIN = f"floor(ln(({{milliseconds}})::float8) / {log(LATENCY_BASE)!r})"

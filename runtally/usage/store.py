@@ -6,10 +6,10 @@ meanwhile. A row of runs has a `weight`: 1 for a run that came, -1 for one that 
 
 from runtally.models.measures import ADDED, MEASURES, columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
-from runtally.usage.dimension_store import dimension_ctes
-from runtally.usage.dimensions_of_runs import INPUT_COLUMNS
 from runtally.usage.sketch import LATENCY
-from runtally.usage.tables import CELLS, TOTALS, SumTable, bucket_of
+from runtally.usage.sums.dimensions import dimension_ctes
+from runtally.usage.sums.tables import CELLS, TOTALS, SumTable, bucket_of
+from runtally.usage.sums.values import INPUT_COLUMNS
 
 ROLLUP_INPUT_COLUMNS = (
     "project_id",

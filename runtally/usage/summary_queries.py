@@ -19,7 +19,7 @@ from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
 from runtally.usage.sources import Source, coverage_of
 from runtally.usage.summary import Group, Summary
-from runtally.usage.tables import CELLS, TOTALS
+from runtally.usage.sums.tables import CELLS, TOTALS
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import BucketRange, TimeSpan, Window
 

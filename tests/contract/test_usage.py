@@ -16,7 +16,7 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import start_of_day, system_clock
 from runtally.db.database import Database
-from runtally.usage import group_rows
+from runtally.usage.groups import rows as group_rows
 from tests.assertions import assert_error
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for

@@ -4,7 +4,7 @@ import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.db.database import Database
-from runtally.usage import group_rows
+from runtally.usage.groups import rows as group_rows
 from tests.factories import make_run
 from tests.pages.conftest import Post, ago
 from tests.pages.looking import Outline, html_of, text_of

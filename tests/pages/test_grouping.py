@@ -12,7 +12,7 @@ import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.clock import start_of_day, system_clock
-from runtally.usage import group_rows
+from runtally.usage.groups import rows as group_rows
 from tests.factories import make_run
 from tests.pages.conftest import Post, ago
 from tests.pages.looking import Outline, html_of, text_of

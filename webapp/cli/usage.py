@@ -16,7 +16,7 @@ from runtally.settings import Settings
 from runtally.usage import archived
 from runtally.usage.dimensions import DIMENSIONS, METADATA, OTHER, OTHER_NAME, Dimension, dimension_named
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline
 from webapp.cli.filters import filter_options

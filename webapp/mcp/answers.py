@@ -36,7 +36,7 @@ from runtally.usage.dimensions import (
     dimension_named,
 )
 from runtally.usage.filter import Outcome, RunFilter
-from runtally.usage.groups import GroupAnswer, Sums, read_groups
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import BucketWidth, NamedRange, Timeline

@@ -8,7 +8,7 @@ from runtally.db.database import Connection
 from runtally.models.repricing import RepricingState
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.pricing.repricing.recost_queries import RunCursor
-from runtally.usage.tables import CELLS
+from runtally.usage.sums.tables import CELLS
 
 # Several processes take different repricings, or none.
 SELECT_NEXT = """

@@ -8,7 +8,7 @@ often as there are projects.
 from runtally.models.measures import columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.usage.sketch import BINNED, GRAIN_ROWS, LATENCY, PERCENTILES
-from runtally.usage.tables import BUCKET, CELLS, TOTALS, SumTable, bucket_of
+from runtally.usage.sums.tables import BUCKET, CELLS, TOTALS, SumTable, bucket_of
 
 _COARSEST = GRAINS[-1].minutes
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from runtally.db.bulk import affected_rows
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
-from runtally.usage.dimension_blocks import (
+from runtally.usage.sketch import BINNED, LATENCY
+from runtally.usage.sums.blocks import (
     ARRAYS,
     CELL_NAMES,
     IS_SOMETHING,
@@ -20,10 +21,9 @@ from runtally.usage.dimension_blocks import (
     oldest_hours,
     summed_ctes,
 )
-from runtally.usage.dimension_store import HOUR
-from runtally.usage.dimension_waiting import waiting_ctes
-from runtally.usage.dimensions_of_runs import KEY_IDS, VALUES, entries_of, keys_of, slots_of
-from runtally.usage.sketch import BINNED, LATENCY
+from runtally.usage.sums.dimensions import HOUR
+from runtally.usage.sums.values import KEY_IDS, VALUES, entries_of, keys_of, slots_of
+from runtally.usage.sums.waiting import waiting_ctes
 from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
 
 # Postgres takes the rows of common table expressions to be few, and would look each of thousands up in thousands of others.

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.usage.sketch import ON_REBUILT_SKETCH, PERCENTILES
-from runtally.usage.tables import BUCKET, CELLS, TOTALS, SumTable
+from runtally.usage.sums.tables import BUCKET, CELLS, TOTALS, SumTable
 from runtally.usage.upkeep import differences
 from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
 

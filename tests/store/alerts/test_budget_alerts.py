@@ -15,7 +15,7 @@ from runtally.budgets.spending import BudgetState, read_states
 from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
-from runtally.usage.groups import read_groups
+from runtally.usage.groups.groups import read_groups
 from tests.documents import make_stored_run
 from tests.relays import SteppedClock
 from tests.store.alerts.test_evaluator import add_target, alerts

@@ -28,7 +28,7 @@ from runtally.runs.values import ListedRun
 from runtally.usage import archived as archived_groups
 from runtally.usage.dimensions import DIMENSIONS, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, Period, RunFilter
-from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.timeline import BucketWidth, Timeline

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from runtally.db.database import Database
 from runtally.models.run import Status, StoredRun
-from runtally.usage import group_rows
 from runtally.usage.agents import (
     AGENT,
     LIST_PRICE,
@@ -24,7 +23,8 @@ from runtally.usage.agents import (
 )
 from runtally.usage.dimensions import MODEL, NO_VALUE, USER
 from runtally.usage.filter import RunFilter
-from runtally.usage.project_queries import select_projects
+from runtally.usage.groups import rows as group_rows
+from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.reader import UsageReader
 from runtally.usage.totals import NO_RUNS, total_of
 from runtally.usage.upkeep.dimensions import merge_dimensions

@@ -14,7 +14,7 @@ from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import StoredRun
 from runtally.runs import rollup_queries
-from runtally.usage.days import Days
+from runtally.usage.days.versions import Days
 from runtally.usage.filter import ALL_RUNS
 from runtally.usage.memo import DayMemo
 from runtally.usage.upkeep.merge import merge_waiting

@@ -10,10 +10,10 @@ import pytest
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import CostSource, Status, StoredRun
-from runtally.usage import boundary, boundary_queries
-from runtally.usage.boundary_queries import BoundaryRun, select_runs
+from runtally.usage.days import boundary, boundary_queries
+from runtally.usage.days.boundary_queries import BoundaryRun, select_runs
 from runtally.usage.memo import DayMemo
-from runtally.usage.projects import Projects
+from runtally.usage.overview.projects import Projects
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary

@@ -14,8 +14,9 @@ from runtally.experiments import estimate
 from runtally.models.run import Status, StoredRun
 from runtally.runs import sample_queries
 from runtally.runs.compare import ComparedRuns, Figure, difference, have_runs_in_common, read_runs
-from runtally.usage import group_rows, groups
 from runtally.usage.filter import RunFilter
+from runtally.usage.groups import groups
+from runtally.usage.groups import rows as group_rows
 from runtally.usage.memo import DayMemo
 from runtally.usage.timeline import Timeline
 from runtally.usage.window import TimeSpan

@@ -20,14 +20,14 @@ from runtally.errors import DimensionNotTracked
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.run import Status, StoredRun
 from runtally.tracking import keys
-from runtally.usage import group_rows
-from runtally.usage.dimension_blocks import summed_ctes
 from runtally.usage.dimensions import OTHER, Dimension, dimension_named
 from runtally.usage.filter import ALL_RUNS, Outcome, RunFilter
-from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.groups import rows as group_rows
+from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import ALL_MEASURES, Group, GroupQuestion, plan_of
 from runtally.usage.sources import Source
+from runtally.usage.sums.blocks import summed_ctes
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.upkeep import dimension_queries as upkeep_queries
 from runtally.usage.upkeep.dimensions import change_key, merge_dimensions
@@ -284,7 +284,7 @@ def capped(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(upkeep_queries, name, sql.replace("<= 5000", f"<= {CAP}"))
     whole = summed_ctes
     monkeypatch.setattr(
-        "runtally.usage.group_cells.summed_ctes",
+        "runtally.usage.groups.cells.summed_ctes",
         lambda *of, **how: whole(*of, **how).replace("<= 5000", f"<= {CAP}"),
     )
 

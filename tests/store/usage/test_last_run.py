@@ -8,7 +8,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
 from runtally.models.run import Status, StoredRun
-from runtally.usage import project_queries
+from runtally.usage.overview import project_queries
 from runtally.usage.read import overview
 from runtally.usage.reader import UsageReader
 from runtally.usage.upkeep.merge import merge_waiting

@@ -9,7 +9,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.summary import Summary
-from runtally.usage.tables import CELLS
+from runtally.usage.sums.tables import CELLS
 from runtally.usage.upkeep.expiry import expire_buckets
 from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.upkeep.rebuild import rebuild_if_missing, rebuild_sums

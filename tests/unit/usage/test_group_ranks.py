@@ -6,7 +6,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.usage.group_ranks import Rank, Ranks, highest
+from runtally.usage.groups.ranks import Rank, Ranks, highest
 from runtally.usage.plan import Group
 
 groups = st.tuples(st.none() | st.sampled_from("abcdefgh"))

@@ -18,16 +18,16 @@ from runtally.errors import DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
-from runtally.usage.grouped import read_totals
-from runtally.usage.groups import read_groups
-from runtally.usage.project_queries import select_projects
+from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.summaries import read_totals
+from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.question import LatencyDetail
 from runtally.usage.read import is_comparable, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject
 from runtally.usage.summary import Summary
+from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from runtally.usage.timeline import BucketWidth
-from runtally.usage.tracked_key_queries import select_tracked_keys
 from runtally.usage.window import Window
 from webapp import formats, words
 from webapp.addresses import address_of, path_to

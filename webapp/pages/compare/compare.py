@@ -16,9 +16,9 @@ from runtally.runs.compare import ComparedRuns, have_runs_in_common, read_runs
 from runtally.usage import masking
 from runtally.usage.dimensions import KEY, NO_VALUE, OTHER
 from runtally.usage.filter import ALL_RUNS
-from runtally.usage.grouped import read_totals
+from runtally.usage.groups.summaries import read_totals
 from runtally.usage.reader import UsageReader
-from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from runtally.usage.window import CustomRange, Range
 from webapp import formats, words
 from webapp.addresses import path_to

@@ -19,11 +19,11 @@ from runtally.runs.values import ListedRun
 from runtally.setting_sources import SECRETS_FILE
 from runtally.usage import read
 from runtally.usage.dimensions import PROJECT
-from runtally.usage.grouped import MAX_GROUPS, read_totals
-from runtally.usage.projects import Projects, ProjectSummary
+from runtally.usage.groups.summaries import MAX_GROUPS, read_totals
+from runtally.usage.overview.projects import Projects, ProjectSummary
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary
-from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently

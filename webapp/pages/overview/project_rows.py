@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from runtally.budgets.use import Use
-from runtally.usage.projects import Listing, ProjectSummary
+from runtally.usage.overview.projects import Listing, ProjectSummary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range
 from webapp import changes, formats, zone

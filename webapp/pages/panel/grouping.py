@@ -16,12 +16,12 @@ from runtally.usage.dimensions import (
     dimension_of_key,
 )
 from runtally.usage.filter import RunFilter
-from runtally.usage.group_rows import MAX_RUNS_READ
-from runtally.usage.grouped import MAX_GROUPS, read_groups_of, read_latencies_of, read_totals
+from runtally.usage.groups.rows import MAX_RUNS_READ
+from runtally.usage.groups.summaries import MAX_GROUPS, read_groups_of, read_latencies_of, read_totals
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import Report
 from runtally.usage.summary import Summary
-from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from webapp import formats, words
 from webapp.charts import series
 from webapp.charts.metrics import Metric, rank_of

@@ -14,7 +14,7 @@ from runtally.access import embeds, projects
 from runtally.access.scopes import Scope, demand
 from runtally.errors import NotFound
 from runtally.usage.dimensions import BY_MODEL, MODEL, STATUS
-from runtally.usage.project_queries import select_projects
+from runtally.usage.overview.project_queries import select_projects
 from runtally.usage.read import readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from runtally.db.database import Connection
-from runtally.usage.project_queries import select_projects
+from runtally.usage.overview.project_queries import select_projects
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from runtally.usage.filter import ALL_RUNS
 from runtally.usage.read import find_project, project_report, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
-from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from runtally.usage.window import TimeSpan, Window
 from webapp.caching import recent_changes, unchanged
 from webapp.links import View

@@ -18,7 +18,7 @@ from runtally.tracking.keys import list_keys
 from runtally.usage.caching import MEASURES, CacheUse, read_cache_by, read_cache_use
 from runtally.usage.dimensions import MODEL, OTHER, dimension_of_key
 from runtally.usage.filter import RunFilter
-from runtally.usage.grouped import read_summary
+from runtally.usage.groups.summaries import read_summary
 from runtally.usage.question import Question
 from runtally.usage.reader import UsageReader
 from runtally.usage.summary import Summary

@@ -22,7 +22,7 @@ from runtally.runs.sorting import read_sorted
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import Totals
 from runtally.usage.filter import Period, RunFilter
-from runtally.usage.tracked_key_queries import select_tracked_keys
+from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from webapp import formats
 from webapp.links import chosen_project, path_in
 from webapp.pages.panel.narrowing import Chip, LiveSwitch

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from runtally.usage.dimensions import NO_VALUE, STATUS, Dimension
 from runtally.usage.filter import RunFilter
-from runtally.usage.groups import GroupAnswer, read_groups
+from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.plan import Group as NullableGroup
 from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail

@@ -1,9 +1,9 @@
 """SQL of the runs that are not merged into the sums by dimension yet."""
 
 from runtally.models.dimension import DIMENSION_MEASURES
-from runtally.usage.dimension_blocks import MEASURE_NAMES
-from runtally.usage.dimensions_of_runs import entries_of
 from runtally.usage.sketch import BINNED
+from runtally.usage.sums.blocks import MEASURE_NAMES
+from runtally.usage.sums.values import entries_of
 
 
 def waiting_ctes(deltas: str, keys: str, *, are_few: bool = False) -> str:

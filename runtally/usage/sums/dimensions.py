@@ -6,8 +6,8 @@ the sums later: so they are exact at every moment for what reads both, and no fl
 
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import ADDED
-from runtally.usage.dimensions_of_runs import KEY_IDS, VALUES, keys_of, slots_of
 from runtally.usage.sketch import LATENCY
+from runtally.usage.sums.values import KEY_IDS, VALUES, keys_of, slots_of
 
 HOUR = "(floor(date_part('epoch', occurred_at) / 3600))::int"
 """SQL of the hour of a run, counted from 1970."""

@@ -15,14 +15,16 @@ from typing import Any
 from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
-from runtally.usage import archived, group_latency_queries, group_queries
-from runtally.usage.days import Days
+from runtally.usage import archived
+from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
-from runtally.usage.group_cells import ANY_VALUE, ArchivedCells, CellKey
-from runtally.usage.group_queries import GroupRows, TrackedState
-from runtally.usage.group_ranks import Rank, Ranks
+from runtally.usage.groups import latency_queries as group_latency_queries
+from runtally.usage.groups import queries as group_queries
+from runtally.usage.groups.cells import ANY_VALUE, ArchivedCells, CellKey
+from runtally.usage.groups.queries import GroupRows, TrackedState
+from runtally.usage.groups.ranks import Rank, Ranks
+from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
-from runtally.usage.project_queries import select_dropped_before
 from runtally.usage.sketch import binned
 from runtally.usage.sources import Source
 from runtally.usage.timeline import DAY, Cover

@@ -10,10 +10,11 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from runtally.clock import start_of_day
-from runtally.usage import project_queries, project_sum_queries
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.filter import ALL_RUNS, RunFilter
-from runtally.usage.project_sum_queries import BY_PROJECT
+from runtally.usage.overview import project_queries
+from runtally.usage.overview import sum_queries as project_sum_queries
+from runtally.usage.overview.sum_queries import BY_PROJECT
 from runtally.usage.question import Question
 from runtally.usage.reader import WEEK, UsageReader
 from runtally.usage.report import ListedProject

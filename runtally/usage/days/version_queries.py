@@ -6,7 +6,7 @@ from typing import Any
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS, GRAINS, TOTAL_GRAINS
-from runtally.usage.tables import bucket_of, last_bucket
+from runtally.usage.sums.tables import bucket_of, last_bucket
 
 _DAY = TOTAL_GRAINS[-1].minutes
 _COARSEST = GRAINS[-1].minutes

@@ -15,15 +15,15 @@ from runtally.models.dimension import DIMENSION_MEASURES, MAX_VALUE_LENGTH, Deta
 from runtally.models.measures import columns_over_runs, measures_named
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions
-from runtally.usage.dimension_blocks import summed_ctes
-from runtally.usage.dimension_waiting import waiting_ctes
 from runtally.usage.dimensions import OTHER, Dimension
-from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import of_models, runs_during, stored_in
-from runtally.usage.tables import CELLS, TOTALS
+from runtally.usage.sums.blocks import summed_ctes
+from runtally.usage.sums.tables import CELLS, TOTALS
+from runtally.usage.sums.values import keys_of
+from runtally.usage.sums.waiting import waiting_ctes
 from runtally.usage.window import BucketRange, TimeSpan
 
 # In this order no value comes after all values.

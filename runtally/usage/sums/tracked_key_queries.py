@@ -2,7 +2,7 @@
 
 from runtally.db.database import Connection
 from runtally.models.dimension import EVERY_PROJECT
-from runtally.usage.dimensions_of_runs import keys_of
+from runtally.usage.sums.values import keys_of
 
 SELECT_KEYS_OF_PROJECT = f"""
   SELECT key

@@ -12,12 +12,12 @@ from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
-from runtally.usage.days import Days
-from runtally.usage.group_cells import CellKey
-from runtally.usage.group_parts import Part, parts_of
-from runtally.usage.group_queries import GroupRows
-from runtally.usage.group_ranks import Rank, Ranks, added, highest
-from runtally.usage.group_rows import GroupRowReader, named_rows, ranks_of
+from runtally.usage.days.versions import Days
+from runtally.usage.groups.cells import CellKey
+from runtally.usage.groups.parts import Part, parts_of
+from runtally.usage.groups.queries import GroupRows
+from runtally.usage.groups.ranks import Rank, Ranks, added, highest
+from runtally.usage.groups.rows import GroupRowReader, named_rows, ranks_of
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
-from runtally.usage.day_queries import select_days
+from runtally.usage.days.version_queries import select_days
 from runtally.usage.memo import Version
 from runtally.usage.window import TimeSpan
 

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from runtally.db.database import Connection
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS, RollupScope
-from runtally.usage.dimensions_of_runs import keys_of
 from runtally.usage.report import KnownProject, ListedProject
-from runtally.usage.tables import TOTALS, last_bucket
+from runtally.usage.sums.tables import TOTALS, last_bucket
+from runtally.usage.sums.values import keys_of
 
 Ids: TypeAlias = Sequence[str] | None
 

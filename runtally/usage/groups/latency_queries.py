@@ -7,7 +7,7 @@ from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import Dimension
-from runtally.usage.group_cells import (
+from runtally.usage.groups.cells import (
     ANY,
     DAY_START,
     OTHERS,

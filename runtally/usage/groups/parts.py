@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from runtally.clock import start_of_day
-from runtally.usage.day_queries import select_hours
-from runtally.usage.days import Days
-from runtally.usage.group_cells import CellKey
-from runtally.usage.group_queries import GroupRows
-from runtally.usage.group_ranks import Ranks
-from runtally.usage.group_rows import Counts, GroupRowReader
+from runtally.usage.days.version_queries import select_hours
+from runtally.usage.days.versions import Days
+from runtally.usage.groups.cells import CellKey
+from runtally.usage.groups.queries import GroupRows
+from runtally.usage.groups.ranks import Ranks
+from runtally.usage.groups.rows import Counts, GroupRowReader
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.models.rollup import GRAINS
-from runtally.usage import boundary_queries
-from runtally.usage.boundary_queries import BoundaryRun
-from runtally.usage.days import Days
+from runtally.usage.days import boundary_queries
+from runtally.usage.days.boundary_queries import BoundaryRun
+from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import PROJECT, Dimension
 from runtally.usage.memo import DayMemo
 from runtally.usage.question import STANDARD, LatencyDetail, Question

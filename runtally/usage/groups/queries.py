@@ -10,8 +10,7 @@ from runtally.models.measures import measures_named
 from runtally.money import USD_DECIMALS
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import Dimension
-from runtally.usage.dimensions_of_runs import keys_of
-from runtally.usage.group_cells import (
+from runtally.usage.groups.cells import (
     ANY,
     OTHERS,
     VALUE,
@@ -30,10 +29,11 @@ from runtally.usage.group_cells import (
     values_ctes,
     write_value,
 )
-from runtally.usage.group_ranks import Name, Ranks
+from runtally.usage.groups.ranks import Name, Ranks
 from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import runs_during, totals_reader
+from runtally.usage.sums.values import keys_of
 from runtally.usage.totals import Totals
 from runtally.usage.window import TimeSpan
 
