@@ -154,9 +154,11 @@ def _number(text: str) -> Decimal | None:
         value = Decimal(text.strip().removeprefix("$").removesuffix("%").replace(",", "").replace("\u2212", "-"))
     except InvalidOperation:
         return None
-    if not value.is_finite() or -int(value.normalize().as_tuple().exponent) > PRICE_DECIMALS:
+    # Compare before computing, which overflows with the exponents that people can write.
+    if not value.is_finite() or not -MAX_AMOUNT < value < MAX_AMOUNT:
         return None
-    return value
+    rounded = round(value, PRICE_DECIMALS)
+    return rounded if rounded == value else None
 
 
 def _percent_problem(value: Decimal | None) -> str | None:
