@@ -87,7 +87,7 @@ async def remove(session: AsyncSession, by: Actor, project_id: str, view_id: UUI
 
 
 async def _get(session: AsyncSession, by: Actor, project_id: str, view_id: UUID) -> SavedView:
-    view = await session.get(SavedView, view_id)
+    view = await session.get(SavedView, view_id, with_for_update=True)
     if view is None or view.project_id != project_id:
         raise NotFound("This view was deleted already.")
     if not may_change(by, view):
