@@ -45,7 +45,7 @@ async def test_a_budget_changes_from_what_another_request_set(acme: Database) ->
 
     assert len(read) == 1
     async with acme.session() as session:
-        assert (await session.exec(select(Budget.amount_usd))).one() == 400
+        assert (await session.exec(select(Budget))).one().amount_usd == 400
     assert "500" in str(await last_before(acme))
 
 
@@ -60,7 +60,7 @@ async def test_a_rule_for_names_changes_from_what_another_request_set(acme: Data
 
     assert len(read) == 1
     async with acme.session() as session:
-        assert (await session.exec(select(NameRule.storage))).one() == "dropped"
+        assert (await session.exec(select(NameRule))).one().storage == "dropped"
     assert await last_before(acme) == {"storage": "plain"}
 
 
@@ -73,7 +73,7 @@ async def test_retention_changes_from_what_another_request_set(acme: Database) -
 
     assert project is read
     async with acme.session() as session:
-        assert (await session.exec(select(Project.retention_days))).one() is None
+        assert (await session.exec(select(Project))).one().retention_days is None
     assert await last_before(acme) == {"days": 90}
 
 
