@@ -16,9 +16,10 @@ from runtally.models.price import AMOUNT_COLUMNS, PriceEntry
 from runtally.money import PRICE_DECIMALS, to_price
 from runtally.pricing import entries
 from runtally.pricing.draft import MAX_AMOUNT, Draft, read_time
+from runtally.pricing.registry import MAX_FOUND
 
-MAX_ENTRIES = 200
-"""Prices that one change may concern."""
+MAX_ENTRIES = MAX_FOUND
+"""Prices that one change may concern: as many as a search lists to select from."""
 MIN_PERCENT, MAX_PERCENT = Decimal(-100), Decimal(1000)
 ALL_AMOUNTS = "all"
 

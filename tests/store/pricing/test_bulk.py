@@ -146,7 +146,7 @@ async def test_a_withdrawn_price_cannot_change(own: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"), [([], "Select the prices"), ([10**9], "no price"), ([*range(201)], "at most")]
+    ("ids", "said"), [([], "Select the prices"), ([10**9], "no price"), ([*range(101)], "Select at most 100 prices.")]
 )
 async def test_prices_that_there_are_and_not_too_many_are_selected(own: Database, ids: list[int], said: str) -> None:
     with pytest.raises(InvalidPrice, match=said) as caught:
