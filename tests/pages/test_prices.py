@@ -1,14 +1,18 @@
 """The pages about prices: search, entry, forms, unpriced models, discounts, tester."""
 
+import asyncio
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from quart import Response
 from quart.typing import TestClientProtocol as Browser
 
+from runtally.audit import OPERATOR
 from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.pricing import entries
 from tests.factories import make_run
 from tests.pages.conftest import Post
 from tests.pages.looking import PARTIAL, Outline, html_of, part_of, text_of
@@ -202,6 +206,27 @@ async def test_a_row_of_the_list_is_corrected_in_place_or_by_the_form_without_ja
     # What was withdrawn meanwhile is corrected no more.
     assert plain.status_code == 422
     assert "This price was withdrawn" in text_of(await plain.get_data(as_text=True))
+
+
+async def test_amounts_edited_in_the_row_keep_what_another_admin_saves_meanwhile(
+    reader: Browser, provider: str, database: Database
+) -> None:
+    entry_id = int((await saved(reader, provider)).rpartition("/")[2])
+    async with database.session() as session:
+        entry = await entries.get(session, entry_id)
+        await entries.end(session, OPERATOR, entry, datetime(2099, 1, 1, tzinfo=UTC), system_clock())
+        await session.flush()
+        fields = {"input_per_million": "9", "output_per_million": "15", "applies": "start"}
+        edited = asyncio.create_task(reader.post(f"/admin/prices/{entry_id}/row", form=fields))
+        async with database.connection() as connection:
+            while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                assert not edited.done()
+    await edited
+
+    async with database.connection() as connection:
+        query = "SELECT input_per_million, effective_to FROM price_entries WHERE provider = $1 AND withdrawn_at IS NULL"
+        [row] = await connection.fetch(query, provider)
+    assert tuple(row) == (9, datetime(2099, 1, 1, tzinfo=UTC))
 
 
 async def test_amounts_edited_in_the_row_hold_from_now_on_where_that_is_chosen(reader: Browser, provider: str) -> None:
