@@ -1,4 +1,4 @@
-"""Search for pages, projects, models and runs by a part of their name."""
+"""Search for pages, guides, projects, models and runs by a part of their name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from runtally.runs.queries import select_projects, select_projects_of_run
 from runtally.runs.rollup_queries import select_names
 from runtally.usage.filter import Period
 from webapp.addresses import address_of, path_to
+from webapp.guides import guide_url, titles
 from webapp.pages.runs.views import run_url, runs_url
 from webapp.rendering import Page, render, wants_part
 from webapp.security import signed_in
@@ -28,6 +29,7 @@ _PAGES = (
     ("Runs", "runs.explorer"),
     ("Experiments", "experiments.experiments"),
     ("Compare experiments", "comparison.compare"),
+    ("Guides", "guides.index"),
     ("API reference", "reference.show"),
 )
 _ADMIN_PAGES = (
@@ -72,13 +74,14 @@ class FindPage(Page):
 @blueprint.get("/find")
 @signed_in
 async def find() -> ResponseReturnValue:
-    """Pages, projects, models and runs with the text of the query in their name; of runs, the whole id."""
+    """Pages, guides, projects, models and runs with the text of the query in their name; of runs, the whole id."""
     text = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
     reader = actor()
     async with services().reading.connection() as connection:
         results = [
             *(await _projects(connection, reader, text)),
             *_pages(reader, text),
+            *_guides(text),
             *(await _models(connection, reader, text)),
             *(await _runs(connection, reader, text)),
         ]
@@ -118,6 +121,11 @@ def _pages(reader: Actor, text: str) -> list[Result]:
     pages = _PAGES + (_ADMIN_PAGES if may(reader, Scope.ADMIN, None) else ())
     found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, text)]
     return found if text else found[:SHOWN]
+
+
+def _guides(text: str) -> list[Result]:
+    found = [Result("Guide", title, guide_url(name)) for name, title in titles().items() if _has(title, text)]
+    return found if text else []
 
 
 async def _models(connection: Connection, reader: Actor, text: str) -> list[Result]:
