@@ -70,7 +70,10 @@ class Values:
 
 
 async def read_groups(
-    connection: Connection, question: GroupQuestion, memo: DayMemo | None = None, days: Days | None = None
+    connection: "Connection | GroupRowReader",
+    question: GroupQuestion,
+    memo: DayMemo | None = None,
+    days: Days | None = None,
 ) -> GroupAnswer:
     """Answer a question about groups of runs. Raises `DimensionNotTracked` where too many runs would have to be read.
 
@@ -78,8 +81,9 @@ async def read_groups(
     read already.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    reads = CombinedReads.over(connection)
-    parts = await parts_of(GroupRowReader(reads), question, memo, days)
+    reader = GroupRowReader.over(connection)
+    reads = reader.reads
+    parts = await parts_of(reader, question, memo, days)
     names, known = await _names(reads, question, parts)
     named = replace(question, named=names)
     rows, (of_groups, of_cells) = await reads.together(
@@ -108,15 +112,15 @@ async def read_values(
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    reads = CombinedReads.over(connection)
-    parts = await parts_of(GroupRowReader(reads), question, memo, None)
+    reader = GroupRowReader.over(connection)
+    parts = await parts_of(reader, question, memo, None)
     for part in parts if runs > MAX_VALUES_READ else ():
         if await part.count(question, MAX_VALUES_READ) > MAX_VALUES_READ:
             names = " and ".join(one.name for one in question.by)
             raise DimensionNotTracked(
                 f"There are more than {MAX_VALUES_READ:,} values of {names}: ask for a shorter time."
             )
-    return await asyncio.to_thread(_values_of, await reads.each([part.ranks(question) for part in parts]))
+    return await asyncio.to_thread(_values_of, await reader.reads.each([part.ranks(question) for part in parts]))
 
 
 def _values_of(found: Sequence[Ranks]) -> Values:
@@ -132,8 +136,8 @@ async def read_whole_latencies(
     """Read the latencies of all runs of a question without groups; None where too many runs would have to be read."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
-    reads = CombinedReads.over(connection)
-    found, _ = await _latencies(reads, whole, await parts_of(GroupRowReader(reads), whole, memo, days))
+    reader = GroupRowReader.over(connection)
+    found, _ = await _latencies(reader.reads, whole, await parts_of(reader, whole, memo, days))
     return None if found is None else found.get((), NO_LATENCIES)
 
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
+from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
 from runtally.usage import archived
+from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.groups import latency_queries as group_latency_queries
@@ -23,6 +25,7 @@ from runtally.usage.groups import queries as group_queries
 from runtally.usage.groups.cells import ANY_VALUE, ArchivedCells, CellKey
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Rank, Ranks
+from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
 from runtally.usage.sketch import binned
@@ -49,6 +52,13 @@ class GroupRowReader:
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
         self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
+        self._runs: dict[Hashable, int] = {}
+        self._hours: dict[tuple[str, TimeSpan], Version] = {}
+
+    @classmethod
+    def over(cls, connection: "Connection | GroupRowReader") -> "GroupRowReader":
+        """Return the reader over a connection, or the connection if it is that already: what it has found is not read again."""
+        return connection if isinstance(connection, GroupRowReader) else cls(CombinedReads.over(connection))
 
     async def tracked(self, question: GroupQuestion) -> TrackedState:
         """Return whether sums of the question's key are stored; read once."""
@@ -59,6 +69,14 @@ class GroupRowReader:
         if place not in self._tracked:
             self._tracked[place] = await group_queries.select_tracked(self.connection, *place)
         return self._tracked[place]
+
+    async def hours(self, project_id: str | None, span: TimeSpan) -> Version:
+        """Return a value that changes whenever a run of these hours changes; None for all projects. Read once."""
+        if project_id is None:
+            return None
+        if (project_id, span) not in self._hours:
+            self._hours[project_id, span] = await select_hours(self.connection, project_id, *span)
+        return self._hours[project_id, span]
 
     async def ranks(self, question: GroupQuestion) -> Ranks:
         """Read the rank of each group, and of the group without a value.
@@ -256,10 +274,21 @@ class GroupRowReader:
                     f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
                     "is asked for: ask for a later start, or group by fewer dimensions."
                 )
-        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
-        if read > MAX_RUNS_READ:
+        if await self._count_runs(question, plan, spans) > MAX_RUNS_READ:
             raise DimensionNotTracked(_advice(question, plan))
         return old
+
+    async def _count_runs(self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> int:
+        """Count the runs to read in these spans, up to one more than may be; not read if their days have no more."""
+        if self.days is not None and all(span.since >= self.days.since for span in spans):
+            of_days = sum(map(self.days.runs_in, spans))
+            if of_days <= MAX_RUNS_READ:
+                return of_days
+        place = question.filter.as_indexed, plan.rest_of, tuple(spans)
+        if place not in self._runs:
+            found = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
+            self._runs[place] = found
+        return self._runs[place]
 
     async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
         """Return whether runs of a span were dropped without being archived; asked once for each span."""

@@ -136,7 +136,7 @@ def _whole(window: Window) -> Timeline:
 
 
 async def _answer(reader: UsageReader, question: GroupQuestion) -> GroupAnswer:
-    return await read_groups(reader.connection, question, reader.memo, await reader.days())
+    return await read_groups(reader.groups, question, reader.memo, await reader.days())
 
 
 def _of_groups(answer: GroupAnswer) -> Mapping[Group, Latency]:
