@@ -79,8 +79,10 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
             return Found(sure, place_of(sure[-1]))
         if edge is None:
             return Found(sure)
-        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES:
-            return Found(sure, _behind(edge, position.direction))
+        stop = _behind(edge, position.direction)
+        # Where files overlap the next may begin before the position: a walk that stopped there would never go on.
+        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES and _is_beyond(stop, position):
+            return Found(sure, stop)
         taken *= 2
     return Found()
 
@@ -206,6 +208,13 @@ def _is_before(run: StoredRun, edge: datetime, direction: Direction) -> bool:
 def _behind(edge: datetime, direction: Direction) -> Place:
     """Return the place from which a walk comes to a time next."""
     return Place(edge + _MOMENT if direction is Direction.OLDER else edge, "", "")
+
+
+def _is_beyond(place: Place, position: Position) -> bool:
+    if position.place is None:
+        return True
+    one, other = ((each.occurred_at, each.id, each.project_id) for each in (place, position.place))
+    return one < other if position.direction is Direction.OLDER else one > other
 
 
 def _page_sql(run_filter: RunFilter, now: datetime, position: Position, limit: int) -> tuple[str, Conditions]:
