@@ -62,7 +62,7 @@ async def test_the_settings_say_that_old_runs_are_archived_and_not_deleted(reade
     page = await html_of(reader, "/projects/one/settings")
 
     assert "Older runs are moved into the archive" in page
-    assert "Runs before 1 May 2026 are archived." in page
+    assert "Runs before 1 May 2026 are no longer in the database." in page
     assert "Lists, exports and breakdowns still include them. Experiments do not." in page
 
 

@@ -267,6 +267,7 @@ async def test_many_files_are_read_piece_by_piece(
     await archive_all(own, folder)
     monkeypatch.setattr(archived, "WALKED_BYTES", 10_000)
     monkeypatch.setattr("runtally.runs.export.ARCHIVED_CHUNK_RUNS", 11)
+    monkeypatch.setattr("runtally.runs.export.WRITTEN_RUNS", 4)
 
     assert (await pages(own, narrow, runs), await files(own, narrow, runs)) == before
 
