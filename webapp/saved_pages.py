@@ -1,6 +1,6 @@
 """The report pages of a project that a view can be saved of, and the parameters that it keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -11,7 +11,7 @@ from werkzeug.routing import RequestRedirect
 from runtally.access.saved_views import MAX_QUERY
 from runtally.access.scopes import Scope
 from runtally.errors import InvalidFilter
-from runtally.usage.dimensions import METADATA
+from runtally.usage.dimensions import METADATA, NO_VALUE, OTHER, canonical_key
 from runtally.usage.filter import NAMES
 from webapp.addresses import path_to
 from webapp.pages.compare.view import FIRST, SECOND, VALUE
@@ -53,6 +53,7 @@ PAGES = {
 _FILTERS = {*NAMES.values()} - {"project"}
 _SHAPES = {"metric", "by", "sort", "names", "column", "measure", "chart", VALUE}
 _SIDES = (f"{FIRST}.", f"{SECOND}.")
+_MARKS = {OTHER, NO_VALUE}
 # Where in a list somebody is, and whether it follows new runs, is no part of a view.
 _LEFT_OUT = {"project", "live", "page", "before", "after"}
 
@@ -63,6 +64,8 @@ class Shown:
 
     page: str
     query: str
+    values: tuple[tuple[str, str], ...]
+    """The values of keys that the query names, each with its key."""
 
 
 def shown_at(address: str, project_id: str) -> Shown:
@@ -87,7 +90,7 @@ def shown_at(address: str, project_id: str) -> Shown:
         raise InvalidFilter(
             f"The filters of this page are longer than {MAX_QUERY:,} characters. Remove some of them first."
         )
-    return Shown(page, query)
+    return Shown(page, query, tuple(_values_in(kept)))
 
 
 def _page_at(path: str, query: Mapping[str, str], project_id: str) -> str | None:
@@ -109,6 +112,21 @@ def _in_utc(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
         moved = in_utc({**of_side, **of_form})
         times |= {f"{start}{name}": moved[name] for name in ("since", "until") if name in moved}
     return [(name, times.get(name, value)) for name, value in pairs if name not in of_form and value]
+
+
+def _values_in(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each filter, and of each value that is compared; a mark stands for several values, or none."""
+    for name, value in pairs:
+        side = next((start for start in _SIDES if name.startswith(start)), "")
+        of = name.removeprefix(side)
+        named_by = {VALUE: "by", "metadataValue": f"{side}metadataKey"}.get(of)
+        # Every time that the other parameter is there: which of them a page reads is the page's.
+        keys = [of] if named_by is None else [other for said, other in pairs if said == named_by]
+        if value not in _MARKS:
+            for key in (one.removeprefix(METADATA) for one in keys):
+                yield canonical_key(key), value
+                # A key with dots may be the way down to a value inside of another key's.
+                yield canonical_key(key.partition(".")[0]), value
 
 
 def _is_known(name: str) -> bool:

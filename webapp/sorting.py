@@ -34,7 +34,7 @@ class Sorting(Generic[Column]):
         if not name or any(one.value == name for one in columns):
             return None
         shown = "".join(one for one in name if one.isprintable())[:_LONGEST_REPEATED]
-        return f"There is no order \u201c{shown}\u201d; the usual order is shown instead."
+        return f"Unknown sort order \u201c{shown}\u201d. Showing the default order."
 
     def text(self, default: Column) -> str | None:
         """Return the text for a query; None for the default."""

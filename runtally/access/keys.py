@@ -115,9 +115,9 @@ async def of_project(session: AsyncSession, project_id: str) -> Sequence[ApiKey]
     return (await session.exec(query)).all()
 
 
-async def get(session: AsyncSession, project_id: str, key_id: UUID) -> ApiKey:
-    """Return a key of this project, and of no other. Raises `NotFound`."""
-    key = await session.get(ApiKey, key_id)
+async def get(session: AsyncSession, project_id: str, key_id: UUID, *, is_locked: bool = False) -> ApiKey:
+    """Return a key of this project, and of no other; nobody else changes one that is locked. Raises `NotFound`."""
+    key = await session.get(ApiKey, key_id, with_for_update=is_locked or None)
     if key is None or key.project_id != project_id:
         raise NotFound("This project has no such key.")
     return key

@@ -68,7 +68,7 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, name: str) -
     name = name.strip()
     if not name or len(name) > MAX_NAME:
         raise InvalidName(f"Give a name of 1 to {MAX_NAME} characters.")
-    project = await get(session, project_id)
+    project = await get(session, project_id, is_locked=True)
     if name != project.name:
         change = Change("project.renamed", project_id, project_id, {"name": project.name}, {"name": name})
         record(session, by, change)
@@ -79,7 +79,7 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, name: str) -
 
 async def hide(session: AsyncSession, by: Actor, project_id: str, now: datetime) -> Project:
     """Hide a project from the overview; its runs stay, and new ones are still taken."""
-    project = await get(session, project_id)
+    project = await get(session, project_id, is_locked=True)
     if project.archived_at is None:
         record(session, by, Change("project.hidden", project_id, project_id))
     project.archived_at = project.archived_at or now
@@ -88,7 +88,7 @@ async def hide(session: AsyncSession, by: Actor, project_id: str, now: datetime)
 
 
 async def show_again(session: AsyncSession, by: Actor, project_id: str) -> Project:
-    project = await get(session, project_id)
+    project = await get(session, project_id, is_locked=True)
     if project.archived_at is not None:
         record(session, by, Change("project.shown", project_id, project_id))
     project.archived_at = None
@@ -103,7 +103,7 @@ async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | 
     """
     if days not in {None, KEPT_FOR_EVER} and not MIN_RETENTION_DAYS <= days <= MAX_RETENTION_DAYS:
         raise InvalidRetention(f"Keep runs {MIN_RETENTION_DAYS} to {MAX_RETENTION_DAYS} days, or for ever.")
-    project = await get(session, project_id)
+    project = await get(session, project_id, is_locked=True)
     if days != project.retention_days:
         before, after = {"days": project.retention_days}, {"days": days}
         record(session, by, Change("project.retention_changed", project_id, project_id, before, after))

@@ -1,7 +1,7 @@
 """Saved views: everybody who can read a project opens a report page as somebody saved it."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -12,7 +12,10 @@ from runtally.access import projects
 from runtally.access.scopes import Permission, may
 from runtally.audit import Actor, ActorKind, Change, record
 from runtally.errors import Forbidden, InvalidName, NotFound
+from runtally.models.name_rule import NameStorage
 from runtally.models.saved_view import SavedView
+from runtally.names import edit as names
+from runtally.names.rules import is_hash
 
 MAX_NAME = 80
 MAX_VIEWS = 100
@@ -39,9 +42,21 @@ def may_change(actor: Actor, view: SavedView) -> bool:
 
 
 async def save(  # noqa: PLR0913  # What says what the view is has its name at the call.
-    session: AsyncSession, now: datetime, by: Actor, *, project_id: str, name: str, page: str, query: str
+    session: AsyncSession,
+    now: datetime,
+    by: Actor,
+    *,
+    project_id: str,
+    name: str,
+    page: str,
+    query: str,
+    values: Iterable[tuple[str, str]],
 ) -> SavedView:
-    """Save a view. Raises `Forbidden`, `NotFound`, and `InvalidName` for a name that cannot be used or one view too many."""
+    """Save a view, whose query has these values of keys.
+
+    Raises `Forbidden`, `NotFound`, and `InvalidName` for a name that cannot be used, one view too many, or a value of a
+    key whose values the project does not store.
+    """
     if not may_save(by):
         raise Forbidden
     # Locked, so that two people who save at once neither exceed the limit nor use a name twice.
@@ -50,6 +65,7 @@ async def save(  # noqa: PLR0913  # What says what the view is has its name at t
     name = _free_name(name, others)
     if len(others) >= MAX_VIEWS:
         raise InvalidName(f"A project has at most {MAX_VIEWS} views. Delete one that is not needed.")
+    await _demand_stored(session, project_id, values)
     view = SavedView(
         id=uuid.uuid4(),
         project_id=project_id,
@@ -61,7 +77,7 @@ async def save(  # noqa: PLR0913  # What says what the view is has its name at t
         author_id=by.name,
     )
     session.add(view)
-    record(session, by, Change("saved_view.created", name, project_id, after={"page": page, "query": query}))
+    record(session, by, Change("saved_view.created", name, project_id, after={"page": page}))
     return view
 
 
@@ -80,19 +96,31 @@ async def rename(session: AsyncSession, by: Actor, project_id: str, view_id: UUI
 async def remove(session: AsyncSession, by: Actor, project_id: str, view_id: UUID) -> SavedView:
     """Delete a view. Raises `Forbidden` and `NotFound`."""
     view = await _get(session, by, project_id, view_id)
-    before = {"page": view.page, "query": view.query}
-    record(session, by, Change("saved_view.removed", view.name, project_id, before=before))
+    # The query may name people, and the log is kept for ever.
+    record(session, by, Change("saved_view.removed", view.name, project_id, before={"page": view.page}))
     await session.delete(view)
     return view
 
 
 async def _get(session: AsyncSession, by: Actor, project_id: str, view_id: UUID) -> SavedView:
-    view = await session.get(SavedView, view_id)
+    view = await session.get(SavedView, view_id, with_for_update=True)
     if view is None or view.project_id != project_id:
         raise NotFound("This view was deleted already.")
     if not may_change(by, view):
         raise Forbidden("Only the person who saved this view, and members of the project, can change it.")
     return view
+
+
+async def _demand_stored(session: AsyncSession, project_id: str, values: Iterable[tuple[str, str]]) -> None:
+    """Raise `InvalidName` for a value that the project hashes or drops, unless it is such a hash."""
+    rules = await names.list_rules(session, project_id)
+    hidden = {rule.key for rule in rules if rule.storage != NameStorage.PLAIN}
+    found = next((key for key, value in values if key in hidden and not is_hash(key, value)), None)
+    if found is not None:
+        raise InvalidName(
+            f"This project does not store values of \u201c{found}\u201d as they were sent, so a view cannot keep one. "
+            f"Remove the filter on \u201c{found}\u201d first, or filter by its hash."
+        )
 
 
 def _free_name(name: str, others: Sequence[SavedView]) -> str:

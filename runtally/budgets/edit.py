@@ -64,7 +64,7 @@ async def set_budget(
     wrong = _wrong(dimension, value, period, await list_choices(session, project_id, now))
     amount_usd, percents = _read(sent, wrong)
     key = (project_id, dimension, value, period or BudgetPeriod.MONTH)
-    budget = await session.get(Budget, key)
+    budget = await session.get(Budget, key, with_for_update=True)
     before = _shown(budget) if budget else {}
     if budget is None:
         if await _count(session, project_id) >= MAX_BUDGETS:

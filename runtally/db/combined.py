@@ -6,7 +6,8 @@ the driver's, which together take longer than the answers of most.
 
 import asyncio
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar, cast, overload
@@ -139,7 +140,7 @@ class CombinedReads:
             # One that failed keeps its place until here, so that nothing was sent that would have to be cancelled now.
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _ended(tasks)
             self._running -= max(left - 1, 0)
             raise
 
@@ -175,6 +176,13 @@ class CombinedReads:
             for one, rows in zip(asked, found, strict=True):
                 for answer in _unanswered([one]):
                     answer.set_result(rows)
+
+
+async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Wait until these cancelled tasks have ended, also when what waits is cancelled meanwhile because another reading failed."""
+    while pending := [task for task in tasks if not task.done()]:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait(pending)
 
 
 def _unanswered(asked: Sequence[_Statement]) -> "list[asyncio.Future[list[Any]]]":

@@ -19,6 +19,7 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.orm import ORMExecuteState
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.db.connecting import OpenConnection, connect, engine_options
@@ -114,6 +115,16 @@ def _is_gone(connection: Connection) -> bool:
         return connection.is_closed()
     except asyncpg.InterfaceError:
         return True
+
+
+def _read_again(state: ORMExecuteState) -> None:
+    """Give rows that the session read before the values they have now.
+
+    By itself SQLAlchemy keeps the first values, so that who reads, waits for a lock and reads again would decide by what
+    was there before the wait.
+    """
+    if state.is_select and not state.is_column_load:
+        state.update_execution_options(populate_existing=True)
 
 
 # Decimals keep their digits, and stay numbers.
@@ -244,6 +255,7 @@ class Database:
                     asyncio.timeout(None) as waiting,
                     AsyncSession(self._engine, expire_on_commit=False) as session,
                 ):
+                    event.listen(session.sync_session, "do_orm_execute", _read_again)
                     # A session checks its connection before it is used, so there is no connection to terminate here.
                     with (
                         CONNECTIONS_IN_USE.track_inprogress(),

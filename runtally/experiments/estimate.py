@@ -124,7 +124,7 @@ def percentile(latencies: Sequence[float], runs: int) -> Estimate:
 
 def rates_apart(first: Estimate | None, second: Estimate | None) -> Difference | None:
     """Return the difference of two rates by Newcombe's method; None where there are too few runs."""
-    if first is None or second is None or not _are_enough(first, second):
+    if first is None or second is None or min(first.runs, second.runs) < MIN_RUNS:
         return None
     return _apart(first, second)
 
@@ -134,16 +134,12 @@ def amounts_apart(first: Estimate | None, second: Estimate | None) -> Difference
 
     None where there are too few runs, or where an interval has no end.
     """
-    if first is None or second is None or not _are_enough(first, second):
+    if first is None or second is None or min(first.runs, second.runs) < MIN_RUNS:
         return None
     if min(first.low, second.low) <= 0 or inf in (first.high, second.high):
         return None
     logs = _apart(_logarithm(first), _logarithm(second))
     return Difference(exp(logs.value) - 1, exp(logs.low) - 1, exp(logs.high) - 1)
-
-
-def _are_enough(first: Estimate, second: Estimate) -> bool:
-    return min(first.runs, second.runs) >= MIN_RUNS
 
 
 def _logarithm(estimate: Estimate) -> Estimate:

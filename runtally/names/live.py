@@ -9,7 +9,7 @@ from runtally.db.database import Connection, Database
 from runtally.errors import StoreUnavailable
 from runtally.models.name_rule import NameStorage
 from runtally.models.run import StoredRun
-from runtally.names.rules import HASH_DIGITS, apply_rules, hash_name
+from runtally.names.rules import apply_rules, hash_name, is_hash
 from runtally.settings import Settings
 from runtally.usage.dimensions import USER
 
@@ -73,7 +73,4 @@ class LiveNames:
 
     def shown(self, key: str, value: str) -> str:
         """Return the value as these readers see it; a value that was stored as a hash stays unchanged."""
-        start, _, digits = value.rpartition(" ")
-        if start == key and len(digits) == HASH_DIGITS and set(digits) <= set("0123456789abcdef"):
-            return value
-        return hash_name(self._shown_by, key, value)
+        return value if is_hash(key, value) else hash_name(self._shown_by, key, value)

@@ -22,6 +22,12 @@ def hash_name(secret: bytes, key: str, value: str) -> str:
     return f"{key} {digest.hex()[:HASH_DIGITS]}"
 
 
+def is_hash(key: str, value: str) -> bool:
+    """Return whether the value is what `hash_name` makes of one."""
+    start, _, digits = value.rpartition(" ")
+    return start == key and len(digits) == HASH_DIGITS and set(digits) <= set("0123456789abcdef")
+
+
 def spellings(key: str) -> tuple[str, ...]:
     """Return the keys of metadata that are read as this one."""
     return (key, *(other for other, same in SAME_KEYS.items() if same == key))

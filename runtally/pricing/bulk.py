@@ -16,9 +16,10 @@ from runtally.models.price import AMOUNT_COLUMNS, PriceEntry
 from runtally.money import PRICE_DECIMALS, to_price
 from runtally.pricing import entries
 from runtally.pricing.draft import MAX_AMOUNT, Draft, read_time
+from runtally.pricing.registry import MAX_FOUND
 
-MAX_ENTRIES = 200
-"""Prices that one change may concern."""
+MAX_ENTRIES = MAX_FOUND
+"""Prices that one change may concern: as many as a search lists to select from."""
 MIN_PERCENT, MAX_PERCENT = Decimal(-100), Decimal(1000)
 ALL_AMOUNTS = "all"
 
@@ -154,9 +155,11 @@ def _number(text: str) -> Decimal | None:
         value = Decimal(text.strip().removeprefix("$").removesuffix("%").replace(",", "").replace("\u2212", "-"))
     except InvalidOperation:
         return None
-    if not value.is_finite() or -int(value.normalize().as_tuple().exponent) > PRICE_DECIMALS:
+    # Compare before computing, which overflows with the exponents that people can write.
+    if not value.is_finite() or not -MAX_AMOUNT < value < MAX_AMOUNT:
         return None
-    return value
+    rounded = round(value, PRICE_DECIMALS)
+    return rounded if rounded == value else None
 
 
 def _percent_problem(value: Decimal | None) -> str | None:

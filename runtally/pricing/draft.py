@@ -179,10 +179,11 @@ class _Check:
         if not amount.is_finite() or not 0 <= amount < MAX_AMOUNT:
             self.fail(name, "Give a number of US dollars, such as 2.50.")
             return None
-        if -int(amount.normalize().as_tuple().exponent) > PRICE_DECIMALS:
+        if round(amount, PRICE_DECIMALS) != amount:
             self.fail(name, f"Give at most {PRICE_DECIMALS} decimals, so that costs are exact.")
             return None
-        return amount
+        # A zero may be written with an exponent that the database has no room for.
+        return amount or Decimal(0)
 
     def time(self, name: str) -> datetime | None:
         try:

@@ -25,7 +25,7 @@ IN_PLACE = frozenset({"aliases", "effective_to", "estimated", "note"})
 
 
 async def lock(session: AsyncSession) -> None:
-    """Lock out other changes of the registry, until the transaction ends."""
+    """Lock out other changes of the registry, until the transaction ends: before reading what a change is made of."""
     await (await session.connection()).execute(text(LOCK_CATALOGUE))
 
 
@@ -69,8 +69,7 @@ async def change(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
 
     Raises `InvalidPrice` and `OverlappingPrice`.
     """
-    await lock(session)
-    _demand_current(entry)
+    await _lock_current(session, entry)
     before, draft = Draft.of(entry), _spelled_as(entry, draft)
     if draft == before:
         return entry
@@ -96,8 +95,7 @@ async def change(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
 
 async def follow(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Draft, now: datetime) -> PriceEntry:
     """Add a price that follows `entry` from a time on. Raises `InvalidPrice` and `OverlappingPrice`."""
-    await lock(session)
-    _demand_current(entry)
+    await _lock_current(session, entry)
     draft, start = _spelled_as(entry, draft), draft.effective_from
     if start is None or (entry.effective_from is not None and start <= entry.effective_from):
         why = "Say from when on: a time after the start of the price that it follows."
@@ -120,8 +118,7 @@ async def follow(session: AsyncSession, by: Actor, entry: PriceEntry, draft: Dra
 
 async def end(session: AsyncSession, by: Actor, entry: PriceEntry, at: datetime, now: datetime) -> None:
     """End the price at this time, exclusive. Raises `InvalidPrice`."""
-    await lock(session)
-    _demand_current(entry)
+    await _lock_current(session, entry)
     if entry.effective_from is not None and at <= entry.effective_from:
         why = "The end must come after the start; withdraw the price if it never held."
         raise InvalidPrice(why, details=(Detail("effective_to", why),))
@@ -135,8 +132,7 @@ async def end(session: AsyncSession, by: Actor, entry: PriceEntry, at: datetime,
 
 async def withdraw(session: AsyncSession, by: Actor, entry: PriceEntry, now: datetime) -> None:
     """Withdraw the price, so that it prices nothing; runs that it priced keep their cost until they are repriced."""
-    await lock(session)
-    _demand_current(entry)
+    await _lock_current(session, entry)
     await _withdraw(session, entry, now)
     record(session, by, Change("price.withdrawn", target_of(entry), entry.project_id, before=_shown(Draft.of(entry))))
 
@@ -181,7 +177,11 @@ async def _demand_room(session: AsyncSession, draft: Draft, *, excluding: PriceE
     raise OverlappingPrice(why, entry_id=other.id or 0, details=(Detail("effective_from", why),))
 
 
-def _demand_current(entry: PriceEntry) -> None:
+async def _lock_current(session: AsyncSession, entry: PriceEntry) -> None:
+    """Lock the registry, and read the entry again: others may have changed it since. Raises `InvalidPrice` and `NotFound`."""
+    await lock(session)
+    if await session.get(PriceEntry, entry.id, populate_existing=True) is None:
+        raise NotFound("There is no such price.")
     if entry.withdrawn_at is not None:
         raise InvalidPrice("This price was withdrawn; add another one.")
 

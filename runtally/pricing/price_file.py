@@ -101,6 +101,7 @@ async def apply(
     session: AsyncSession, by: Actor, rows: Sequence[Mapping[str, str]], now: datetime
 ) -> tuple[LineEffect, ...]:
     """Apply the lines. A line that cannot be applied is refused, the others are not. The caller commits or rolls back."""
+    await entries.lock(session)
     # Read all entries at once, so that each line finds its own without a query.
     known = {row.id: row for row in await session.exec(select(PriceEntry))}
     return tuple([effect async for effect in _effects(session, by, rows, known, now)])

@@ -374,8 +374,10 @@ async def test_an_order_that_there_is_not_is_named(reader: Browser, post: Post, 
     await post(make_run(sessionId="one"))
     url = page.format(project_id)
 
-    assert "There is no order “speed”;" in text_of(await html_of(reader, f"{url}&sort=-speed"))
-    assert "There is no order" not in text_of(await html_of(reader, f"{url}&sort=runs" if "runs?" not in url else url))
+    assert "Unknown sort order “speed”. Showing the default order." in text_of(
+        await html_of(reader, f"{url}&sort=-speed")
+    )
+    assert "Unknown sort order" not in text_of(await html_of(reader, f"{url}&sort=runs" if "runs?" not in url else url))
 
 
 async def test_a_failed_run_tells_how_many_failed_alike(reader: Browser, post: Post, project_id: str) -> None:

@@ -9,8 +9,11 @@ from quart.typing import TestClientProtocol as Browser
 
 from runtally.access import saved_views
 from runtally.access.scopes import Scope
+from runtally.audit import OPERATOR
+from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
+from runtally.names import edit as names
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post, SignIn
 from tests.pages.looking import html_of, text_of
@@ -212,8 +215,10 @@ async def test_readers_of_a_link_and_keys_have_no_views(
         assert (await save(reader, project_id, f"/projects/{project_id}"))[0] == 404
 
 
-async def test_views_are_in_the_audit_log(viewer: Browser, invite: Invite, project_id: str) -> None:
-    await save(viewer, project_id, f"/projects/{project_id}?range=30d", "monthly")
+async def test_views_are_in_the_audit_log_without_their_filters(
+    viewer: Browser, invite: Invite, project_id: str
+) -> None:
+    await save(viewer, project_id, f"/projects/{project_id}?range=30d&user=ada-lovelace", "monthly")
     admin, _ = await invite(Role.ADMIN)
     [path] = set(re.findall(rf"/projects/{project_id}/views/[\w-]+", await html_of(admin, _views(project_id))))
     await admin.post(f"{path}/rename", form={"name": "by month"})
@@ -221,8 +226,10 @@ async def test_views_are_in_the_audit_log(viewer: Browser, invite: Invite, proje
 
     log = text_of(await html_of(admin, f"/admin/audit?project={project_id}"))
 
-    for said in ("Saved view created", "Saved view renamed", "Saved view removed", "range=30d", "monthly", "by month"):
+    for said in ("Saved view created", "Saved view renamed", "Saved view removed", "overview", "monthly", "by month"):
         assert said in log
+    assert "range=30d" not in log
+    assert "ada-lovelace" not in log
 
 
 async def test_views_are_deleted_with_their_project(
@@ -244,3 +251,46 @@ async def test_without_script_the_page_saves_and_lists_views(viewer: Browser, pr
 
     assert "Save this page as" in html
     assert f'value="{here}"' in unescape(html)
+
+
+async def hide_names(database: Database, project_id: str, **rules: str) -> None:
+    async with database.session() as session:
+        for key, storage in rules.items():
+            await names.set_rule(session, OPERATOR, project_id, key, storage, system_clock(), can_hash=True)
+
+
+@pytest.mark.parametrize("storage", ["hashed", "dropped"])
+@pytest.mark.parametrize(
+    "here",
+    [
+        "/projects/{}/agents?user=ada",
+        "/projects/{}?metadata.userId=ada",
+        "/runs?project={}&metadataKey=user_id&metadataValue=ada",
+        "/runs?project={}&metadataKey=user.name&metadataValue=ada",
+        "/runs?project={}&metadataKey=user&metadataKey=feature&metadataValue=ada",
+        "/projects/{}/compare?by=user&value=ada&value=bob",
+        "/projects/{}/compare?by=metadata.user&value=ada",
+        "/projects/{}/compare?a.user=ada",
+        "/projects/{}/compare?b.metadataKey=user&b.metadataValue=ada",
+    ],
+)
+async def test_a_view_keeps_no_name_that_the_project_does_not_store(
+    viewer: Browser, database: Database, project_id: str, here: str, storage: str
+) -> None:
+    await hide_names(database, project_id, user=storage)
+
+    status, text = await save(viewer, project_id, here.format(project_id))
+
+    assert status == 422
+    assert "This project does not store values of “user” as they were sent" in text
+    assert not await addresses(viewer, project_id)
+
+
+async def test_a_view_keeps_hashes_other_values_and_groups_by_name(
+    viewer: Browser, database: Database, project_id: str
+) -> None:
+    await hide_names(database, project_id, user="hashed", session="dropped", team="plain")
+    queries = ("user=user+7f3a9c2e51d04b66", "by=user&metadata.team=one", "model=ada")
+
+    for number, query in enumerate(queries):
+        assert (await save(viewer, project_id, f"/projects/{project_id}?{query}", str(number)))[0] == 303

@@ -1,5 +1,6 @@
 """Statements that are asked for at the same time are one."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -7,6 +8,7 @@ import pytest
 
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Database
+from tests.serving import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -92,3 +94,27 @@ async def test_nothing_is_joined_row_by_row_where_one_of_the_statements_asks_for
         [("off",)],
     )
     assert await reads.fetchval(loops) == "on"
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_readings_that_fail_at_nearly_the_same_time_keep_no_place(reads: CombinedReads, turns: int) -> None:
+    """A reading that kept its place would let all further ones wait for ever."""
+
+    async def failing(turns: int) -> None:
+        await reads.fetchval("SELECT 1")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        raise LookupError
+
+    async def asking() -> None:
+        await reads.fetchval("SELECT 2")
+        await reads.fetchval("SELECT 3")
+
+    async def nested() -> None:
+        await reads.together(failing(0), asking(), reads.together(asking(), asking()))
+
+    with pytest.raises(LookupError):
+        await reads.together(failing(turns), nested(), nested())
+
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await reads.fetchval("SELECT 7") == 7

@@ -120,6 +120,22 @@ async def test_nothing_is_saved_if_one_price_cannot_change(own: Database, fields
     assert [one.problem for one in planned] == [None, said]
 
 
+async def test_what_another_admin_changed_since_the_page_read_the_prices_is_kept(own: Database) -> None:
+    ended, withdrawn = await added(own, model="large"), await added(own, model="small")
+    async with own.session() as session:
+        read = await bulk.find(session, [ended, withdrawn])
+        async with own.session() as other:
+            await entries.end(other, OPERATOR, await entries.get(other, ended), NOW + 5 * DAY, NOW)
+            await entries.withdraw(other, OPERATOR, await entries.get(other, withdrawn), NOW)
+
+        with pytest.raises(InvalidPrice, match="1 price cannot change as asked; nothing was saved"):
+            await bulk.schedule(session, OPERATOR, [ended, withdrawn], read_change(SENT), NOW)
+        [saved] = await bulk.schedule(session, OPERATOR, [ended], read_change(SENT), NOW)
+
+    assert (saved.effective_from, saved.effective_to) == (NOW + DAY, NOW + 5 * DAY)
+    assert [one.id for one in read] == [ended, withdrawn]
+
+
 async def test_a_withdrawn_price_cannot_change(own: Database) -> None:
     entry = await added(own, model="large")
     async with own.session() as session:
@@ -130,7 +146,7 @@ async def test_a_withdrawn_price_cannot_change(own: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"), [([], "Select the prices"), ([10**9], "no price"), ([*range(201)], "at most")]
+    ("ids", "said"), [([], "Select the prices"), ([10**9], "no price"), ([*range(101)], "Select at most 100 prices.")]
 )
 async def test_prices_that_there_are_and_not_too_many_are_selected(own: Database, ids: list[int], said: str) -> None:
     with pytest.raises(InvalidPrice, match=said) as caught:
@@ -148,6 +164,12 @@ async def test_prices_that_there_are_and_not_too_many_are_selected(own: Database
         ({"value": "NaN"}, {"value"}),
         ({"value": "1e-7"}, {"value"}),
         ({"value": "1E+400"}, {"value"}),
+        ({"value": "1e99999999"}, {"value"}),
+        ({"value": "-1e99999999"}, {"value"}),
+        ({"value": "1e-99999999"}, {"value"}),
+        ({"value": "0e99999999"}, {"value"}),
+        ({"value": f"1.{'0' * 40}1"}, {"value"}),
+        ({"how": "set", "component": "input_per_million", "value": "1e99999999"}, {"value"}),
         ({"component": "model"}, {"component"}),
         ({"how": "set", "value": "3"}, {"component"}),
         ({"how": "set", "component": "input_per_million", "value": "-1"}, {"value"}),

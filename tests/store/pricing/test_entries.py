@@ -1,6 +1,7 @@
 """People change the registry: what is refused, what becomes of the entry before, what the log says."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import OPERATOR
 from runtally.db.database import Connection, Database
@@ -242,3 +244,26 @@ async def test_a_discount_changes_the_book_and_explains_the_cost(own: Database, 
     assert before_end
     assert at_end
     assert (before_end.percent_off, at_end.percent_off) == (Decimal(50), None)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda session, entry: entries.change(session, OPERATOR, entry, draft_with(note="by mail"), NOW),
+        lambda session, entry: entries.follow(session, OPERATOR, entry, draft_with(effective_from=NOW + DAY), NOW),
+        lambda session, entry: entries.end(session, OPERATOR, entry, NOW + DAY, NOW),
+        lambda session, entry: entries.withdraw(session, OPERATOR, entry, NOW),
+    ],
+    ids=["change", "follow", "end", "withdraw"],
+)
+async def test_a_price_that_another_admin_withdrew_meanwhile_does_not_change(
+    own: Database, act: Callable[[AsyncSession, PriceEntry], Awaitable[object]]
+) -> None:
+    entry_id = await added(own)
+    async with own.session() as session:
+        entry = await entries.get(session, entry_id)
+        async with own.session() as other:
+            await entries.withdraw(other, OPERATOR, await entries.get(other, entry_id), NOW)
+
+        with pytest.raises(InvalidPrice, match="was withdrawn"):
+            await act(session, entry)

@@ -64,6 +64,8 @@ def test_a_form_becomes_a_price() -> None:
         ({"input_per_million": "free"}, "input_per_million"),
         ({"input_per_million": "NaN"}, "input_per_million"),
         ({"input_per_million": "1e9"}, "input_per_million"),
+        ({"input_per_million": "1e99999999"}, "input_per_million"),
+        ({"input_per_million": "1e-99999999"}, "input_per_million"),
         ({"input_per_million": "0.0000001"}, "input_per_million"),
         ({"input_per_million": ""}, "input_per_million"),
         ({"per_thousand_requests": "x"}, "per_thousand_requests"),
@@ -262,3 +264,11 @@ drafts = st.builds(
 def test_a_written_value_is_read_back_unchanged(draft: Draft) -> None:
     assert set(draft.texts) == set(FIELDS)
     assert read_draft(draft.texts) == draft
+
+
+def test_a_zero_is_stored_without_the_exponent_that_it_was_written_with() -> None:
+    draft = read_draft(
+        {"provider": "globex", "model": "large", "input_per_million": "0e99999999", "output_per_million": "1"}
+    )
+
+    assert str(draft.input_per_million) == "0"

@@ -63,10 +63,10 @@ def test_the_size_of_a_value_is_that_of_all_it_is_made_of() -> None:
     assert size_of(VALUE) >= 8 * len(VALUE)
 
 
-def test_values_are_kept_for_five_minutes_and_take_an_eighth_of_the_room_at_most() -> None:
+def test_values_are_kept_for_five_minutes_and_take_a_quarter_of_the_room_at_most() -> None:
     assert timedelta(minutes=5) == LONGEST_KEPT
-    assert LARGEST_SHARE == 8
-    memo = DayMemo(8 * SIZE)
+    assert LARGEST_SHARE == 4
+    memo = DayMemo(4 * SIZE)
     memo.put("question", "700", NOW, VALUE)
 
     assert memo.bytes == SIZE

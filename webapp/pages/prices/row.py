@@ -72,6 +72,7 @@ async def save(entry_id: int) -> ResponseReturnValue:
     """Change the amounts from now on, or correct them: as in the forms for a whole price."""
     form, now = await sent_form(f"row-{entry_id}"), services().clock()
     async with services().database.session() as session:
+        await entries.lock(session)
         entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], now)
         try:

@@ -32,7 +32,7 @@ class Chapter:
     scope: str
     steps: tuple[Step, ...]
     remark: str
-    """What is to be said beside the amounts: that none changed, or when it ends without a successor."""
+    """What is to be said beside the amounts: that none changed, or when it ends if no later price is scheduled."""
     note: str
     who: str
     state: str
@@ -65,7 +65,7 @@ def _chapter(entry: PriceEntry, before: PriceEntry | None, entries: Sequence[Pri
     return Chapter(
         id=entry.id or 0,
         url=url_for("price.price", entry_id=entry.id),
-        when=f"From {day(entry.effective_from)}" if entry.effective_from else "At first",
+        when=f"From {day(entry.effective_from)}" if entry.effective_from else "Initial price:",
         scope=" · ".join(scope_of(entry)),
         steps=steps,
         remark=" ".join(_remarks(entry, entries, has_steps=bool(steps))),
@@ -90,9 +90,9 @@ def _remarks(entry: PriceEntry, entries: Sequence[PriceEntry], *, has_steps: boo
         yield "No amount changed."
     end = entry.effective_to
     if entry.withdrawn_at is not None:
-        yield f"Withdrawn on {formats.day(entry.withdrawn_at)}; it prices no run."
+        yield f"Withdrawn on {formats.day(entry.withdrawn_at)}. It no longer applies."
     elif end is not None and not any(one.effective_from == end and _is_alike(one, entry) for one in entries):
-        yield f"Ends on {day(end)}, without a successor."
+        yield f"Ends on {day(end)}. No later price is scheduled."
 
 
 def _is_alike(one: PriceEntry, other: PriceEntry) -> bool:

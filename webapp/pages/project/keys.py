@@ -63,7 +63,7 @@ async def rotate(project_id: str, key_id: UUID) -> ResponseReturnValue:
     overlap = _chosen(form.value("overlap"), OVERLAPS, timedelta(hours=1)) or timedelta(0)
     try:
         async with services().database.session() as session:
-            key = await keys.get(session, project_id, key_id)
+            key = await keys.get(session, project_id, key_id, is_locked=True)
             issued = keys.rotate(session, services().clock(), actor(), key, overlap)
     except InvalidKey as error:
         return back_to_settings(project_id, error.message)
@@ -75,7 +75,7 @@ async def rotate(project_id: str, key_id: UUID) -> ResponseReturnValue:
 async def revoke(project_id: str, key_id: UUID) -> ResponseReturnValue:
     """Refuse the key from now on."""
     async with services().database.session() as session:
-        key = await keys.get(session, project_id, key_id)
+        key = await keys.get(session, project_id, key_id, is_locked=True)
         keys.revoke(session, services().clock(), actor(), key)
     return back_to_settings(project_id, f"{key.prefix} is revoked; requests with it are refused.")
 

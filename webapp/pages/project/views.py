@@ -85,6 +85,7 @@ async def save(project_id: str) -> ResponseReturnValue:
                 name=form.value("name"),
                 page=shown.page,
                 query=shown.query,
+                values=shown.values,
             )
     except (InvalidFilter, InvalidName) as error:
         page = await _page(project_id, form.value("here"))

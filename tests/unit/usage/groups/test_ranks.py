@@ -6,7 +6,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtally.usage.groups.ranks import Rank, Ranks, highest
+from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.plan import Group
 
 groups = st.tuples(st.none() | st.sampled_from("abcdefgh"))
@@ -68,3 +68,42 @@ def test_a_rank_that_no_machine_word_holds_is_kept() -> None:
 def test_what_is_counted_is_ranked_as_it_is() -> None:
     assert Rank.of(7, 5) == Rank(7, 5)
     assert Rank.of(Decimal("1.5"), 5) == Rank(1_500_000_000_000, 5)
+
+
+PAIRS: dict[Group, Rank] = {
+    ("a", None): Rank(5, 1),
+    ("a", "y"): Rank(5, 1),
+    ("a", ""): Rank(5, 1),
+    ("b", "x"): Rank(9, 1),
+    (None, "x"): Rank(5, 1),
+    ("a", "x"): Rank(5, 7),
+}
+IN_ORDER: list[Group] = [("b", "x"), ("a", "x"), ("a", ""), ("a", "y"), ("a", None), (None, "x")]
+
+
+def test_groups_of_two_dimensions_are_in_the_order_of_their_ranks_and_then_of_their_values() -> None:
+    found = Ranks.of(PAIRS)
+
+    assert found.groups == IN_ORDER
+    assert highest([found], 3) == tuple(IN_ORDER[:3])
+    assert {group: found.rank(group) for group in PAIRS} == PAIRS
+    assert Ranks.of({("a",): Rank(1, 1), (None,): Rank(2, 1)}).groups == [(None,), ("a",)]
+
+
+@given(ranks, ranks)
+def test_further_groups_take_their_places_among_the_others(some: dict[Group, Rank], more: dict[Group, Rank]) -> None:
+    new = {group: rank for group, rank in more.items() if group not in some}
+
+    assert Ranks.of(some).with_groups(new) == Ranks.of(some | new)
+
+
+def test_further_groups_of_two_dimensions_take_their_places_as_well() -> None:
+    for group, rank in PAIRS.items():
+        others = {one: known for one, known in PAIRS.items() if one != group}
+        assert Ranks.of(others).with_groups({group: rank}) == Ranks.of(PAIRS)
+    assert Ranks.of({}).with_groups(PAIRS).groups == IN_ORDER
+
+
+def test_the_rank_of_several_times_is_their_sum() -> None:
+    assert added([Rank(5, 1), Rank(7, 2)]) == Rank(12, 3)
+    assert added([]) == Rank(0, 0)
