@@ -253,8 +253,8 @@ class GroupRowReader:
         for span in old:
             if await self._are_missing(question, span):
                 raise DimensionNotTracked(
-                    f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
-                    "is asked for: ask for a later start, or group by fewer dimensions."
+                    f"Single runs before {dropped_before:%Y-%m-%dT%H:%MZ} were deleted; only totals remain. Choose a later "
+                    "start or group by fewer dimensions."
                 )
         read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
         if read > MAX_RUNS_READ:
