@@ -156,7 +156,7 @@ class UsageReader:
         without, *found = await self.reads.each(
             [
                 summary_queries.select_runs(self.connection, failed(in_buckets), span),
-                summary_queries.select_stored(self.connection, every, span, Source.CELLS),
+                summary_queries.select_stored(self.connection, every, span, Source.SLICES),
                 *(
                     [summary_queries.select_sketches(self.connection, every, span, may_be_percentiles=False)]
                     if has_latencies

@@ -13,11 +13,11 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
 from runtally.usage.days.versions import Days
-from runtally.usage.groups.cells import CellKey
 from runtally.usage.groups.parts import Part, parts_of
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.groups.rows import GroupRowReader, named_rows, ranks_of
+from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -47,7 +47,7 @@ class GroupAnswer:
     question: GroupQuestion
     groups: Mapping[Group, Sums]
     """The group with the highest rank first; all that have none of their own are the last."""
-    cells: Mapping[CellKey, Sums]
+    slices: Mapping[SliceKey, Sums]
 
     @property
     def is_overlapping(self) -> bool:
@@ -86,20 +86,20 @@ async def read_groups(
     parts = await parts_of(reader, question, memo, days)
     names, known = await _names(reads, question, parts)
     named = replace(question, named=names)
-    rows, (of_groups, of_cells) = await reads.together(
+    rows, (of_groups, of_slices) = await reads.together(
         reads.each([_named_rows(named, part, one) for part, one in zip(parts, known, strict=True)]),
         _latencies(reads, named, parts),
     )
     sums = group_sum(item for one in rows for item in one.groups.items())
     groups = {group: sums.pop(group) for group in names} | sums
-    cells = group_sum(item for one in rows for item in one.cells.items())
+    slices = group_sum(item for one in rows for item in one.slices.items())
     if len(question.timeline.starts) == 1:
-        cells = {(0, group): totals for group, totals in groups.items()}
+        slices = {(0, group): totals for group, totals in groups.items()}
     return _masked(
         GroupAnswer(
             question,
             {group: Sums(totals, _percentiles(of_groups, group)) for group, totals in groups.items()},
-            {cell: Sums(totals, _percentiles(of_cells, cell)) for cell, totals in cells.items()},
+            {place: Sums(totals, _percentiles(of_slices, place)) for place, totals in slices.items()},
         )
     )
 
@@ -153,7 +153,7 @@ def _masked(answer: GroupAnswer) -> GroupAnswer:
 
     groups = {named(group): sums for group, sums in answer.groups.items()}
     return replace(
-        answer, groups=groups, cells={(number, named(group)): sums for (number, group), sums in answer.cells.items()}
+        answer, groups=groups, slices={(number, named(group)): sums for (number, group), sums in answer.slices.items()}
     )
 
 
@@ -182,24 +182,24 @@ async def _named_rows(question: GroupQuestion, part: Part, known: GroupRows | No
 
 async def _latencies(
     reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
-) -> tuple[Mapping[Group, Latencies] | None, Mapping[CellKey, Latencies] | None]:
+) -> tuple[Mapping[Group, Latencies] | None, Mapping[SliceKey, Latencies] | None]:
     """Read the latencies of the named groups, and of all others as one, over the whole time and in each bucket."""
     if question.latencies is LatencyDetail.NONE or any(part.is_known_as_too_large(question) for part in parts):
         return None, None
     groups: dict[Group, Latencies] = {}
-    cells: dict[CellKey, Latencies] = {}
+    slices: dict[SliceKey, Latencies] = {}
     for found in await reads.each([part.latencies(question) for part in parts]):
         if found is None:
             return None, None
         for group, more in found.groups.items():
             groups[group] = groups.get(group, NO_LATENCIES) + more
-        for cell, more in found.cells.items():
-            cells[cell] = cells.get(cell, NO_LATENCIES) + more
-    return groups, cells if question.latencies is LatencyDetail.BUCKETS else None
+        for place, more in found.slices.items():
+            slices[place] = slices.get(place, NO_LATENCIES) + more
+    return groups, slices if question.latencies is LatencyDetail.BUCKETS else None
 
 
 def _percentiles(
-    latencies: Mapping[Group, Latencies] | Mapping[CellKey, Latencies] | None, place: object
+    latencies: Mapping[Group, Latencies] | Mapping[SliceKey, Latencies] | None, place: object
 ) -> Latency | None:
     if latencies is None:
         return None

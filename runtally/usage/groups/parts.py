@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from runtally.clock import start_of_day
 from runtally.usage.days.versions import Days
-from runtally.usage.groups.cells import CellKey
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.rows import Counts, GroupRowReader
+from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -30,7 +30,7 @@ class GroupLatencies:
     """The latencies of groups over a whole time range, and in each bucket."""
 
     groups: Mapping[Group, Latencies] = field(default_factory=dict)
-    cells: Mapping[CellKey, Latencies] = field(default_factory=dict)
+    slices: Mapping[SliceKey, Latencies] = field(default_factory=dict)
 
 
 _TOO_LARGE = GroupLatencies()
@@ -173,12 +173,12 @@ def _latencies_of(counts: Counts, question: GroupQuestion, span: TimeSpan) -> Gr
     of_groups = {group: _sketched(found) for group, found in groups.items()}
     if question.latencies is LatencyDetail.WHOLE:
         return GroupLatencies(of_groups)
-    cells = {}
+    slices = {}
     for (number, group), found in counts.items():
         bucket, latencies = question.timeline.bucket(number), _sketched(found)
         is_all = span.since <= bucket.since and bucket.until <= span.until
-        cells[number, group] = latencies.as_percentiles() if is_all else latencies
-    return GroupLatencies(of_groups, cells)
+        slices[number, group] = latencies.as_percentiles() if is_all else latencies
+    return GroupLatencies(of_groups, slices)
 
 
 def _sketched(counts: Counter[int]) -> Latencies:

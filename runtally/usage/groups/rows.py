@@ -22,9 +22,9 @@ from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
-from runtally.usage.groups.cells import ANY_VALUE, ArchivedCells, CellKey
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Rank, Ranks
+from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey
 from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
@@ -35,7 +35,7 @@ from runtally.usage.totals import NO_RUNS, Totals, group_sum
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000
-Counts = dict[CellKey, Counter[int]]
+Counts = dict[SliceKey, Counter[int]]
 """The runs with each latency, in each bucket and group."""
 
 
@@ -171,7 +171,7 @@ class GroupRowReader:
         if plan.rest_of is None:
             return found
         rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
-        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+        return {key: counts for key, counts in found.items() if ANY_VALUE not in key[1]} | rest
 
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
         return None if question is None else await self._latencies(question, None)
@@ -182,10 +182,10 @@ class GroupRowReader:
         plan: Plan,
         state: TrackedState,
         named: Collection[Group] | None,
-        of_old: Mapping[CellKey, Counter[int]],
+        of_old: Mapping[SliceKey, Counter[int]],
     ) -> Counts:
         """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
-        readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
+        readings: list[Coroutine[Any, Any, Mapping[SliceKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
             readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
         elif plan.latency_cover.stored and question.key is not None:
@@ -210,18 +210,18 @@ class GroupRowReader:
             _add(found, more)
         return found
 
-    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedCells]:
-        """Return the plan, and the cells over runs that are archived. Raises `DimensionNotTracked`."""
+    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedSlices]:
+        """Return the plan, and the slices over runs that are archived. Raises `DimensionNotTracked`."""
         plan, state = await self._plan(question)
         old = await self._archived_spans(question, plan, plan.cover.runs)
         if not old or self.archive is None:
             return plan, state, ()
         with _explained():
-            return plan, state, await self.archive.cells(self.connection, question, plan, old)
+            return plan, state, await self.archive.slices(self.connection, question, plan, old)
 
     async def _archived_latencies(
         self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
-    ) -> Mapping[CellKey, Counter[int]]:
+    ) -> Mapping[SliceKey, Counter[int]]:
         if not old or self.archive is None:
             return {}
         with _explained():
@@ -271,8 +271,8 @@ class GroupRowReader:
         for span in old:
             if await self._are_missing(question, span):
                 raise DimensionNotTracked(
-                    f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
-                    "is asked for: ask for a later start, or group by fewer dimensions."
+                    f"Single runs before {dropped_before:%Y-%m-%dT%H:%MZ} were deleted; only totals remain. Choose a later "
+                    "start or group by fewer dimensions."
                 )
         if await self._count_runs(question, plan, spans) > MAX_RUNS_READ:
             raise DimensionNotTracked(_advice(question, plan))
@@ -366,7 +366,7 @@ def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
     named = set(names)
     return GroupRows(
         group_sum((_name(group, named), totals) for group, totals in rows.groups.items()),
-        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.cells.items()),
+        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.slices.items()),
     )
 
 
@@ -392,16 +392,16 @@ def _succeeded(rows: GroupRows) -> GroupRows:
 
     return GroupRows(
         {group[:-1]: totals for group, totals in rows.groups.items() if kept(group)},
-        {(number, group[:-1]): totals for (number, group), totals in rows.cells.items() if kept(group)},
+        {(number, group[:-1]): totals for (number, group), totals in rows.slices.items() if kept(group)},
     )
 
 
 def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
     """Add the group of runs without a value: all runs minus those with one."""
     place = question.by.index(rest_of)
-    all_cells = whole.cells or {(0, group): totals for group, totals in whole.groups.items()}
-    valued = rows.valued if whole.cells else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
-    left = {cell: totals - valued.get(cell, NO_RUNS) for cell, totals in all_cells.items()}
+    all_slices = whole.slices or {(0, group): totals for group, totals in whole.groups.items()}
+    valued = rows.valued if whole.slices else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
+    left = {key: totals - valued.get(key, NO_RUNS) for key, totals in all_slices.items()}
     rest = {
         (number, (*group[:place], rest_of.usual, *group[place:])): totals
         for (number, group), totals in left.items()
@@ -409,19 +409,19 @@ def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, who
     }
     return GroupRows(
         group_sum((*rows.groups.items(), *((group, totals) for (_, group), totals in rest.items()))),
-        {**rows.cells, **rest},
+        {**rows.slices, **rest},
     )
 
 
 def _rest_of_latencies(question: GroupQuestion, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
     """Return the latencies of runs without a value, by subtracting bins, to which all sketches are converted."""
     place = question.by.index(rest_of)
-    left = {cell: _in_bins(counts) for cell, counts in whole.items()}
+    left = {key: _in_bins(counts) for key, counts in whole.items()}
     for (number, group), counts in found.items():
         is_counted = group[place] == ANY_VALUE if rest_of.is_list else True
-        cell = number, (*group[:place], *group[place + 1 :])
-        if is_counted and cell in left:
-            left[cell].subtract(_in_bins(counts))
+        key = number, (*group[:place], *group[place + 1 :])
+        if is_counted and key in left:
+            left[key].subtract(_in_bins(counts))
     return {
         (number, (*group[:place], rest_of.usual, *group[place:])): +counts for (number, group), counts in left.items()
     }
@@ -434,6 +434,6 @@ def _in_bins(counts: Counter[int]) -> Counter[int]:
     return found
 
 
-def _add(found: Counts, more: Mapping[CellKey, Counter[int]]) -> None:
-    for cell, counts in more.items():
-        found[cell].update(counts)
+def _add(found: Counts, more: Mapping[SliceKey, Counter[int]]) -> None:
+    for key, counts in more.items():
+        found[key].update(counts)
