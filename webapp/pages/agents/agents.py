@@ -231,7 +231,7 @@ def _rows(summary: Summary, dimension: Dimension, report: AgentReport, view: Vie
         formats.column_money([highest / _days(report.window)]),
     )
     series: dict[str, list[float]] = {name: [0.0] * report.window.length for [name] in summary.groups}
-    for (number, [name]), totals in summary.cells.items():
+    for (number, [name]), totals in summary.slices.items():
         series[name][number] = float(totals.cost_usd)
     for [name], totals in summary.groups.items():
         yield _row((dimension, name), totals, series[name], report.details, scale)

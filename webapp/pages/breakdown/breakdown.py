@@ -14,7 +14,7 @@ from api.usage import csv_parts
 from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked, Forbidden, NotFound
+from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
@@ -199,7 +199,8 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     try:
         figures = await _read(reader, shown, window, now)
     except DimensionNotTracked as error:
-        refusal = refusal_of(error.message, project_id)
+        # A damaged archive is not mended by tracking a key.
+        refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
     groups = () if figures is None else _groups(figures, shown, now)
     ids = [one.key.value for one in groups] if shown.dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
