@@ -21,7 +21,7 @@ from runtally import COMMAND_AGENT
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.schema import REPORTING
+from runtally.db.schema import LIVE, REPORTING
 from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
@@ -114,7 +114,7 @@ def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, 
 
 def _prepare(url: str, *, embedded: bool) -> None:
     try:
-        bring_up_to_date(url)
+        bring_up_to_date(url, *LIVE)
         seed_if_empty(url)
     except StoreUnavailable as error:
         if embedded:

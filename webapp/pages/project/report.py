@@ -72,8 +72,8 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
-    async with services().reading.snapshot() as connection:
-        reader = UsageReader.of_page(connection, services().memo, view.window(now), project_id)
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, view.window(now), project_id)
         changes, _ = await reader.reads.together(recent_changes(reader.connection, project_id), reader.days())
         if known := await unchanged(reader, view.window(now), changes):
             return known

@@ -77,7 +77,7 @@ async def find() -> ResponseReturnValue:
     """Pages, guides, projects, models and runs with the text of the query in their name; of runs, the whole id."""
     text = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
     reader = actor()
-    async with services().reading.connection() as connection:
+    async with services().cells.of(None).reading.connection() as connection:
         results = [
             *(await _projects(connection, reader, text)),
             *_pages(reader, text),
