@@ -223,11 +223,17 @@ def test_without_tables_that_it_may_make_it_serves_503_until_somebody_migrates(
     role = make_url(powerless_url).username
     owned = postgres.named(str(role))
     grant = f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}"
-    # Outside dev mode it looks for users, to print a link for the first.
+    # Outside dev mode it looks for users, to print a link for the first. Warnings of each try would fill the pipe.
+    service = serving(
+        data_dir,
+        DATABASE_URL=powerless_url,
+        SERVICE_DEV_MODE="",
+        SECRET_KEY="secret",
+        INGEST_API_KEY="key",
+        LOG_LEVEL="ERROR",
+    )
     with (
-        serving(
-            data_dir, DATABASE_URL=powerless_url, SERVICE_DEV_MODE="", SECRET_KEY="secret", INGEST_API_KEY="key"
-        ) as (process, url),
+        service as (process, url),
         httpx.Client(base_url=url, timeout=END_SECONDS) as client,
     ):
 
