@@ -181,7 +181,7 @@ class _Page:
 def rows_of(answer: GroupAnswer, number: int) -> Iterator[tuple[Group, Sums]]:
     """Yield the groups of a bucket that have runs; without dimensions the one there is."""
     for group in _groups(answer):
-        found = answer.cells.get((number, group))
+        found = answer.slices.get((number, group))
         if found is not None and found.totals.runs:
             yield group, found
         elif not group:

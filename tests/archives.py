@@ -57,7 +57,14 @@ def made(project_id: str, day: int, number: int = 0) -> StoredRun:
     plain.cache_savings_usd, plain.reported_cost_usd = Decimal("-0.000000000001"), Decimal("99999999.123456789012")
     plain.price_entry_id, plain.user_id, plain.session_id = 7, "ü \U0001f600\n", "s"
     plain.tags = ["a,b", 'c"d', ""]
-    plain.metadata = {"feature": "a", "n": [1, 1.5, {"deep": None}], "text": "\\N \u2028"}
+    plain.metadata = {
+        "feature": "a",
+        "n": [1, 1.5, {"deep": None}],
+        "text": "\\N \u2028",
+        "*": "star",
+        "": "none",
+        "a/b~c": "way",
+    }
     return plain
 
 

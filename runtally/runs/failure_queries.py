@@ -95,7 +95,7 @@ class FailureKey:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureCell:
+class FailureSlice:
     """Failed runs of one kind and model in one bucket."""
 
     number: int
@@ -109,11 +109,11 @@ class FailureCell:
 
 async def select_failures(
     connection: Connection, project_id: str, span: TimeSpan, starts: Sequence[datetime]
-) -> list[FailureCell]:
+) -> list[FailureSlice]:
     """Read the failed runs of a span in buckets that begin at these moments."""
     rows = await connection.fetch(SELECT_FAILURES, project_id, *span, starts)
     return [
-        FailureCell(number, FailureKey(kind, provider, model), *rest) for number, kind, provider, model, *rest in rows
+        FailureSlice(number, FailureKey(kind, provider, model), *rest) for number, kind, provider, model, *rest in rows
     ]
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from runtally.db.database import Connection
 from runtally.runs import failure_queries
 from runtally.runs.bounds import find_bound
-from runtally.runs.failure_queries import FailureCell, FailureKey
+from runtally.runs.failure_queries import FailureKey, FailureSlice
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.window import TimeSpan, Window
 
@@ -68,25 +68,25 @@ async def read_failures(connection: Connection, project_id: str, window: Window)
     )
     since = await find_bound(connection, failed, window.now, MAX_FAILED_RUNS)
     span = TimeSpan(since or window.start, window.until)
-    cells = await failure_queries.select_failures(connection, project_id, span, window.buckets)
+    slices = await failure_queries.select_failures(connection, project_id, span, window.buckets)
     recovered = await failure_queries.select_recovered(connection, project_id, span, MAX_RUNS_OF_TRACES)
     by_bucket = defaultdict[tuple[str | None, int], int](int)
-    for cell in cells:
-        by_bucket[cell.key.kind, cell.number] += cell.runs
-    return Failures(window, _groups(cells, recovered), by_bucket, since, recovered is not None)
+    for one in slices:
+        by_bucket[one.key.kind, one.number] += one.runs
+    return Failures(window, _groups(slices, recovered), by_bucket, since, recovered is not None)
 
 
-def _groups(cells: Sequence[FailureCell], recovered: Mapping[FailureKey, int] | None) -> tuple[FailureGroup, ...]:
-    by_key = defaultdict[FailureKey, list[FailureCell]](list)
-    for cell in cells:
-        by_key[cell.key].append(cell)
+def _groups(slices: Sequence[FailureSlice], recovered: Mapping[FailureKey, int] | None) -> tuple[FailureGroup, ...]:
+    by_key = defaultdict[FailureKey, list[FailureSlice]](list)
+    for one in slices:
+        by_key[one.key].append(one)
     groups = (
         FailureGroup(
             key,
-            sum(cell.runs for cell in found),
-            sum(cell.unpriced for cell in found),
-            sum((cell.cost_usd for cell in found), Decimal(0)),
-            max(cell.latest_at for cell in found),
+            sum(one.runs for one in found),
+            sum(one.unpriced for one in found),
+            sum((one.cost_usd for one in found), Decimal(0)),
+            max(one.latest_at for one in found),
             None if recovered is None else recovered.get(key, 0),
         )
         for key, found in by_key.items()

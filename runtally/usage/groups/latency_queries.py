@@ -7,12 +7,12 @@ from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import Dimension
-from runtally.usage.groups.cells import (
+from runtally.usage.groups.slices import (
     ANY,
     DAY_START,
     OTHERS,
     VALUE,
-    CellKey,
+    SliceKey,
     fetch_values,
     kept_values,
     names_of,
@@ -31,7 +31,7 @@ from runtally.usage.window import TimeSpan
 
 async def select_run_latencies(
     connection: Connection, question: GroupQuestion, plan: Plan, span: TimeSpan, named: Collection[Group] | None
-) -> dict[CellKey, Counter[int]]:
+) -> dict[SliceKey, Counter[int]]:
     """Read the latencies of the runs in a span.
 
     Values that may be many are all others unless their group is named; with None all are told apart.
@@ -72,7 +72,7 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
     values: Sequence[str],
     *,
     is_waiting: bool,
-) -> dict[CellKey, Counter[int]]:
+) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of these values of a key, and of all others as one."""
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
@@ -113,7 +113,7 @@ GROUP BY 1, 2"""
 
 async def select_sketch_latencies(
     connection: Connection, question: GroupQuestion, plan: Plan
-) -> dict[CellKey, Counter[int]]:
+) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of a project, or of all, and those not merged yet."""
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")

@@ -14,15 +14,18 @@ from typing import Any
 
 from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
+from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
 from runtally.usage import archived
+from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
-from runtally.usage.groups.cells import ANY_VALUE, ArchivedCells, CellKey
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Rank, Ranks
+from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey
+from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
 from runtally.usage.sketch import binned
@@ -32,7 +35,7 @@ from runtally.usage.totals import NO_RUNS, Totals, group_sum
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000
-Counts = dict[CellKey, Counter[int]]
+Counts = dict[SliceKey, Counter[int]]
 """The runs with each latency, in each bucket and group."""
 
 
@@ -49,6 +52,13 @@ class GroupRowReader:
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
         self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
+        self._runs: dict[Hashable, int] = {}
+        self._hours: dict[tuple[str, TimeSpan], Version] = {}
+
+    @classmethod
+    def over(cls, connection: "Connection | GroupRowReader") -> "GroupRowReader":
+        """Return the reader over a connection, or the connection if it is that already: what it has found is not read again."""
+        return connection if isinstance(connection, GroupRowReader) else cls(CombinedReads.over(connection))
 
     async def tracked(self, question: GroupQuestion) -> TrackedState:
         """Return whether sums of the question's key are stored; read once."""
@@ -59,6 +69,14 @@ class GroupRowReader:
         if place not in self._tracked:
             self._tracked[place] = await group_queries.select_tracked(self.connection, *place)
         return self._tracked[place]
+
+    async def hours(self, project_id: str | None, span: TimeSpan) -> Version:
+        """Return a value that changes whenever a run of these hours changes; None for all projects. Read once."""
+        if project_id is None:
+            return None
+        if (project_id, span) not in self._hours:
+            self._hours[project_id, span] = await select_hours(self.connection, project_id, *span)
+        return self._hours[project_id, span]
 
     async def ranks(self, question: GroupQuestion) -> Ranks:
         """Read the rank of each group, and of the group without a value.
@@ -153,7 +171,7 @@ class GroupRowReader:
         if plan.rest_of is None:
             return found
         rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
-        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+        return {key: counts for key, counts in found.items() if ANY_VALUE not in key[1]} | rest
 
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
         return None if question is None else await self._latencies(question, None)
@@ -164,10 +182,10 @@ class GroupRowReader:
         plan: Plan,
         state: TrackedState,
         named: Collection[Group] | None,
-        of_old: Mapping[CellKey, Counter[int]],
+        of_old: Mapping[SliceKey, Counter[int]],
     ) -> Counts:
         """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
-        readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
+        readings: list[Coroutine[Any, Any, Mapping[SliceKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
             readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
         elif plan.latency_cover.stored and question.key is not None:
@@ -192,18 +210,18 @@ class GroupRowReader:
             _add(found, more)
         return found
 
-    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedCells]:
-        """Return the plan, and the cells over runs that are archived. Raises `DimensionNotTracked`."""
+    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedSlices]:
+        """Return the plan, and the slices over runs that are archived. Raises `DimensionNotTracked`."""
         plan, state = await self._plan(question)
         old = await self._archived_spans(question, plan, plan.cover.runs)
         if not old or self.archive is None:
             return plan, state, ()
         with _explained():
-            return plan, state, await self.archive.cells(self.connection, question, plan, old)
+            return plan, state, await self.archive.slices(self.connection, question, plan, old)
 
     async def _archived_latencies(
         self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
-    ) -> Mapping[CellKey, Counter[int]]:
+    ) -> Mapping[SliceKey, Counter[int]]:
         if not old or self.archive is None:
             return {}
         with _explained():
@@ -253,13 +271,24 @@ class GroupRowReader:
         for span in old:
             if await self._are_missing(question, span):
                 raise DimensionNotTracked(
-                    f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
-                    "is asked for: ask for a later start, or group by fewer dimensions."
+                    f"Single runs before {dropped_before:%Y-%m-%dT%H:%MZ} were deleted; only totals remain. Choose a later "
+                    "start or group by fewer dimensions."
                 )
-        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
-        if read > MAX_RUNS_READ:
+        if await self._count_runs(question, plan, spans) > MAX_RUNS_READ:
             raise DimensionNotTracked(_advice(question, plan))
         return old
+
+    async def _count_runs(self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> int:
+        """Count the runs to read in these spans, up to one more than may be; not read if their days have no more."""
+        if self.days is not None and all(span.since >= self.days.since for span in spans):
+            of_days = sum(map(self.days.runs_in, spans))
+            if of_days <= MAX_RUNS_READ:
+                return of_days
+        place = question.filter.as_indexed, plan.rest_of, tuple(spans)
+        if place not in self._runs:
+            found = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
+            self._runs[place] = found
+        return self._runs[place]
 
     async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
         """Return whether runs of a span were dropped without being archived; asked once for each span."""
@@ -337,7 +366,7 @@ def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
     named = set(names)
     return GroupRows(
         group_sum((_name(group, named), totals) for group, totals in rows.groups.items()),
-        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.cells.items()),
+        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.slices.items()),
     )
 
 
@@ -363,16 +392,16 @@ def _succeeded(rows: GroupRows) -> GroupRows:
 
     return GroupRows(
         {group[:-1]: totals for group, totals in rows.groups.items() if kept(group)},
-        {(number, group[:-1]): totals for (number, group), totals in rows.cells.items() if kept(group)},
+        {(number, group[:-1]): totals for (number, group), totals in rows.slices.items() if kept(group)},
     )
 
 
 def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
     """Add the group of runs without a value: all runs minus those with one."""
     place = question.by.index(rest_of)
-    all_cells = whole.cells or {(0, group): totals for group, totals in whole.groups.items()}
-    valued = rows.valued if whole.cells else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
-    left = {cell: totals - valued.get(cell, NO_RUNS) for cell, totals in all_cells.items()}
+    all_slices = whole.slices or {(0, group): totals for group, totals in whole.groups.items()}
+    valued = rows.valued if whole.slices else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
+    left = {key: totals - valued.get(key, NO_RUNS) for key, totals in all_slices.items()}
     rest = {
         (number, (*group[:place], rest_of.usual, *group[place:])): totals
         for (number, group), totals in left.items()
@@ -380,19 +409,19 @@ def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, who
     }
     return GroupRows(
         group_sum((*rows.groups.items(), *((group, totals) for (_, group), totals in rest.items()))),
-        {**rows.cells, **rest},
+        {**rows.slices, **rest},
     )
 
 
 def _rest_of_latencies(question: GroupQuestion, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
     """Return the latencies of runs without a value, by subtracting bins, to which all sketches are converted."""
     place = question.by.index(rest_of)
-    left = {cell: _in_bins(counts) for cell, counts in whole.items()}
+    left = {key: _in_bins(counts) for key, counts in whole.items()}
     for (number, group), counts in found.items():
         is_counted = group[place] == ANY_VALUE if rest_of.is_list else True
-        cell = number, (*group[:place], *group[place + 1 :])
-        if is_counted and cell in left:
-            left[cell].subtract(_in_bins(counts))
+        key = number, (*group[:place], *group[place + 1 :])
+        if is_counted and key in left:
+            left[key].subtract(_in_bins(counts))
     return {
         (number, (*group[:place], rest_of.usual, *group[place:])): +counts for (number, group), counts in left.items()
     }
@@ -405,6 +434,6 @@ def _in_bins(counts: Counter[int]) -> Counter[int]:
     return found
 
 
-def _add(found: Counts, more: Mapping[CellKey, Counter[int]]) -> None:
-    for cell, counts in more.items():
-        found[cell].update(counts)
+def _add(found: Counts, more: Mapping[SliceKey, Counter[int]]) -> None:
+    for key, counts in more.items():
+        found[key].update(counts)

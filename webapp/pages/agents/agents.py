@@ -175,7 +175,7 @@ async def agents(project_id: str) -> ResponseReturnValue:
 
 def agents_url(view: View) -> str:
     """Return the URL of the dashboard of these runs."""
-    return address_of("agents.agents", view.filter_query, project_id=view.project_id or "")
+    return address_of("agents.agents", view.filter_query | view.live_query, project_id=view.project_id or "")
 
 
 def _page(page: AgentsPage, report: AgentReport, view: View) -> AgentsPage:
@@ -231,7 +231,7 @@ def _rows(summary: Summary, dimension: Dimension, report: AgentReport, view: Vie
         formats.column_money([highest / _days(report.window)]),
     )
     series: dict[str, list[float]] = {name: [0.0] * report.window.length for [name] in summary.groups}
-    for (number, [name]), totals in summary.cells.items():
+    for (number, [name]), totals in summary.slices.items():
         series[name][number] = float(totals.cost_usd)
     for [name], totals in summary.groups.items():
         yield _row((dimension, name), totals, series[name], report.details, scale)

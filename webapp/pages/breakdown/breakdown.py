@@ -14,7 +14,7 @@ from api.usage import csv_parts
 from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked, Forbidden, NotFound
+from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
@@ -37,7 +37,7 @@ from webapp.charts.series import Groups
 from webapp.links import MINUTES, View, chosen_project, is_open, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
-from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
+from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.panel.slots import read_slots
@@ -118,6 +118,7 @@ class BreakdownPage(Page):
     compared_with: str | None
     now: datetime
     notes: tuple[str, ...]
+    live: LiveSwitch | None
     ranges: RangeMenu
     group_menu: GroupMenu
     names: tuple[Choice, ...]
@@ -198,7 +199,8 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     try:
         figures = await _read(reader, shown, window, now)
     except DimensionNotTracked as error:
-        refusal = refusal_of(error.message, project_id)
+        # A damaged archive is not mended by tracking a key.
+        refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
     groups = () if figures is None else _groups(figures, shown, now)
     ids = [one.key.value for one in groups] if shown.dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
@@ -215,6 +217,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         compared_with=compared_with(view.range) if figures and figures.before else None,
         now=now,
         notes=view.notes,
+        live=live_switch(view, window, shown.url_of),
         ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
         names=_names(shown) if shown.dimension in BY_MODEL else (),

@@ -91,7 +91,7 @@ async def _read_groups(
         return PageGroups(refusal=error.message)
     if latencies is None:
         return PageGroups(bars=bars, drawn=bars, previous=previous)
-    if latencies.cell_latencies or not latencies.groups:
+    if latencies.slice_latencies or not latencies.groups:
         return PageGroups(bars=bars, drawn=latencies, previous=previous)
     note = NOT_TOLD_APART.format(dimension=words.in_sentence(dimension))
     return PageGroups(bars=bars, previous=previous, note=note)

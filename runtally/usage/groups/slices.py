@@ -1,4 +1,4 @@
-"""SQL of cells: rows of any source as a bucket's number, the value of each dimension, and the measures.
+"""SQL of slices: rows of any source as a bucket's number, the value of each dimension, and the measures.
 
 A value is written with a sign before it, so that none can be taken for what stands for no value, for all others, or for any.
 """
@@ -21,7 +21,7 @@ from runtally.usage.sketch import LATENCY
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import of_models, runs_during, stored_in
 from runtally.usage.sums.blocks import summed_ctes
-from runtally.usage.sums.tables import CELLS, TOTALS
+from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.sums.values import keys_of
 from runtally.usage.sums.waiting import waiting_ctes
 from runtally.usage.window import BucketRange, TimeSpan
@@ -39,10 +39,10 @@ _VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' 
 # What measures are made of.
 _INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
 
-CellKey = tuple[int, Group]
+SliceKey = tuple[int, Group]
 """The number of a bucket, and a group."""
-ArchivedCells: TypeAlias = Sequence[Sequence[Any]]
-"""Cells over archived runs: the number of a bucket, the written value of each dimension, the measures."""
+ArchivedSlices: TypeAlias = Sequence[Sequence[Any]]
+"""Slices over archived runs: the number of a bucket, the written value of each dimension, the measures."""
 
 
 def read_group(written: Sequence[str]) -> Group:
@@ -63,9 +63,9 @@ def number_sql(moment: str, starts: str) -> str:
     return f"width_bucket({moment}, {starts}) - 1"
 
 
-def stored_cells(found: Conditions, question: GroupQuestion, plan: Plan, starts: str) -> str:
-    """SQL of cells over stored totals or cells."""
-    rows = (TOTALS if plan.sums is Source.TOTALS else CELLS).rows_of(question.filter.project_id)
+def stored_slices(found: Conditions, question: GroupQuestion, plan: Plan, starts: str) -> str:
+    """SQL of slices over stored totals or slices."""
+    rows = (TOTALS if plan.sums is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
     scope = found.value(RollupScope(question.filter.project_id).key)
     columns = [f"{number_sql('bucket', starts)} AS number"]
     columns += [
@@ -111,10 +111,10 @@ waiting AS MATERIALIZED (
 {summed_ctes("waiting_entries", now="now()")}"""
 
 
-def value_cells(  # noqa: PLR0913  # The parts of a statement.
+def value_slices(  # noqa: PLR0913  # The parts of a statement.
     found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, is_waiting: bool
 ) -> Iterator[str]:
-    """SQL of cells over the stored sums of a key, and over the runs not merged into them yet."""
+    """SQL of slices over the stored sums of a key, and over the runs not merged into them yet."""
     hours = [one for one in plan.cover.stored if one.grain.minutes == HOUR_MINUTES]
     days = [one for one in plan.cover.stored if one not in hours]
     for ranges, detail in ((days, plan.detail or Detail.DAY), (hours, Detail.HOUR)):
@@ -129,15 +129,15 @@ def value_cells(  # noqa: PLR0913  # The parts of a statement.
         which = " AND ".join((_during(found, ranges, moment), *kept_values(found, question, key)))
         number = number_sql(moment, starts)
         # The number of a day once for all values of it.
-        once, of_cell = ("0", number) if hour else (number, "number")
+        once, of_slice = ("0", number) if hour else (number, "number")
         stored, sliced = "dimension_sums", arrays
         if hour:
             stored, sliced = (
                 f"dimension_sums {_hours_of(found, ranges)}",
                 [f"{name}[first:last] AS {name}" for name in arrays],
             )
-        yield f"""SELECT {of_cell} AS number, {_columns_of_values(question, key)}
-    FROM (SELECT blocks.number, blocks.day, cell.*
+        yield f"""SELECT {of_slice} AS number, {_columns_of_values(question, key)}
+    FROM (SELECT blocks.number, blocks.day, slice.*
             FROM (SELECT {once} AS number, day, {", ".join(sliced)}
                     FROM {stored}
                    WHERE {of_key(question)}
@@ -145,11 +145,11 @@ def value_cells(  # noqa: PLR0913  # The parts of a statement.
                      AND {on_days}
                   OFFSET 0) AS blocks
                  CROSS JOIN LATERAL unnest({", ".join(f"blocks.{name}" for name in arrays)})
-                         AS cell ({", ".join(names)})) AS cells
+                         AS slice ({", ".join(names)})) AS slices
    WHERE {which}"""
         if is_waiting:
             yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
-    FROM dimension_cells
+    FROM dimension_slices
    WHERE detail = '{detail}' AND {on_days} AND {which}"""
 
 
@@ -205,18 +205,18 @@ def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> st
     return f"({' OR '.join(parts) or 'TRUE'})"
 
 
-def archived_cells(found: Conditions, question: GroupQuestion, cells: ArchivedCells) -> str:
-    """SQL of cells that the archive has added up."""
+def archived_slices(found: Conditions, question: GroupQuestion, slices: ArchivedSlices) -> str:
+    """SQL of slices that the archive has added up."""
     measures = measures_named(*question.measures)
     types = {one.name: "bigint" if one.column_type is BigInteger else "numeric" for one in measures}
     kinds = {"number": "integer", **dict.fromkeys(names_of(question.by), "text"), **types}
-    columns = zip(*cells, strict=True)
+    columns = zip(*slices, strict=True)
     arrays = (found.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
     return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
-def run_cells(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
-    """SQL of cells over the runs of a span."""
+def run_slices(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
+    """SQL of slices over the runs of a span."""
     names = names_of(question.by)
     columns = "".join(f", {name}" for name in names)
     return f"""SELECT number{columns},
