@@ -28,7 +28,7 @@ class RecentChanges:
     embed_token: str | None
     """The public token of the requested project, if it has one."""
     in_control: tuple[int, ...] = ()
-    """The same numbers of control, where that is another database."""
+    """The numbers of the latest entries of control, where that is another database."""
 
 
 async def select_recent_changes(connection: Connection, project_id: str | None) -> RecentChanges:
