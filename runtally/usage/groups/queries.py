@@ -222,7 +222,7 @@ async def select_groups(
 ) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, waiting)
+    slices = _slices_sql(found, question, plan, archived, waiting, is_read_twice=True)
     result = GroupRows()
     if slices is None:
         return result
@@ -237,8 +237,14 @@ async def select_groups(
     return result
 
 
-def _slices_sql(
-    found: Conditions, question: GroupQuestion, plan: Plan, archived: ArchivedSlices, waiting: WaitingRuns | None
+def _slices_sql(  # noqa: PLR0913  # The parts of a statement.
+    found: Conditions,
+    question: GroupQuestion,
+    plan: Plan,
+    archived: ArchivedSlices,
+    waiting: WaitingRuns | None,
+    *,
+    is_read_twice: bool = False,
 ) -> str | None:
     """SQL of `slices`, the rows of all sources; None where there is nothing to read."""
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
@@ -255,9 +261,21 @@ def _slices_sql(
     if not slices:
         return None
     listed = "\n   UNION ALL\n  ".join(slices)
-    return f"""{ctes}slices AS MATERIALIZED (
+    if question.named is not None and len(question.by) == 1:
+        listed = _of_named(found, question, listed)
+    return f"""{ctes}slices AS {"MATERIALIZED " if is_read_twice else ""}(
   {listed}
 )"""
+
+
+def _of_named(found: Conditions, question: GroupQuestion, slices: str) -> str:
+    """SQL of slices of one dimension added up as all others unless they are named, so that what is kept is not each of thousands."""
+    [name] = names_of(question.by)
+    names = found.value([write_value(value) for (value,) in question.named or ()], "text[]")
+    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
+    return f"""SELECT number, coalesce(named.value, CASE {name} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END) AS {name}, {sums}
+    FROM ({slices}) AS each LEFT JOIN unnest({names}) AS named (value) ON named.value = {name}
+GROUP BY 1, 2"""
 
 
 def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
