@@ -175,7 +175,7 @@ async def agents(project_id: str) -> ResponseReturnValue:
 
 def agents_url(view: View) -> str:
     """Return the URL of the dashboard of these runs."""
-    return address_of("agents.agents", view.filter_query, project_id=view.project_id or "")
+    return address_of("agents.agents", view.filter_query | view.live_query, project_id=view.project_id or "")
 
 
 def _page(page: AgentsPage, report: AgentReport, view: View) -> AgentsPage:

@@ -37,7 +37,7 @@ from webapp.charts.series import Groups
 from webapp.links import MINUTES, View, chosen_project, is_open, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
-from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
+from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.panel.slots import read_slots
@@ -118,6 +118,7 @@ class BreakdownPage(Page):
     compared_with: str | None
     now: datetime
     notes: tuple[str, ...]
+    live: LiveSwitch | None
     ranges: RangeMenu
     group_menu: GroupMenu
     names: tuple[Choice, ...]
@@ -216,6 +217,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         compared_with=compared_with(view.range) if figures and figures.before else None,
         now=now,
         notes=view.notes,
+        live=live_switch(view, window, shown.url_of),
         ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
         names=_names(shown) if shown.dimension in BY_MODEL else (),

@@ -133,7 +133,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         project, view, window, path_to("compare.show", project_id=project_id), shown.url_of, **_of_sides(shown)
     )
     return ComparePage(
-        frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query),
+        frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query, live=None),
         heading="Compare",
         by=words.label_of(shown.dimension),
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),

@@ -95,12 +95,18 @@ def value_urls(
 
 
 def narrower_of(view: View, window: Window) -> Narrower:
-    can_be_live = not window.is_over
     return Narrower(
         ranges=range_menu_of(view, window, View(view.project_id).url),
-        live=LiveSwitch(view.url, view.replace(is_live=not view.is_live).url, view.is_live) if can_be_live else None,
+        live=live_switch(view, window),
         runs_url=view.runs_url(),
     )
+
+
+def live_switch(view: View, window: Window, url_of: Callable[[View], str] = attrgetter("url")) -> LiveSwitch | None:
+    """Return the switch of live mode; None for a time in which no new run can be seen."""
+    if window.is_over:
+        return None
+    return LiveSwitch(url_of(view), url_of(view.replace(is_live=not view.is_live)), view.is_live)
 
 
 def range_menu_of(
