@@ -1,9 +1,10 @@
-"""Puts the folders that the service reads into the wheel, below `runtally/_files`.
+"""Puts the folders and guides that the service reads into the wheel, below `runtally/_files`.
 
 Top-level folders of a wheel land beside every other package: `alembic` would land inside the library of that name. An
 editable install gets no copies, which would go stale; it reads the checkout.
 """
 
+from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -18,4 +19,5 @@ class Files(BuildHookInterface):  # type: ignore[type-arg]  # hatchling leaves i
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name == "wheel" and version != "editable":
-            build_data["force_include"] |= {folder: f"runtally/_files/{folder}" for folder in FOLDERS}
+            guides = [f"docs/{guide.name}" for guide in Path(self.root, "docs").glob("*.md")]
+            build_data["force_include"] |= {path: f"runtally/_files/{path}" for path in (*FOLDERS, *guides)}

@@ -159,7 +159,7 @@ def _clock(ahead: timedelta) -> Finding:
     if abs(ahead) > CLOCK_TOLERANCE:
         todo = "let both machines keep time by NTP"
         return Finding("clock", State.WARN, f"{seconds:+.1f} s between the database and this server; {todo}")
-    return Finding("clock", State.OK, f"offset {1000 * seconds:+.0f} ms between the database and this server")
+    return Finding("clock", State.OK, f"offset {round(1000 * seconds):+d} ms between the database and this server")
 
 
 def _prices(book: PriceBook) -> Finding:

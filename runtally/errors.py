@@ -306,7 +306,12 @@ class DamagedArchive(ArchiveError):
 
 class ArchiveTooLarge(ArchiveError):
     code = "archive_too_large"
-    message = "More archived runs would have to be read than one question may; ask for a shorter time."
+    message = "This needs too many archived runs. Choose a shorter time range."
+
+
+class ArchiveBusy(ArchiveError):
+    code = "archive_busy"
+    message = "The archive is busy. Try again in a moment."
 
 
 class ArchiveNotRead(DimensionNotTracked):

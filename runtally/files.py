@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 _PACKED = Path(__file__).resolve().parent / "_files"
 IS_CHECKOUT = not _PACKED.is_dir()
 ROOT = CHECKOUT if IS_CHECKOUT else _PACKED
-"""The folder with `alembic`, `static` and `templates`."""
+"""The folder with `alembic`, `docs`, `static` and `templates`."""
 
 START_COMMAND = "make run" if IS_CHECKOUT else "runtally serve --provision"
 """The command that starts the service and creates missing keys."""

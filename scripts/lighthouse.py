@@ -1,10 +1,11 @@
-"""Measures overview and project page with the demo loaded: with Lighthouse, and when a slow line shows the first chart.
+"""Measures overview, project page and runs with the demo: with Lighthouse, and when a slow line shows the first chart.
 
     make lighthouse
 
 Exits with 1 if a score is below the least, or a chart is seen too late. Needs Node and Chromium; brings a server with a
 Postgres of its own. Scores are those of the desktop, and like the seconds the best of three: a busy machine makes pages
-slow. What a phone would score is printed, not judged, because it is this machine slowed down.
+slow. What a phone would score is printed, not judged, because it is this machine slowed down; how long its scripts keep it
+busy, and how many requests and bytes it needs, is printed beside.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 from playwright.sync_api import Browser, sync_playwright
@@ -26,7 +28,8 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "scripts" / "lighthouse"
 PROGRAM = FOLDER / "node_modules" / ".bin" / "lighthouse"
-PAGES = {"overview": "/", "project": "/projects/support-agent"}
+PAGES = {"overview": "/", "project": "/projects/support-agent", "runs": "/runs"}
+CHARTED = ("overview", "project")
 LEAST = 95
 TRIES = 3
 # A slow line: what it takes before an answer begins, and how much comes each second.
@@ -62,10 +65,11 @@ def main() -> int:
         environment = {**os.environ, "CHROME_PATH": chromium}
         found = {name: _best(url + path, environment) for name, path in PAGES.items()}
         for name, path in PAGES.items():
-            print(f"{name} on a phone: {_text(_scores(url + path, environment))}")
+            print(f"{name} on a phone: {_phone(url + path, environment)}")
         seconds = _seconds_to_chart(url, chromium)
     for name, scores in found.items():
-        print(f"{name}: {_text(scores)}; first chart after {seconds[name]:.2f} s on a slow line")
+        chart = f"; first chart after {seconds[name]:.2f} s on a slow line" if name in seconds else ""
+        print(f"{name}: {_text(scores)}{chart}")
     are_early = max(seconds.values()) < MOST_SECONDS_TO_CHART
     return int(not (are_early and all(_are_enough(scores) for scores in found.values())))
 
@@ -79,7 +83,7 @@ def _options() -> argparse.Namespace:
 def _best(url: str, environment: dict[str, str]) -> dict[str, int]:
     best: dict[str, int] = {}
     for _ in range(TRIES):
-        scores = _scores(url, environment, "--preset=desktop")
+        scores = _scores(_report(url, environment, "--preset=desktop"))
         best |= {name: max(score, best.get(name, 0)) for name, score in scores.items()}
         if _are_enough(best):
             break
@@ -90,8 +94,22 @@ def _are_enough(scores: dict[str, int]) -> bool:
     return bool(scores) and min(scores.values()) >= LEAST
 
 
-def _scores(url: str, environment: dict[str, str], *options: str) -> dict[str, int]:
-    """Return the scores; None where the measurement fails, as on a machine so busy that Chromium reports NO_NAVSTART."""
+def _phone(url: str, environment: dict[str, str]) -> str:
+    report = _report(url, environment)
+    if not report:
+        return _text({})
+    audits = report["audits"]
+    blocked, size = (audits[name]["numericValue"] for name in ("total-blocking-time", "total-byte-weight"))
+    requests = len(audits["network-requests"]["details"]["items"])
+    return f"{_text(_scores(report))}; blocked for {blocked:.0f} ms, {requests} requests, {size / 1000:.0f} KB"
+
+
+def _scores(report: dict[str, Any]) -> dict[str, int]:
+    return {name: round(100 * (category["score"] or 0)) for name, category in report.get("categories", {}).items()}
+
+
+def _report(url: str, environment: dict[str, str], *options: str) -> dict[str, Any]:
+    """Return the report; an empty one where it fails, as on a machine so busy that Chromium reports NO_NAVSTART."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [
@@ -106,8 +124,8 @@ def _scores(url: str, environment: dict[str, str], *options: str) -> dict[str, i
         ]
         if subprocess.run(command, env=environment, check=False).returncode:
             return {}
-        categories = json.loads(report.read_text())["categories"]
-    return {name: round(100 * (category["score"] or 0)) for name, category in categories.items()}
+        found: dict[str, Any] = json.loads(report.read_text())
+    return found
 
 
 def _seconds_to_chart(url: str, chromium: str) -> dict[str, float]:
@@ -115,7 +133,7 @@ def _seconds_to_chart(url: str, chromium: str) -> dict[str, float]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROME_FLAGS.split())
         try:
-            return {name: min(_first_chart(browser, url + path) for _ in range(TRIES)) for name, path in PAGES.items()}
+            return {name: min(_first_chart(browser, url + PAGES[name]) for _ in range(TRIES)) for name in CHARTED}
         finally:
             browser.close()
 

@@ -71,6 +71,8 @@ PAGES = {
     "file": "/admin/prices/file",
     "repricing": "/admin/prices/repricing",
     "reference": "/docs",
+    "guides": "/guides",
+    "guide": "/guides/pricing",
     "sign-in": "/sign-in",
     "not-found": "/none-such",
 }

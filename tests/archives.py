@@ -14,7 +14,7 @@ import duckdb
 import httpx
 from moto.server import ThreadedMotoServer
 
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.archive import queries
 from runtally.archive.archive import Archive
 from runtally.archive.file import RUNS
@@ -57,7 +57,14 @@ def made(project_id: str, day: int, number: int = 0) -> StoredRun:
     plain.cache_savings_usd, plain.reported_cost_usd = Decimal("-0.000000000001"), Decimal("99999999.123456789012")
     plain.price_entry_id, plain.user_id, plain.session_id = 7, "ü \U0001f600\n", "s"
     plain.tags = ["a,b", 'c"d', ""]
-    plain.metadata = {"feature": "a", "n": [1, 1.5, {"deep": None}], "text": "\\N \u2028"}
+    plain.metadata = {
+        "feature": "a",
+        "n": [1, 1.5, {"deep": None}],
+        "text": "\\N \u2028",
+        "*": "star",
+        "": "none",
+        "a/b~c": "way",
+    }
     return plain
 
 
@@ -240,6 +247,8 @@ def erase_and_die(database_url: str, archive_url: str, point: str) -> None:
     async def work() -> None:
         async with Database(database_url) as database:
             setattr(*DYING[point])
-            await erase_project(database, database, archive_at(database, archive_url), OPERATOR, "one")
+            await erase_project(
+                Places(database, database, database, archive_at(database, archive_url)), OPERATOR, "one"
+            )
 
     asyncio.run(work())

@@ -19,7 +19,7 @@ from runtally.usage.totals import Totals, group_sum
 from runtally.usage.window import TimeRange, Window
 
 
-class Cell(NamedTuple):
+class Slice(NamedTuple):
     """The runs of one provider's model in one bucket."""
 
     bucket: datetime
@@ -35,21 +35,23 @@ def new_memo() -> DayMemo:
 
 def made_summary(
     window: Window,
-    cells: Iterable[Cell] = (),
+    slices: Iterable[Slice] = (),
     latencies: Mapping[int, Latency] | None = None,
     whole: Latency = NO_LATENCY,
     bar: timedelta | None = None,
 ) -> Summary:
-    """Return a summary of cells of the window's buckets, in bars as long as these unless they are said to be longer."""
+    """Return a summary of slices of the window's buckets, in bars as long as these unless they are said to be longer."""
     bar = bar or window.interval
-    cells = tuple(cells)
+    slices = tuple(slices)
     return Summary(
         window,
         BY_MODEL,
         bar,
-        buckets=group_sum(((one.bucket - window.start) // window.interval, one.totals) for one in cells),
-        groups=group_sum(((one.provider, one.model), one.totals) for one in cells),
-        cells=group_sum((((one.bucket - window.start) // bar, (one.provider, one.model)), one.totals) for one in cells),
+        buckets=group_sum(((one.bucket - window.start) // window.interval, one.totals) for one in slices),
+        groups=group_sum(((one.provider, one.model), one.totals) for one in slices),
+        slices=group_sum(
+            (((one.bucket - window.start) // bar, (one.provider, one.model)), one.totals) for one in slices
+        ),
         latencies={number: Latencies(known=one) for number, one in (latencies or {}).items()},
         whole=Latencies(known=whole),
     )

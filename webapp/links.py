@@ -144,7 +144,11 @@ class View:
             found["by"] = self._by
         listed = {"sort": self.sort, "q": self.search} if self.project_id is None else {}
         found |= {name: value for name, value in listed.items() if value is not None}
-        return found | ({"live": "1"} if self.is_live else {})
+        return found | self.live_query
+
+    @property
+    def live_query(self) -> dict[str, str]:
+        return {"live": "1"} if self.is_live else {}
 
     def project_urls(self) -> Callable[[str], str]:
         """A function from a project's id to its URL with this view; it is fast, for pages of many projects."""
@@ -173,7 +177,8 @@ class View:
     def breakdown_url(self, **more: str | None) -> str:
         """Return the URL of these runs as a table, grouped in the same way."""
         return address_of(
-            "breakdown.breakdown", {"project": self.project_id, "by": self._by, **more} | self.filter_query
+            "breakdown.breakdown",
+            {"project": self.project_id, "by": self._by, **more} | self.filter_query | self.live_query,
         )
 
     @property

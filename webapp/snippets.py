@@ -26,6 +26,9 @@ class Way:
     id: str
     name: str
     about: str
+    guide: str
+    section: str
+    """The guide, and its section, that say more."""
     snippets: tuple[Snippet, ...]
     note: str = ""
 
@@ -35,11 +38,20 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
     curl, python, typescript = snippets(server_url, key, project_id, (Scope.RUNS_WRITE,))
     endpoint = f"{server_url}/api/otlp/p/{quote(project_id, safe='')}" if names_project else server_url
     return (
-        Way("curl", "curl", "Post one run from a terminal. Any HTTP client works the same way.", (curl,)),
+        Way(
+            "curl",
+            "curl",
+            "Post one run from a terminal. Any HTTP client works the same way.",
+            "sending",
+            "in-any-language",
+            (curl,),
+        ),
         Way(
             "python",
             "Python",
             "Record each call of OpenAI's, Anthropic's and Google's SDKs and of LiteLLM. The last line sends a first run.",
+            "sending",
+            "python",
             (Snippet("python-install", "Install", "pip install dist/runtally_client-*.whl"), python),
             _BUILT,
         ),
@@ -48,6 +60,8 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
             "TypeScript",
             "Record each call of OpenAI's and Anthropic's SDKs and of the AI SDK, in Node, Deno, Bun and at the edge. "
             "The last line sends a first run.",
+            "sending",
+            "typescript",
             (Snippet("typescript-install", "Install", "npm install dist/runtally-0.1.0.tgz"), typescript),
             _BUILT,
         ),
@@ -73,6 +87,8 @@ def _litellm(endpoint: str, key: str) -> Way:
         "litellm",
         "LiteLLM",
         "Set these variables, and switch the callback on in the SDK or in the proxy.",
+        "opentelemetry",
+        "python",
         (
             Snippet("litellm-environment", "Environment", _exports(environment)),
             Snippet("litellm-sdk", "SDK", sdk),
@@ -100,6 +116,8 @@ def _opentelemetry(endpoint: str, key: str) -> Way:
         "opentelemetry",
         "OpenTelemetry",
         "Any instrumentation of LLM calls, such as OpenLLMetry, OpenInference or Logfire, reads these variables.",
+        "opentelemetry",
+        "clients",
         (
             Snippet("opentelemetry-environment", "Environment", _exports(environment)),
             Snippet("opentelemetry-collector", "Collector", collector, "collector.yaml"),
@@ -138,6 +156,8 @@ def _agents(endpoint: str, key: str) -> Way:
         "agents",
         "Coding agents",
         "Each call that the agent makes is a run, with its session and who ran it.",
+        "agents",
+        "setup",
         (
             Snippet("claude-code", "Claude Code", json.dumps(claude_code, indent=2), "~/.claude/settings.json"),
             Snippet("codex", "Codex", codex, "~/.codex/config.toml"),

@@ -17,6 +17,7 @@ from webapp.addresses import address_of, path_to
 from webapp.assets import asset_url, style_sheet_url
 from webapp.charts.look import HATCH
 from webapp.charts.svg import first_paint
+from webapp.guides import guide_url, titles
 
 FOLDER = ROOT / "templates"
 # No stored text has a NUL, and no cell is a line break.
@@ -54,6 +55,8 @@ templates.globals |= {
     "asset": asset_url,
     "style_sheet": style_sheet_url,
     "first_paint": first_paint,
+    "guide_titles": titles,
+    "guide_url": guide_url,
     "hatch": Markup(HATCH),  # noqa: S704  # Our own.
     "path_to": path_to,
     "url_for": url_for,

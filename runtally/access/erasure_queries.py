@@ -8,7 +8,7 @@ from runtally.archive.queries import REMOVE_FILES
 from runtally.models.rollup import ALL_PROJECTS_KEY
 from runtally.usage.sketch import GRAIN_ROWS, ON_SAME_SKETCH, merging
 from runtally.usage.store import ROLLUP_INPUT_COLUMNS, rollup_ctes
-from runtally.usage.sums.tables import CELLS, TOTALS, SumTable
+from runtally.usage.sums.tables import SLICES, TOTALS, SumTable
 from runtally.usage.sums.values import keys_of
 from runtally.usage.upkeep import dimension_queries
 
@@ -77,7 +77,7 @@ INSERT INTO {table.name} AS held ({table.columns})
 """
 
 
-ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS = _erase_dropped(TOTALS), _erase_dropped(CELLS)
+ERASE_DROPPED_TOTALS, ERASE_DROPPED_SLICES = _erase_dropped(TOTALS), _erase_dropped(SLICES)
 
 # What is left of the project's rollups: nothing but zeros, unless runs arrive meanwhile, and buckets nobody reads any more.
 _ERASE_EMPTY = """
@@ -87,8 +87,8 @@ DELETE FROM {table}
         AND grain = minutes
         AND ({is_empty} OR bucket < now() - kept)
 """
-DELETE_ERASED_TOTALS, DELETE_ERASED_CELLS = (
-    _ERASE_EMPTY.format(table=table.name, grains=table.grain_rows, is_empty="runs = 0") for table in (TOTALS, CELLS)
+DELETE_ERASED_TOTALS, DELETE_ERASED_SLICES = (
+    _ERASE_EMPTY.format(table=table.name, grains=table.grain_rows, is_empty="runs = 0") for table in (TOTALS, SLICES)
 )
 DELETE_ERASED_SKETCHES = _ERASE_EMPTY.format(table="latency_sketches", grains=GRAIN_ROWS, is_empty="latencies = '{}'")
 
@@ -132,7 +132,7 @@ async def erase_runs(session: AsyncSession, project_id: str) -> int:
         DELETE_ERASED_LATENCIES,
         DELETE_ERASED_SKETCHES,
         DELETE_ERASED_TOTALS,
-        DELETE_ERASED_CELLS,
+        DELETE_ERASED_SLICES,
         DELETE_ERASED_ARRIVALS,
         DELETE_ERASED_QUEUED,
     ):
@@ -149,7 +149,7 @@ async def erase_archived(session: AsyncSession, project_id: str) -> int:
 async def erase_dropped(session: AsyncSession, project_id: str, before: datetime) -> None:
     """Delete the sums of runs that had been dropped."""
     connection = await session.connection()
-    for statement in (ERASE_DROPPED_TOTALS, ERASE_DROPPED_CELLS, ERASE_DROPPED_SKETCHES):
+    for statement in (ERASE_DROPPED_TOTALS, ERASE_DROPPED_SLICES, ERASE_DROPPED_SKETCHES):
         await connection.exec_driver_sql(statement, (project_id, before))
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlmodel import select
+from sqlalchemy import func
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.access import projects
@@ -29,6 +30,17 @@ async def list_views(session: AsyncSession, project_id: str) -> Sequence[SavedVi
     """Return a project's views by name."""
     query = select(SavedView).where(SavedView.project_id == project_id)
     return sorted((await session.exec(query)).all(), key=lambda view: view.name.casefold())
+
+
+async def find_by_text(
+    session: AsyncSession, text: str, project_ids: Sequence[str] | None, limit: int
+) -> Sequence[SavedView]:
+    """Return views with this text in their name, of these or with None of all projects."""
+    query = select(SavedView).where(col(SavedView.name).icontains(text, autoescape=True))
+    if project_ids is not None:
+        query = query.where(col(SavedView.project_id).in_(project_ids))
+    ordered = query.order_by(func.lower(SavedView.name), col(SavedView.project_id))
+    return (await session.exec(ordered.limit(limit))).all()
 
 
 def may_save(actor: Actor) -> bool:

@@ -84,7 +84,7 @@ async def _compare(connection: Connection, rules: Sequence[Rule], hour: datetime
         return []
 
     def at(moment: datetime) -> Sums:
-        return answer.cells.get(((moment - since) // HOUR, ()), _NOTHING)
+        return answer.slices.get(((moment - since) // HOUR, ()), _NOTHING)
 
     past = [at(one) for one in compared_hours(hour)]
     breaches = (judge_usual(rule, span, at(hour), past) for rule in rules)

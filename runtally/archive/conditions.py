@@ -55,8 +55,8 @@ def value_sql(found: Conditions, dimension: Dimension) -> str:
 
 
 def _path(*keys: str) -> str:
-    escaped = (key.replace("\\", "\\\\").replace('"', '\\"') for key in keys)
-    return "$" + "".join(f'."{key}"' for key in escaped)
+    # A JSON pointer, as in a path of DuckDB's own `*` stands for any key, and no key may be empty.
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
 
 
 def _equal(found: Conditions, run_filter: RunFilter) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import msgspec
 
-from runtally.errors import ArchiveTooLarge, DamagedArchive
+from runtally.errors import ArchiveError, ArchiveTooLarge, DamagedArchive
 from runtally.models import arrow
 from runtally.models.run import StoredRun
 from runtally.money import USD_DECIMALS
@@ -23,6 +23,8 @@ MAX_ROWS = 200_000
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "256MB",
     "threads": 2,
+    # What does not fit into memory is refused: nothing of a run is written to a disk.
+    "temp_directory": "",
     # Nothing is fetched from anywhere.
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -41,7 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def ask(paths: Sequence[str], sql: str, values: Sequence[object]) -> Rows:
     """Return the rows of a statement over `runs`, which are those of these files. To cancel it stops the engine as well.
 
-    Raises `ArchiveTooLarge` and `DamagedArchive`.
+    Raises `ArchiveTooLarge`, `DamagedArchive`, and `ArchiveError` where the engine cannot answer.
     """
     question = _Question(paths, sql, values)
     answering = asyncio.ensure_future(asyncio.to_thread(question.answer))
@@ -82,6 +84,8 @@ class _Question:
                 raise ArchiveTooLarge from error
             except (duckdb.IOException, duckdb.InvalidInputException) as error:
                 raise DamagedArchive from error
+            except duckdb.Error as error:
+                raise ArchiveError from error
             finally:
                 self._opened = None
         if len(rows) > MAX_ROWS:

@@ -1,4 +1,4 @@
-"""Sums and latencies of groups over archived runs, in the form in which `usage.group_cells` has those of the database."""
+"""Sums and latencies of groups over archived runs, in the form in which `usage.group_slices` has those of the database."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from runtally.clock import start_of_day
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES
 from runtally.models.measures import columns_over_runs, measures_named
-from runtally.usage.groups.cells import ANY, NONE, VALUE, CellKey, names_of, read_group, unusual
+from runtally.usage.groups.slices import ANY, NONE, VALUE, SliceKey, names_of, read_group, unusual
 from runtally.usage.plan import GroupQuestion, Plan
 from runtally.usage.sketch import LATENCY
 from runtally.usage.window import TimeSpan
@@ -32,7 +32,7 @@ class ArchivedGroupReader:
         until = start_of_day(span.until - timedelta(microseconds=1)) + _DAY
         return await self._runs.missing(connection, question.filter.project_id, start_of_day(span.since), until)
 
-    async def cells(
+    async def slices(
         self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
     ) -> Sequence[Sequence[Any]]:
         """Read the sums of each bucket and group."""
@@ -45,7 +45,7 @@ class ArchivedGroupReader:
 
     async def latencies(
         self, connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
-    ) -> dict[CellKey, Counter[int]]:
+    ) -> dict[SliceKey, Counter[int]]:
         """Count the latencies of each bucket and group."""
         found = Conditions()
         columns = ", ".join(("number", *names_of(question.by), "latency"))
@@ -53,7 +53,7 @@ class ArchivedGroupReader:
   FROM {_runs_sql(found, question, plan, spans)}
  WHERE latency IS NOT NULL
  GROUP BY {columns}"""
-        counts: dict[CellKey, Counter[int]] = defaultdict(Counter)
+        counts: dict[SliceKey, Counter[int]] = defaultdict(Counter)
         for number, *group, latency, runs in await self._runs.ask(
             await self._files(connection, question, spans), sql, found.values
         ):

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runtally.archive.archive import Archive, damage_of
@@ -29,6 +29,7 @@ class LocalFiles:
         self._copies: OrderedDict[str, int] = OrderedDict()
         """The size of each copy, the one that was used last at the end."""
         self._folder: Path | None = None
+        self._writing = asyncio.Lock()
         self._few = asyncio.Semaphore(_FETCHED_AT_ONCE)
 
     async def paths_of(self, files: Sequence[KeptFile]) -> list[str]:
@@ -75,13 +76,23 @@ class LocalFiles:
         path = self._folder / Path(kept.path).name
         if kept.path not in self._copies:
             content = await self._archive.content_of(kept)
-            await asyncio.to_thread(self._make_room, self._folder, len(content))
-            await asyncio.to_thread(path.write_bytes, content)
-            self._copies[kept.path] = len(content)
+            async with self._writing:
+                dropped = [self._folder / Path(one).name for one in self._make_room(len(content))]
+                await asyncio.to_thread(_replace, dropped, path, content)
+                self._copies[kept.path] = len(content)
         self._copies.move_to_end(kept.path)
         return path
 
-    def _make_room(self, folder: Path, size: int) -> None:
+    def _make_room(self, size: int) -> Iterator[str]:
+        """Forget the copies that were not used for longest. Yields which."""
         while self._copies and sum(self._copies.values()) + size > MAX_BYTES:
-            path, _ = self._copies.popitem(last=False)
-            (folder / Path(path).name).unlink(missing_ok=True)
+            yield self._copies.popitem(last=False)[0]
+
+
+def _replace(dropped: Sequence[Path], path: Path, content: bytes) -> None:
+    for one in dropped:
+        one.unlink(missing_ok=True)
+    # Renamed when it is whole: a question that was given up goes on writing beside the next one.
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(path)

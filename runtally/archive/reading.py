@@ -13,14 +13,18 @@ from runtally.archive.local import LocalFiles
 from runtally.archive.queries import KeptFile
 from runtally.clock import Clock
 from runtally.db.database import Connection, Database
-from runtally.errors import ArchiveTooLarge
+from runtally.errors import ArchiveBusy, ArchiveTooLarge
 from runtally.extras import Extra
 from runtally.settings import Settings
 
 SECONDS = 10.0
-"""How long a question may take, and wait for others of this process: there is one at a time, so memory is bounded."""
+"""How long a question may take. There is one at a time in a process, so memory is bounded."""
 DOWNLOAD_SECONDS = 120.0
-"""How long a question may take for a part of a file that is downloaded."""
+"""How long a question may take for a part of a file that is downloaded, and wait for others before."""
+WAIT_SECONDS = 3.0
+"""How long a page waits for other questions; it holds a connection meanwhile."""
+MAX_WAITING = 2
+"""Pages that wait at once, so that connections are left for those that do not need the archive."""
 
 
 class ArchivedRuns:
@@ -30,6 +34,7 @@ class ArchivedRuns:
         self._archive = archive
         self._local = LocalFiles(archive)
         self._turn = asyncio.Lock()
+        self._waiting = 0
 
     @classmethod
     def of(cls, settings: Settings, database: Database, clock: Clock) -> "ArchivedRuns | None":
@@ -58,11 +63,28 @@ class ArchivedRuns:
         if not files:
             return []
         Extra.ARCHIVE.require("Reading archived runs")
+        await self._wait(seconds)
         try:
-            async with asyncio.timeout(seconds or SECONDS), self._turn:
+            async with asyncio.timeout(seconds or SECONDS):
                 return await engine.ask(await self._local.paths_of(files), sql, values)
         except TimeoutError:
             raise ArchiveTooLarge from None
+        finally:
+            self._turn.release()
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait until no other question is asked; a page waits shortly, and few do. Raises `ArchiveBusy`."""
+        is_page = seconds is None
+        if is_page and self._turn.locked() and self._waiting >= MAX_WAITING:
+            raise ArchiveBusy
+        self._waiting += is_page
+        try:
+            async with asyncio.timeout(WAIT_SECONDS if is_page else DOWNLOAD_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise ArchiveBusy from None
+        finally:
+            self._waiting -= is_page
 
     async def count(self, files: Sequence[KeptFile], since: datetime, until: datetime) -> int:
         """Count the runs of a time in these files; only those are read that have others too."""
@@ -72,13 +94,13 @@ class ArchivedRuns:
         read = await self.ask(parts, sql, [since, until])
         return sum(one.sums.runs for one in whole) + int(sum(runs for (runs,) in read))
 
-    async def sums_by_day(self, connection: Connection, project_id: str) -> dict[date, Sums]:
-        """Add up the archived runs of a project by day, file after file. Raises `ArchiveError` and `MissingExtra`."""
+    async def sums_by_day(self, files: Sequence[KeptFile]) -> dict[date, Sums]:
+        """Add up the runs of these files by day, file after file. Raises `ArchiveError` and `MissingExtra`."""
         sql = """SELECT epoch_us(occurred_at) // 86_400_000_000, count(*), coalesce(sum(cost_usd), 0),
        coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0)
   FROM runs GROUP BY 1"""
         found: dict[date, Sums] = {}
-        for file in await self.files_in(connection, project_id, None, None):
+        for file in files:
             for day, *sums in await self.ask([file], sql, (), DOWNLOAD_SECONDS):
                 at = date(1970, 1, 1) + timedelta(days=day)
                 found[at] = Sums(*map(add, found.get(at, (0, 0, 0, 0)), sums))

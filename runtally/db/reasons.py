@@ -16,7 +16,8 @@ NO_DATABASE = "its server has no database of this name; create it, or correct th
 NO_HOST = "no machine is known by the name of its host; correct the host in the URL, or the DNS"
 REFUSED = "no server takes connections there; start it, or correct host and port in the URL"
 SILENT = "its server does not answer; check that it runs, and that no firewall is in between"
-NO_RIGHTS = "its user may not use the tables; make it their owner, or grant it the rights"
+NO_RIGHTS = "its user may not use or create the tables; make it the owner of the database and its tables, or grant it the rights"
+NO_TABLES = "it has no tables of Runtally, or not all of them; run `runtally migrate`"
 FULL = "its server has no connection left; raise max_connections there, or start fewer workers"
 NOT_YET = "its server is starting or stopping; try again in a moment"
 NO_WRITES = (
@@ -30,6 +31,7 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InvalidAuthorizationSpecificationError, NO_ROLE),
     (asyncpg.InvalidCatalogNameError, NO_DATABASE),
     (asyncpg.InsufficientPrivilegeError, NO_RIGHTS),
+    (asyncpg.UndefinedTableError, NO_TABLES),
     (asyncpg.TooManyConnectionsError, FULL),
     (asyncpg.CannotConnectNowError, NOT_YET),
     (asyncpg.TargetServerAttributeNotMatched, NO_WRITES),

@@ -15,7 +15,7 @@ from runtally.pricing.cost import THOUSAND, Price, Rates
 from runtally.pricing.discount import Discount
 from runtally.pricing.match import PriceCandidate
 from runtally.tokens import PRICE_COLUMNS
-from runtally.usage.sums.tables import CELLS
+from runtally.usage.sums.tables import SLICES
 
 _CANDIDATE = f"""
   SELECT id,
@@ -177,7 +177,7 @@ SELECT_USED_MODELS = f"""
          sum(input_tokens)::bigint AS input_tokens,
          sum(output_tokens)::bigint AS output_tokens,
          max(bucket) AS last_used_at
-    FROM {CELLS.rows} AS held
+    FROM {SLICES.rows} AS held
    WHERE project_id = ANY($2)
      AND grain = {GRAINS[-1].minutes}
      AND bucket >= $1

@@ -4,7 +4,7 @@ Runs that only the reporting table has are no difference: it keeps them beyond t
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -106,10 +106,14 @@ class Verifier:
         return found
 
     async def _verify_project(self, project_id: str, found: Verification, now: datetime, *, repair: bool) -> None:
-        async with self.live.connection() as live, self.reporting.connection() as reporting:
+        # Of one moment, so that a run that is archived meanwhile is in one of both.
+        async with self.live.snapshot() as live:
             live_days = await queries.select_live_days(live, project_id)
+            files = await self.archive.files_in(live, project_id, None, None) if self.archive else []
+        async with self.reporting.connection() as reporting:
             reported_days = await queries.select_reported_days(reporting, project_id)
         found.projects += 1
+        differing: dict[date, Counter[Kind]] = {}
         for day, sums in live_days.items():
             reported = reported_days.get(day, DaySums())
             found.days += 1
@@ -119,27 +123,33 @@ class Verifier:
                 async with self.live.connection() as live:
                     # Otherwise a long queue would be read in full for each chunk of runs.
                     await expand_project(live, project_id, now)
-                await self._verify_day(difference, found, now if repair else None)
+                differing[day] = await self._verify_day(difference, found, now if repair else None)
 
-        if self.archive is not None:
-            async with self.live.connection() as connection:
-                archived = await self.archive.sums_by_day(connection, project_id)
-            for day, of_archive in archived.items():
-                _count_archived(found, project_id, day, of_archive, live_days, reported_days)
+        if self.archive is None or not files:
+            return
+        archived = await self.archive.sums_by_day(files)
+        # Again, as live runs may have arrived since then.
+        async with self.reporting.connection() as reporting:
+            reported_days = await queries.select_reported_days(reporting, project_id)
+        for day, of_archive in archived.items():
+            live_sums, reported = live_days.get(day, DaySums()), reported_days.get(day, DaySums())
+            _count_archived(found, (project_id, day), of_archive, live_sums, reported, differing.get(day, Counter()))
 
-    async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> None:
+    async def _verify_day(self, day: DayDifference, found: Verification, repair_at: datetime | None) -> Counter[Kind]:
+        """Look for the live runs of a day that differ. Returns how many, by kind."""
         first: list[RunDifference] = []
-        missing = 0
+        kinds: Counter[Kind] = Counter()
         async for differences in self._differences(day.project_id, day.day):
             first += differences[: SHOWN_RUNS - len(first)]
-            missing += sum(difference.kind is Kind.MISSING for difference in differences)
-            found.kinds.update(difference.kind for difference in differences)
+            kinds.update(difference.kind for difference in differences)
             found.queues.update(difference.queue for difference in differences)
             if repair_at is not None:
                 found.repaired += await self._repair(day.project_id, differences, repair_at)
-        found.kept += max(day.reported.runs - day.live.runs + missing, 0)
+        found.kinds += kinds
+        found.kept += max(day.reported.runs - day.live.runs + kinds[Kind.MISSING], 0)
         if first and len(found.first) < SHOWN_DAYS:
             found.first.append(DayDifference(day.project_id, day.day, day.live, day.reported, tuple(first)))
+        return kinds
 
     async def _differences(self, project_id: str, day: date) -> AsyncIterator[list[RunDifference]]:
         async with self.live.transaction() as live:
@@ -173,20 +183,22 @@ class Verifier:
 
 def _count_archived(  # noqa: PLR0913, PLR0917  # What each place has of a day.
     found: Verification,
-    project_id: str,
-    day: date,
+    day: tuple[str, date],
     archived: Sums,
-    live_days: Mapping[date, DaySums],
-    reported_days: Mapping[date, DaySums],
+    live: DaySums,
+    reported: DaySums,
+    differing: Counter[Kind],
 ) -> None:
-    """Count the archived runs of a day; the reporting table has those of the database besides, and perhaps more."""
-    live, reported = live_days.get(day, DaySums()), reported_days.get(day, DaySums())
+    """Count the archived runs of a project's day; the reporting table has live ones besides, and perhaps more.
+
+    `differing` are live runs that it has otherwise or not yet: their sums say nothing of the archived ones.
+    """
     expected = Sums(*map(add, archived, live[:4]))
-    missing = max(expected.runs - reported.runs, 0)
+    missing = max(expected.runs - differing[Kind.MISSING] - reported.runs, 0)
     found.archived += archived.runs
     found.archived_missing += missing
-    if missing or (expected.runs == reported.runs and expected != reported[:4]):
-        found.archived_days.append((project_id, day))
+    if missing or (not differing and expected.runs == reported.runs and expected != reported[:4]):
+        found.archived_days.append(day)
 
 
 def _differing(

@@ -3,6 +3,7 @@
 Files are read from the position on, until the list is full: so many runs and bytes at most, and what is left is said.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from runtally.archive.conditions import Conditions
-from runtally.archive.engine import read_time
+from runtally.archive.engine import Rows, read_time
 from runtally.archive.queries import KeptFile
 from runtally.archive.reading import ArchivedRuns
 from runtally.db.database import Connection
@@ -71,7 +72,7 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
     sql, conditions = _page_sql(run_filter, now, position, limit)
     taken = 1
     while files:
-        runs = tuple(map(_stored, await archive.ask(files[:taken], sql, conditions.values, seconds)))
+        runs = await _stored(await archive.ask(files[:taken], sql, conditions.values, seconds))
         # A file that was not read may have runs from there on.
         edge = _edge(files[taken:], position.direction)
         sure = runs if edge is None else tuple(run for run in runs if _is_before(run, edge, position.direction))
@@ -79,8 +80,10 @@ async def walk(  # noqa: PLR0913  # Which runs, from where on, and how many.
             return Found(sure, place_of(sure[-1]))
         if edge is None:
             return Found(sure)
-        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES:
-            return Found(sure, _behind(edge, position.direction))
+        stop = _behind(edge, position.direction)
+        # Where files overlap the next may begin before the position: a walk that stopped there would never go on.
+        if sum(one.size_bytes for one in files[: taken * 2]) > WALKED_BYTES and _is_beyond(stop, position):
+            return Found(sure, stop)
         taken *= 2
     return Found()
 
@@ -137,7 +140,7 @@ async def read_sorted(  # noqa: PLR0913  # Which runs, and in which order.
     way = "ASC" if is_ascending else "DESC"
     sql = f"""SELECT {_COLUMNS} FROM runs WHERE {conditions.sql}
  ORDER BY {column} {way} NULLS LAST, occurred_at DESC, id DESC, project_id LIMIT {limit}"""
-    return tuple(map(_stored, await archive.ask(files, sql, conditions.values)))
+    return await _stored(await archive.ask(files, sql, conditions.values))
 
 
 async def read_totals(archive: ArchivedRuns, connection: Connection, run_filter: RunFilter, now: datetime) -> Totals:
@@ -169,7 +172,7 @@ async def find(  # noqa: PLR0913  # What is looked for, where and when.
     files = await archive.files_in(connection, project_id, since, until)
     sql = f"""SELECT {_COLUMNS} FROM runs WHERE project_id = $1::text AND {column} = $2::text
  ORDER BY occurred_at, id LIMIT {limit}"""
-    return tuple(map(_stored, await archive.ask(files, sql, [project_id, value])))
+    return await _stored(await archive.ask(files, sql, [project_id, value]))
 
 
 def _times(
@@ -208,6 +211,13 @@ def _behind(edge: datetime, direction: Direction) -> Place:
     return Place(edge + _MOMENT if direction is Direction.OLDER else edge, "", "")
 
 
+def _is_beyond(place: Place, position: Position) -> bool:
+    if position.place is None:
+        return True
+    one, other = ((each.occurred_at, each.id, each.project_id) for each in (place, position.place))
+    return one < other if position.direction is Direction.OLDER else one > other
+
+
 def _page_sql(run_filter: RunFilter, now: datetime, position: Position, limit: int) -> tuple[str, Conditions]:
     conditions = Conditions().add(run_filter).during(run_filter.starts_at(now), run_filter.until)
     is_older = position.direction is Direction.OLDER
@@ -221,7 +231,12 @@ def _page_sql(run_filter: RunFilter, now: datetime, position: Position, limit: i
     return f"SELECT {_COLUMNS} FROM runs WHERE {conditions.sql} ORDER BY {order} LIMIT {limit}", conditions
 
 
-def _stored(row: Sequence[Any]) -> StoredRun:
+async def _stored(rows: Rows) -> tuple[StoredRun, ...]:
+    # Thousands take a second, in which other requests are answered.
+    return await asyncio.to_thread(lambda: tuple(map(_stored_run, rows)))
+
+
+def _stored_run(row: Sequence[Any]) -> StoredRun:
     values = {one.name: value for one, value in zip(_FIELDS, row, strict=True)}
     for name in _TIMES:
         if values[name] is not None:

@@ -95,7 +95,7 @@ class FailureKey:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureCell:
+class FailureSlice:
     """Failed runs of one kind and model in one bucket."""
 
     number: int
@@ -109,11 +109,11 @@ class FailureCell:
 
 async def select_failures(
     connection: Connection, project_id: str, span: TimeSpan, starts: Sequence[datetime]
-) -> list[FailureCell]:
+) -> list[FailureSlice]:
     """Read the failed runs of a span in buckets that begin at these moments."""
     rows = await connection.fetch(SELECT_FAILURES, project_id, *span, starts)
     return [
-        FailureCell(number, FailureKey(kind, provider, model), *rest) for number, kind, provider, model, *rest in rows
+        FailureSlice(number, FailureKey(kind, provider, model), *rest) for number, kind, provider, model, *rest in rows
     ]
 
 
@@ -131,19 +131,13 @@ async def select_recovered(
 
 
 async def select_kinds(
-    connection: Connection, run_filter: RunFilter, span: TimeSpan, failed: int
-) -> Mapping[tuple[str, Status], int] | None:
-    """Read how many of a filter's failed runs have each error code, empty for none, and status.
-
-    `failed` is how many they are by stored sums; None where not all of these can be read.
-    """
+    connection: Connection, run_filter: RunFilter, span: TimeSpan
+) -> Mapping[tuple[str, Status], int]:
+    """Count those of a filter's newest failed runs that have each error code, empty for none, and status."""
     found = Conditions.of(run_filter.replace(status=Outcome.FAILED)).during(*span)
     most = found.value(MAX_KINDS_READ, "bigint")
     sql = _SELECT_KINDS.format(walk=found.walk, keep=found.keep, most=most)
-    if failed > MAX_KINDS_READ:
-        return None
-    kinds = {(code, Status(status)): runs for code, status, runs in await connection.fetch(sql, *found.values)}
-    return kinds if sum(kinds.values()) == failed else None
+    return {(code, Status(status)): runs for code, status, runs in await connection.fetch(sql, *found.values)}
 
 
 async def select_latest(

@@ -68,7 +68,7 @@ async def read_usage_by_day(
         summary = await read(start, until)
         for group, totals in summary.groups.items():
             groups[group] = groups.get(group, Totals()) + totals
-        for (number, group), totals in sorted(summary.cells.items()):
+        for (number, group), totals in sorted(summary.slices.items()):
             days.setdefault((start.astimezone(UTC) + number * DAY).date(), []).append(_usage_of(group, totals))
     ranked = sorted(groups.items(), key=lambda item: (-item[1].cost_usd, -item[1].runs, item[0]))
     return UsageByDay(tuple(_usage_of(group, totals) for group, totals in ranked if totals.runs), days)

@@ -7,7 +7,7 @@ from runtally.models.rollup import ALL_PROJECTS, GRAINS, Grain, RollupScope
 from runtally.runs.position import Direction
 from runtally.runs.values import Presence, Totals
 from runtally.usage.filter import RunFilter
-from runtally.usage.sums.tables import CELLS, TOTALS
+from runtally.usage.sums.tables import SLICES, TOTALS
 
 MAX_BUCKETS = 1_000
 
@@ -25,7 +25,7 @@ SELECT coalesce(sum(CASE $7::text WHEN 'success' THEN runs - errors - timeouts
                                       WHEN 'timeout' THEN timeout_cost_usd
                                       ELSE cost_usd END), 0) END AS cost_usd,
        CASE WHEN $7 IS NULL THEN coalesce(sum(unpriced), 0)::bigint ELSE 0 END AS unpriced
-  FROM {CELLS.rows} AS held
+  FROM {SLICES.rows} AS held
  WHERE project_id = $1
    AND grain = $2
    AND bucket >= coalesce($3::timestamptz, '-infinity')
@@ -43,7 +43,7 @@ SELECT max(dropped_before)
 SELECT_NAMES = f"""
   SELECT provider,
          model
-    FROM {CELLS.rows} AS held
+    FROM {SLICES.rows} AS held
    WHERE project_id = $1
      AND grain = {GRAINS[-1].minutes}
 GROUP BY provider, model
@@ -58,7 +58,7 @@ SELECT coalesce(sum(runs), 0)::bigint AS runs,
        max(bucket) FILTER (WHERE bucket <= $4) AS last,
        min(bucket) FILTER (WHERE bucket > $4::timestamptz - interval '{GRAINS[-1].minutes} minutes') AS next
   FROM (SELECT bucket, model, sum(runs) AS runs
-          FROM {CELLS.rows} AS held
+          FROM {SLICES.rows} AS held
          WHERE project_id = $1
            AND grain = {GRAINS[-1].minutes}
            AND ($2::text IS NULL OR provider = $2)
@@ -71,7 +71,7 @@ SELECT_ENDS = f"""
 SELECT min(bucket),
        max(bucket)
   FROM (SELECT bucket
-          FROM {CELLS.rows} AS held
+          FROM {SLICES.rows} AS held
          WHERE project_id = $1
            AND grain = $2
            AND bucket >= $3

@@ -114,7 +114,7 @@ async def _details(reader: UsageReader, window: Window, run_filter: RunFilter) -
         latencies=LatencyDetail.NONE,
     )
     try:
-        answer = await read_groups(reader.connection, question, reader.memo, await reader.days())
+        answer = await read_groups(reader.groups, question, reader.memo, await reader.days())
     except DimensionNotTracked:
         return None
     return None if any(OTHER in group for group in answer.groups) else _added(answer)

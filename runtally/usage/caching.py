@@ -45,7 +45,7 @@ async def read_cache_use(connection: Connection, memo: DayMemo, project_id: str,
     timeline = Timeline.of(TimeSpan(window.start, window.until), BucketWidth.DAY, window.now)
     answer = await read_groups(connection, _question(project_id, timeline, BY_MODEL, _MAX_MODELS), memo)
     unread = defaultdict[Group, int](int)
-    for (_, group), sums in answer.cells.items():
+    for (_, group), sums in answer.slices.items():
         unread[group] += max(0, sums.totals.cache_write_tokens - sums.totals.cached_input_tokens)
     return CacheUse({group: sums.totals for group, sums in answer.groups.items()}, unread)
 

@@ -36,8 +36,8 @@ class Dimension:
     """Its value, over the columns of runs; empty for a key of metadata."""
     filter_field: str
     """The field of `RunFilter` that keeps the runs of one value."""
-    is_in_cells: bool = False
-    """Whether stored cells tell it apart."""
+    is_in_slices: bool = False
+    """Whether stored slices tell it apart."""
     is_in_totals: bool = False
     """Whether stored totals do too."""
     has_value: str = "TRUE"
@@ -55,7 +55,7 @@ class Dimension:
     @property
     def is_of_few(self) -> bool:
         """Whether there are only a few values of it, such as models or statuses."""
-        return self.is_in_cells or self.usual is not None
+        return self.is_in_slices or self.usual is not None
 
     def value_sql(self, placeholder: Callable[[object], str]) -> str:
         """SQL of the dimension's value over the columns of runs, NULL for runs without one."""
@@ -65,9 +65,9 @@ class Dimension:
         return f"nullif(left(coalesce({texts}), {MAX_VALUE_LENGTH}), '')"
 
 
-PROJECT = Dimension("project", "project_id", "project_id", is_in_cells=True, is_in_totals=True)
-PROVIDER = Dimension("provider", "provider", "provider", is_in_cells=True)
-MODEL = Dimension("model", "model", "model", is_in_cells=True)
+PROJECT = Dimension("project", "project_id", "project_id", is_in_slices=True, is_in_totals=True)
+PROVIDER = Dimension("provider", "provider", "provider", is_in_slices=True)
+MODEL = Dimension("model", "model", "model", is_in_slices=True)
 STATUS = Dimension("status", "status", "status", unusual="status <> 'success'", usual="success")
 ERROR_CODE = Dimension("errorCode", "nullif(error_code, '')", "error_code")
 EXPERIMENT = Dimension("experiment", "experiment_id", "experiment_id", has_value="experiment_id IS NOT NULL")

@@ -79,6 +79,8 @@ class Plan:
     latencies: Source = Source.RUNS
     latency_cover: Cover = field(default=Cover((), ()))
     latency_rest_of: Dimension | None = None
+    key_id: int | None = None
+    """The number of the question's key in the stored sums of its project, where these are read."""
 
 
 def plan_of(question: GroupQuestion, *, is_tracked: bool) -> Plan:
@@ -93,7 +95,7 @@ def plan_of(question: GroupQuestion, *, is_tracked: bool) -> Plan:
     is_rest_asked = key is not None and key in question.by and run_filter.value_of(key) is None
     rest_of = key if is_rest_asked else None
     match sums:
-        case Source.TOTALS | Source.CELLS:
+        case Source.TOTALS | Source.SLICES:
             cover = timeline.cover(TOTAL_GRAINS if sums is Source.TOTALS else GRAINS)
             of_latencies = timeline.cover(GRAINS) if latencies is Source.SKETCHES else of_runs
             return Plan(sums, cover, latencies=latencies, latency_cover=of_latencies)

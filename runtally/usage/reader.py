@@ -14,6 +14,7 @@ from runtally.usage.days.boundary_queries import BoundaryRun
 from runtally.usage.days.versions import DAY, Days
 from runtally.usage.dimensions import PROJECT
 from runtally.usage.filter import RunFilter
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.memo import DayMemo
 from runtally.usage.overview import sum_queries as project_sum_queries
 from runtally.usage.question import LatencyDetail, Question
@@ -35,6 +36,7 @@ class UsageReader:
         """Days before `since` are not remembered, because their versions were not read."""
         self.reads = CombinedReads.over(connection)
         self.connection = self.reads.connection
+        self.groups = GroupRowReader(self.reads)
         self.memo = memo
         self.project_id = project_id
         self.now = now
@@ -154,7 +156,7 @@ class UsageReader:
         without, *found = await self.reads.each(
             [
                 summary_queries.select_runs(self.connection, failed(in_buckets), span),
-                summary_queries.select_stored(self.connection, every, span, Source.CELLS),
+                summary_queries.select_stored(self.connection, every, span, Source.SLICES),
                 *(
                     [summary_queries.select_sketches(self.connection, every, span, may_be_percentiles=False)]
                     if has_latencies

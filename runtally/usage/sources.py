@@ -1,4 +1,4 @@
-"""Choose the rows that answer a question: stored totals, cells, sums of a tracked key, or the runs. Pure."""
+"""Choose the rows that answer a question: stored totals, slices, sums of a tracked key, or the runs. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ class Source(Enum):
 
     TOTALS = "totals"
     """A stored row for each project and bucket."""
-    CELLS = "cells"
+    SLICES = "slices"
     """A stored row for each project, bucket, provider and model."""
     VALUES = "values"
     """The stored sums, and the stored latencies, of each value of a tracked key."""
     SKETCHES = "sketches"
     """The stored latencies of each project and bucket."""
     ALL_BUT_FAILED = "all but failed"
-    """The stored cells of all runs, less the few runs that failed."""
+    """The stored slices of all runs, less the few runs that failed."""
     RUNS = "runs"
 
 
@@ -40,7 +40,7 @@ class Sources:
     @property
     def are_runs(self) -> bool:
         """Whether any of them are runs."""
-        return not {self.sums, self.latencies} <= {Source.TOTALS, Source.CELLS, Source.SKETCHES, None}
+        return not {self.sums, self.latencies} <= {Source.TOTALS, Source.SLICES, Source.SKETCHES, None}
 
     @property
     def are_sketches(self) -> bool:
@@ -61,10 +61,10 @@ def sums_source(
     `is_tracked` says whether sums are kept, and complete, of the question's key. Stored sums also have the runs that were
     dropped since, and nothing tells which of these failed; `has_all_runs` says that none were.
     """
-    if all(dimension.is_in_cells for dimension in by):
+    if all(dimension.is_in_slices for dimension in by):
         if run_filter.is_of_models:
             is_of_totals = not run_filter.is_narrowed and all(one.is_in_totals for one in by)
-            return Source.TOTALS if is_of_totals and set(measures) <= set(STANDARD) else Source.CELLS
+            return Source.TOTALS if is_of_totals and set(measures) <= set(STANDARD) else Source.SLICES
         if run_filter.is_all_but_failed and has_all_runs:
             return Source.ALL_BUT_FAILED
     return Source.VALUES if is_tracked and _is_of_values(run_filter, by) else Source.RUNS
@@ -134,5 +134,5 @@ def is_difference(question: Question, dropped_before: datetime | None) -> bool:
     if question.latencies is not LatencyDetail.NONE or not question.filter.is_all_but_failed:
         return False
     span = TimeSpan(question.window.start, question.window.until)
-    is_of_runs = not all(dimension.is_in_cells for dimension in question.by)
+    is_of_runs = not all(dimension.is_in_slices for dimension in question.by)
     return is_of_runs or _sums_of(question, span, dropped_before) is Source.ALL_BUT_FAILED

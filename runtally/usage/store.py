@@ -8,7 +8,7 @@ from runtally.models.measures import ADDED, MEASURES, columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.usage.sketch import LATENCY
 from runtally.usage.sums.dimensions import dimension_ctes
-from runtally.usage.sums.tables import CELLS, TOTALS, SumTable, bucket_of
+from runtally.usage.sums.tables import SLICES, TOTALS, SumTable, bucket_of
 from runtally.usage.sums.values import INPUT_COLUMNS
 
 ROLLUP_INPUT_COLUMNS = (
@@ -25,14 +25,14 @@ ROLLUP_INPUT_COLUMNS = (
 """The columns of runs that sums are made of."""
 
 FINEST = GRAINS[0].minutes
-_CELL = ", ".join(("bucket", *CELLS.names, *CELLS.sums))
+_SLICE = ", ".join(("bucket", *SLICES.names, *SLICES.sums))
 
 
 def rollup_ctes(runs: str, *, now: str, weight: str = ADDED) -> str:
     """Common table expressions that change the rollups by the rows of `runs`, which have the columns `ROLLUP_INPUT_COLUMNS`.
 
     `now` decides which buckets are recent enough for the short grains. Everybody locks rollups in one order, totals before
-    cells, so nobody deadlocks. Sums of all projects and sketches follow within a second or two; a statement that deletes runs
+    slices, so nobody deadlocks. Sums of all projects and sketches follow within a second or two; a statement that deletes runs
     is followed by `merging` in the same transaction.
     """
     return f"""
@@ -53,10 +53,10 @@ rolled_runs AS (
 GROUP BY 1, 2, 3, 4
 ),
 rolled_of_all AS (
-     INSERT INTO rollup_deltas ({_CELL})
-          SELECT bucket, {", ".join(CELLS.names)}, {_added(CELLS)}
+     INSERT INTO rollup_deltas ({_SLICE})
+          SELECT bucket, {", ".join(SLICES.names)}, {_added(SLICES)}
             FROM rolled_runs
-        GROUP BY 1, {", ".join(CELLS.names)}
+        GROUP BY 1, {", ".join(SLICES.names)}
 ),
 {_spread_ctes("rolled_runs", "project_id", now=now)}"""
 
@@ -77,10 +77,10 @@ SELECT count(*)
 
 def _latencies(runs: str, weight: str) -> str:
     """Rows (project_id, bucket, latency, runs). Added runs are not grouped; readers do that."""
-    cell = f"project_id, {bucket_of('occurred_at', FINEST)} AS bucket, {LATENCY} AS latency"
+    key = f"project_id, {bucket_of('occurred_at', FINEST)} AS bucket, {LATENCY} AS latency"
     if weight == ADDED:
-        return f"SELECT {cell}, {weight} AS runs FROM {runs} WHERE latency_ms IS NOT NULL"
-    return f"""SELECT {cell}, sum({weight})::int AS runs
+        return f"SELECT {key}, {weight} AS runs FROM {runs} WHERE latency_ms IS NOT NULL"
+    return f"""SELECT {key}, sum({weight})::int AS runs
                     FROM {runs}
                    WHERE latency_ms IS NOT NULL
                 GROUP BY 1, 2, 3
@@ -91,14 +91,14 @@ def _added(table: SumTable) -> str:
     return ", ".join(f"sum({each})" for each in table.sums)
 
 
-def _spread_ctes(cells: str, project: str, *, now: str) -> str:
+def _spread_ctes(slices: str, project: str, *, now: str) -> str:
     """Common table expressions that add the shortest buckets of a project to its buckets of all lengths."""
-    return f"""{_spread(TOTALS, cells, project, now=now, name="rolled_totals")},
-{_spread(CELLS, cells, project, now=now, name="rolled", after="rolled_totals")}"""
+    return f"""{_spread(TOTALS, slices, project, now=now, name="rolled_totals")},
+{_spread(SLICES, slices, project, now=now, name="rolled", after="rolled_totals")}"""
 
 
-def _spread(table: SumTable, cells: str, project: str, *, now: str, name: str, after: str | None = None) -> str:  # noqa: PLR0913  # The parts of an expression.
-    """The expression with this name, which adds cells to a table once `after` is done."""
+def _spread(table: SumTable, slices: str, project: str, *, now: str, name: str, after: str | None = None) -> str:  # noqa: PLR0913  # The parts of an expression.
+    """The expression with this name, which adds slices to a table once `after` is done."""
     # Always true: it has the other written first.
     in_turn = f"AND (SELECT count(*) FROM {after}) >= 0" if after else ""
     return f"""{name} AS (
@@ -107,7 +107,7 @@ def _spread(table: SumTable, cells: str, project: str, *, now: str, name: str, a
                  grains.minutes,
                  {bucket_of("bucket", "grains.minutes")},
                  {"".join(f"{each}, " for each in table.names)}{_added(table)}
-            FROM {cells}
+            FROM {slices}
                  CROSS JOIN {table.grain_rows}
            WHERE (kept IS NULL OR {bucket_of("bucket", "grains.minutes")} >= {now} - kept)
              {in_turn}

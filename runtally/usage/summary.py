@@ -38,7 +38,7 @@ class Summary:
     bar: timedelta | None = None
     buckets: Mapping[int, Totals] = field(default_factory=dict)
     groups: Mapping[Group, Totals] = field(default_factory=dict)
-    cells: Mapping[tuple[int, Group], Totals] = field(default_factory=dict)
+    slices: Mapping[tuple[int, Group], Totals] = field(default_factory=dict)
     """The measures that were asked for, by bar and group; the others are zero."""
     latencies: Mapping[int, Latencies] = field(default_factory=dict)
     """The latencies of each bucket."""
@@ -46,7 +46,7 @@ class Summary:
     """Latencies of all runs."""
     group_latencies: Mapping[Group, Latency] = field(default_factory=dict)
     """Percentiles of each group, where they were asked for."""
-    cell_latencies: Mapping[tuple[int, Group], Latency] = field(default_factory=dict)
+    slice_latencies: Mapping[tuple[int, Group], Latency] = field(default_factory=dict)
     """Percentiles of each group in each bar, where they were asked for."""
 
     def __add__(self, other: "Summary") -> "Summary":
@@ -55,7 +55,7 @@ class Summary:
             self,
             buckets=_added(self.buckets, other.buckets),
             groups=_added(self.groups, other.groups),
-            cells=_added(self.cells, other.cells),
+            slices=_added(self.slices, other.slices),
             latencies={
                 number: self.latencies.get(number, NO_LATENCIES) + other.latencies.get(number, NO_LATENCIES)
                 for number in (*self.latencies, *(one for one in other.latencies if one not in self.latencies))
@@ -70,7 +70,7 @@ class Summary:
             self,
             buckets=_without(self.buckets, other.buckets),
             groups=_without(self.groups, other.groups),
-            cells=_without(self.cells, other.cells),
+            slices=_without(self.slices, other.slices),
             latencies={number: one for number, one in latencies.items() if one},
             # Bucket by bucket, because that is how latencies are put into bins.
             whole=sum(latencies.values(), NO_LATENCIES),
@@ -112,7 +112,7 @@ class Summary:
             self,
             by=(dimension,),
             groups=group_sum(((group[place],), totals) for group, totals in self.groups.items()),
-            cells=group_sum(((number, (group[place],)), totals) for (number, group), totals in self.cells.items()),
+            slices=group_sum(((number, (group[place],)), totals) for (number, group), totals in self.slices.items()),
         )
 
     def grouped_by_status(self) -> "Summary":
@@ -121,7 +121,7 @@ class Summary:
             self,
             by=(STATUS,),
             groups=group_sum(_of_statuses(self.total)),
-            cells={
+            slices={
                 (number, group): totals
                 for number, of_bucket in self.buckets.items()
                 for group, totals in _of_statuses(of_bucket)
@@ -147,8 +147,8 @@ class Summary:
     def with_longer_bars(self, bar: timedelta) -> "Summary":
         """Return the same runs with bars of this length in place of buckets."""
         places = self.window.places_in(self.window.in_buckets_of(bar))
-        cells = group_sum(((places[number], group), totals) for (number, group), totals in self.cells.items())
-        return replace(self, bar=bar, cells=cells)
+        slices = group_sum(((places[number], group), totals) for (number, group), totals in self.slices.items())
+        return replace(self, bar=bar, slices=slices)
 
     def settled(self) -> "Summary":
         """Return the summary in less memory: for buckets that cannot change, percentiles are enough."""

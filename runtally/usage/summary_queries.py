@@ -1,7 +1,7 @@
 """SQL that answers questions about usage. It is built for each question, and independent of the time zone.
 
-Whatever the rows are, they become cells first: a bucket's number, the value of each dimension, and the measures. Buckets,
-groups and bars are three sums over the same cells in one statement, so they agree.
+Whatever the rows are, they become slices first: a bucket's number, the value of each dimension, and the measures. Buckets,
+groups and bars are three sums over the same slices in one statement, so they agree.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ from runtally.usage.question import LatencyDetail, Question
 from runtally.usage.sketch import LATENCY, NO_LATENCIES, Latencies, Latency, Sketch, milliseconds_of, sketch_of_counts
 from runtally.usage.sources import Source, coverage_of
 from runtally.usage.summary import Group, Summary
-from runtally.usage.sums.tables import CELLS, TOTALS
+from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.totals import NO_RUNS, Totals
 from runtally.usage.window import BucketRange, TimeSpan, Window
 
@@ -30,14 +30,14 @@ _OF_BUCKET, _OF_WHOLE, _OF_BOTH = range(3)
 
 
 async def select_stored(connection: Connection, question: Question, span: TimeSpan, source: Source) -> Summary:
-    """Read sums from stored totals or cells, and from the runs for spans without stored buckets."""
+    """Read sums from stored totals or slices, and from the runs for spans without stored buckets."""
     stored, rest_since = coverage_of(question, span, source)
     found = Conditions()
     number = _numbering(found, question.window)
     dimensions = [dimension.name for dimension in question.by]
     parts = []
     if stored:
-        rows = (TOTALS if source is Source.TOTALS else CELLS).rows_of(question.filter.project_id)
+        rows = (TOTALS if source is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
         scope = found.value(RollupScope(question.filter.project_id).key)
         parts.append(
             f"""SELECT {", ".join((f"{number('bucket')} AS number", *dimensions, *question.measures))}
@@ -55,8 +55,8 @@ async def select_runs(connection: Connection, question: Question, span: TimeSpan
     """Read sums from the runs, with their latencies if asked for: finding runs takes longer than adding them up."""
     found = Conditions()
     has_latencies = question.latencies is not LatencyDetail.NONE
-    cells = _runs(found, question, span, _numbering(found, question.window), has_latencies=has_latencies)
-    return await _select(connection, question, found, cells, has_latencies=has_latencies)
+    slices = _runs(found, question, span, _numbering(found, question.window), has_latencies=has_latencies)
+    return await _select(connection, question, found, slices, has_latencies=has_latencies)
 
 
 def _runs(
@@ -67,7 +67,7 @@ def _runs(
     *,
     has_latencies: bool = False,
 ) -> str:
-    """SQL of cells over the runs of a span."""
+    """SQL of slices over the runs of a span."""
     dimensions = [f"{dimension.sql} AS {dimension.name}" for dimension in question.by]
     columns = (f"{number('occurred_at')} AS number", *dimensions)
     more = (
@@ -81,15 +81,15 @@ GROUP BY {", ".join(str(place) for place in range(1, len(columns) + 1))}"""
 
 
 async def _select(
-    connection: Connection, question: Question, found: Conditions, cells: str, *, has_latencies: bool
+    connection: Connection, question: Question, found: Conditions, slices: str, *, has_latencies: bool
 ) -> Summary:
-    rows = await connection.fetch(_summary_sql(question, cells, has_latencies=has_latencies), *found.values)
+    rows = await connection.fetch(_summary_sql(question, slices, has_latencies=has_latencies), *found.values)
     totals_of, bar_totals_of = totals_reader(question.measures), totals_reader(question.measures, question.bar_measures)
     buckets: dict[int, Totals] = {}
     groups: dict[Group, Totals] = {}
     bars: dict[tuple[int, Group], Totals] = {}
     latencies: dict[int, Counter[int]] = defaultdict(Counter)
-    for kind, number, group, of_cell, *values in rows:
+    for kind, number, group, of_slice, *values in rows:
         if kind == _BUCKET:
             buckets[number] = totals_of(values)
         elif kind == _GROUP:
@@ -97,14 +97,14 @@ async def _select(
         elif kind == _BAR:
             bars[number, tuple(group)] = bar_totals_of(values)
         else:
-            latencies[number].update(of_cell)
+            latencies[number].update(of_slice)
     by_bucket = {number: Latencies((sketch_of_counts(counts),)) for number, counts in latencies.items()}
     return _with_latencies(
         Summary(question.window, question.by, question.bar, buckets, groups, bars), question, by_bucket
     )
 
 
-def _summary_sql(question: Question, cells: str, *, has_latencies: bool) -> str:
+def _summary_sql(question: Question, slices: str, *, has_latencies: bool) -> str:
     measures = measures_named(*question.measures)
     sums = ", ".join(measure.over_sums for measure in measures)
     group = (
@@ -115,22 +115,22 @@ def _summary_sql(question: Question, cells: str, *, has_latencies: bool) -> str:
     selects = []
     if question.has_buckets:
         selects.append(
-            f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM cells GROUP BY number"
+            f"SELECT {_BUCKET} AS kind, number, NULL::text[] AS names, {none} AS latencies, {sums} FROM slices GROUP BY number"
         )
     if question.by:
-        selects.append(f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM cells GROUP BY {names}")
+        selects.append(f"SELECT {_GROUP}, NULL::int, {group}, {none}, {sums} FROM slices GROUP BY {names}")
     if question.bar is not None and question.by:
         in_bar = question.bar // question.window.interval
         of_bar = ", ".join(
             measure.over_sums if measure.name in question.bar_measures else "NULL" for measure in measures
         )
-        selects.append(f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM cells GROUP BY 2, {names}")
+        selects.append(f"SELECT {_BAR}, number / {in_bar}, {group}, {none}, {of_bar} FROM slices GROUP BY 2, {names}")
     if has_latencies:
         nothing = ", ".join("NULL" for _ in measures)
         selects.append(
-            f"SELECT {_LATENCIES}, number, NULL, latencies, {nothing} FROM cells WHERE latencies IS NOT NULL"
+            f"SELECT {_LATENCIES}, number, NULL, latencies, {nothing} FROM slices WHERE latencies IS NOT NULL"
         )
-    return f"WITH cells AS MATERIALIZED (\n  {cells}\n)\n" + "\n UNION ALL\n".join(selects)
+    return f"WITH slices AS MATERIALIZED (\n  {slices}\n)\n" + "\n UNION ALL\n".join(selects)
 
 
 def totals_reader(names: Sequence[str], wanted: Sequence[str] | None = None) -> Callable[[Sequence[Any]], Totals]:
@@ -319,7 +319,7 @@ def runs_during(found: Conditions, run_filter: RunFilter, span: TimeSpan) -> str
 
 
 def of_models(found: Conditions, run_filter: RunFilter) -> str:
-    """SQL of a filter with at most provider and model, over cells."""
+    """SQL of a filter with at most provider and model, over slices."""
     named = {"provider": run_filter.provider, "model": run_filter.model}
     conditions = (f"{name} = {found.value(value)}" for name, value in named.items() if value is not None)
     return " AND ".join(conditions) or "TRUE"

@@ -1,14 +1,21 @@
 """What MkDocs is told of our Markdown: the README is its first page, and links out of docs/ are names of files."""
 
-import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from webapp.guides import GROUPS, with_links
+
 ROOT = Path(__file__).resolve().parents[2]
-_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the guides as the service does, and what else is in docs/."""
+    guides = [{group: [f"{name}.md" for name in names]} for group, names in GROUPS.items()]
+    config.nav = [{"Start": "index.md"}, *guides, {"About": ["decisions.md", "licences.md"]}]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -20,12 +27,4 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  # MkDocs' interface.
     """Write links to what is no file of docs/ as the name of the file."""
-
-    def named(found: re.Match[str]) -> str:
-        text, path, _ = found.groups()
-        if files.get_file_from_path(path) is not None:
-            return found[0]
-        name = path.removeprefix("../")
-        return text if text.strip("`") == name else f"{text} (`{name}`)"
-
-    return _LINK.sub(named, markdown)
+    return with_links(markdown, lambda path: path if files.get_file_from_path(path) is not None else None)

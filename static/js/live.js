@@ -4,8 +4,8 @@ const SECONDS = 10;
 
 function refresh() {
   const live = document.querySelector("[data-live]");
-  // Who is about to choose a time must not have it changed underneath.
-  if (live && !document.hidden && !document.querySelector(".menu[open]")) live.dispatchEvent(new Event("refresh"));
+  // Who is about to choose a time, or rows to compare, must not have it changed underneath.
+  if (live && !document.hidden && !document.querySelector(".menu[open], main tbody :checked")) live.dispatchEvent(new Event("refresh"));
 }
 
 setInterval(refresh, SECONDS * 1000);

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 from tests.browser.conftest import BASELINE, EXPERIMENT, LONG, PROJECT, SESSION, drawn, path_of
 from tests.browser_fixtures import VIEWPORT, Complaints
 from tests.serving import Server
+from webapp.guides import NAMES
 from webapp.pages.runs.views import Column
 
 OPTIONS: dict[str, object] = {
@@ -75,6 +76,8 @@ PAGES = {
     "clients": "/admin/clients",
     "health": "/admin/health",
     "reference": "/docs",
+    "guides": "/guides",
+    **{f"guide {name}": f"/guides/{name}" for name in NAMES},
     "search": "/find?q=a",
     "not found": "/none-such",
 }

@@ -18,7 +18,7 @@ from runtally.files import CHECKOUT
 from tests.factories import make_run
 from tests.folders import open_folder
 from tests.ops.processes import RUNTALLY, started, until
-from tests.serving import Postgres, Server, free_port, is_live
+from tests.serving import PATIENCE_SECONDS, Postgres, Server, free_port, is_live
 
 DEPLOY = CHECKOUT / "docs" / "deploy"
 CERTIFICATE = CHECKOUT / "tests" / "localhost.pem"
@@ -161,6 +161,8 @@ def test_pages_and_runs_pass_nginx(server: Server, tmp_path: Path) -> None:
         "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
         "runtally.example.com": "localhost",
         "/etc/ssl/runtally.pem": str(CERTIFICATE),
+        "# location = /mcp": "location = /mcp",
+        "127.0.0.1:8001": f"127.0.0.1:{free_port()}",
     }.items():
         assert ours in text
         text = text.replace(ours, theirs)
@@ -169,7 +171,8 @@ def test_pages_and_runs_pass_nginx(server: Server, tmp_path: Path) -> None:
         f"{name}_temp_path {tmp_path}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     (tmp_path / "nginx.conf").write_text(
-        f"daemon off;\npid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
+        # Who owns the folder: bodies are kept there while they arrive.
+        f"daemon off;\nuser {tmp_path.owner()};\npid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
         f"http {{\naccess_log off;\n{paths}include {tmp_path}/runtally.conf;\n}}\n"
     )
     trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
@@ -182,16 +185,37 @@ def test_pages_and_runs_pass_nginx(server: Server, tmp_path: Path) -> None:
                 until(lambda: proxy.poll() is not None or _answers(client))
                 assert proxy.poll() is None, proxy.communicate()[1]
                 page = client.get("/sign-in")
-                large = client.post("/api/ingest", content=b"x" * 6_000_000)
-                metrics = client.get("/metrics")
+                sent = _bodies_that_pass(client, server.ingest_key)
+                metrics, agents = client.get("/metrics"), client.get("/mcp")
         finally:
             proxy.terminate()
 
     assert page.status_code == 200
     # The service knows that the reader came by TLS.
     assert "max-age" in page.headers["Strict-Transport-Security"]
-    assert large.status_code == 413
+    assert sent == BODIES
     assert metrics.status_code == 404
+    # Nobody listens where agents are sent to.
+    assert agents.status_code == 502
+
+
+# What is answered to bodies of so many bytes: 413 only above MAX_BODY_BYTES and OTLP_MAX_BODY_BYTES. That they are no JSON is
+# said by the service.
+BODIES = {
+    ("/api/ingest", 5 * 1024**2): 400,
+    ("/api/ingest", 5 * 1024**2 + 1): 413,
+    ("/v1/traces", 32 * 1024**2): 400,
+    ("/v1/traces", 32 * 1024**2 + 1): 413,
+    ("/api/public/otel/v1/traces", 6_000_000): 400,
+}
+
+
+def _bodies_that_pass(client: httpx.Client, key: str) -> dict[tuple[str, int], int]:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    return {
+        (path, size): client.post(path, content=b"x" * size, headers=headers, timeout=PATIENCE_SECONDS).status_code
+        for path, size in BODIES
+    }
 
 
 def _answers(client: httpx.Client) -> bool:
@@ -206,7 +230,12 @@ def test_pages_and_runs_pass_caddy(server: Server, tmp_path: Path) -> None:
     url = f"http://localhost:{port}"
     text = (DEPLOY / "Caddyfile").read_text()
     # Without TLS, as its certificates would come from elsewhere.
-    for ours, theirs in {"127.0.0.1:8000": server.url.removeprefix("http://"), "runtally.example.com": url}.items():
+    for ours, theirs in {
+        "127.0.0.1:8000": server.url.removeprefix("http://"),
+        "runtally.example.com": url,
+        "# reverse_proxy /mcp": "reverse_proxy /mcp",
+        "127.0.0.1:8001": f"127.0.0.1:{free_port()}",
+    }.items():
         assert ours in text
         text = text.replace(ours, theirs)
     (tmp_path / "Caddyfile").write_text(f"{{\n\tadmin off\n}}\n{text}")
@@ -218,15 +247,15 @@ def test_pages_and_runs_pass_caddy(server: Server, tmp_path: Path) -> None:
                 until(lambda: proxy.poll() is not None or _answers(client))
                 assert proxy.poll() is None, proxy.communicate()[1]
                 page = client.get("/sign-in")
-                key = {"Authorization": f"Bearer {server.ingest_key}", "Content-Type": "application/json"}
-                large = client.post("/api/ingest", content=b"x" * 6_000_000, headers=key)
-                metrics = client.get("/metrics")
+                sent = _bodies_that_pass(client, server.ingest_key)
+                metrics, agents = client.get("/metrics"), client.get("/mcp")
         finally:
             proxy.terminate()
 
     assert page.status_code == 200
-    assert large.status_code == 413
+    assert sent == BODIES
     assert metrics.status_code == 404
+    assert agents.status_code == 502
 
 
 def documents(name: str) -> dict[str, dict[str, Any]]:

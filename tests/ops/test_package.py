@@ -43,10 +43,10 @@ def installed() -> Iterator[Path]:
         yield folder / "venv" / "bin"
 
 
-def test_the_package_holds_every_template_static_file_and_migration(installed: Path) -> None:
+def test_the_package_holds_every_template_static_file_guide_and_migration(installed: Path) -> None:
     packed = next(installed.parent.glob("lib/python*/site-packages/runtally/_files"))
     tracked = subprocess.run(
-        ["git", "ls-files", "alembic", "static", "templates"],  # noqa: S607
+        ["git", "ls-files", "alembic", "docs/*.md", "static", "templates"],  # noqa: S607
         cwd=CHECKOUT,
         check=True,
         capture_output=True,

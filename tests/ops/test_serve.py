@@ -8,12 +8,16 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
+from sqlalchemy.engine import make_url
 
+from runtally.db.reasons import NO_RIGHTS
 from runtally.settings import Settings
 from tests import commands
+from tests.factories import make_run
 from tests.ops.processes import (
     RUNTALLY,
     children_of,
@@ -26,7 +30,7 @@ from tests.ops.processes import (
     until,
     workers_of,
 )
-from tests.serving import free_port, is_live
+from tests.serving import Postgres, free_port, is_live
 
 # For a service to end on a machine that does other things too; a request may take 10 of them.
 END_SECONDS = 80
@@ -200,6 +204,53 @@ def test_without_a_database_it_serves_503_and_says_so(data_dir: Path) -> None:
 
     assert health.status_code == 503
     assert "out of reach" in errors
+
+
+@pytest.fixture
+def powerless_url(postgres: Postgres) -> Iterator[str]:
+    """A database without tables, as a role that may not make any."""
+    name = f"powerless_{uuid4().hex}"
+    url = make_url(postgres.create(name))
+    postgres.execute(f"CREATE ROLE {name} LOGIN")
+    yield url.set(username=name).render_as_string(hide_password=False)
+    postgres.drop(name)
+    postgres.execute(f"DROP ROLE {name}")
+
+
+def test_without_tables_that_it_may_make_it_serves_503_until_somebody_migrates(
+    powerless_url: str, postgres: Postgres, data_dir: Path
+) -> None:
+    role = make_url(powerless_url).username
+    owned = postgres.named(str(role))
+    grant = f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}"
+    # Outside dev mode it looks for users, to print a link for the first. Warnings of each try would fill the pipe.
+    service = serving(
+        data_dir,
+        DATABASE_URL=powerless_url,
+        SERVICE_DEV_MODE="",
+        SECRET_KEY="secret",
+        INGEST_API_KEY="key",
+        LOG_LEVEL="ERROR",
+    )
+    with (
+        service as (process, url),
+        httpx.Client(base_url=url, timeout=END_SECONDS) as client,
+    ):
+
+        def posted() -> httpx.Response:
+            return client.post("/api/ingest", json=make_run(projectId="shop"), headers={"x-api-key": "key"})
+
+        before = posted()
+        migrated = commands.run("migrate", environment={"DATABASE_URL": owned})
+        postgres.execute(grant, url=owned)
+        until(lambda: posted().status_code == 200)
+        process.terminate()
+        _, errors = process.communicate(timeout=END_SECONDS)
+
+    assert before.status_code == 503
+    assert migrated.code == 0
+    assert f"Warning: The database of DATABASE_URL is out of reach: {NO_RIGHTS}." in errors
+    assert "Traceback" not in errors
 
 
 def tells_waits(pid: int) -> bool:

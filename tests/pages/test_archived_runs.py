@@ -62,7 +62,8 @@ async def test_the_settings_say_that_old_runs_are_archived_and_not_deleted(reade
     page = await html_of(reader, "/projects/one/settings")
 
     assert "Older runs are moved into the archive" in page
-    assert "Runs before 1 May 2026 are archived." in page
+    assert "Runs before 1 May 2026 are no longer in the database." in page
+    assert "Lists, exports and breakdowns still include them. Experiments do not." in page
 
 
 async def test_files_and_groups_have_archived_runs(reader: Browser) -> None:
@@ -91,6 +92,11 @@ async def test_a_damaged_file_is_named_in_place_of_a_total(reader: Browser, tmp_
         "/api/usage?projectId=one&start=2026-03-05T00:00:00Z&end=2026-03-07T00:00:00Z&groupBy=errorCode"
     )
     assert (usage.status_code, (await usage.get_json())["error"]["code"]) == (503, "archive_not_read")
+    breakdown = await html_of(
+        reader, "/breakdown?project=one&by=errorCode&range=custom&since=2026-03-05T00:00&until=2026-03-07T00:00"
+    )
+    assert "runs/project=one/month=2026-03/" in breakdown
+    assert "Open Settings, Tracked keys" not in breakdown
 
 
 async def test_without_the_extra_pages_say_how_to_install_it(reader: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,3 +44,14 @@ async def test_without_two_experiments_it_asks_for_them(reader: Browser, query: 
 
     assert "Choose two experiments." in text
     assert (await reader.get(f"/experiments/compare/error_rate.json{query}")).status_code == 404
+
+
+async def test_experiments_of_different_projects_are_said_to_be(reader: Browser, post: Post, project_id: str) -> None:
+    other = f"{project_id}-other"
+    await post(*runs_of("old", 2), *runs_of("new", 2))
+    await post(*runs_of("new", 2), to=other)
+    url = f"/experiments/compare?a={key_of(project_id, 'old')}&b="
+    said = f"old is of {project_id} and new of {other}: their runs may do different work."
+
+    assert said in text_of(await html_of(reader, f"{url}{key_of(other, 'new')}"))
+    assert "different work" not in text_of(await html_of(reader, f"{url}{key_of(project_id, 'new')}"))

@@ -235,6 +235,29 @@ async def test_live_mode_asks_for_the_page_as_it_is(reader: Browser, page: str) 
     assert asked["hx-push-url"] == "false"
 
 
+@pytest.mark.parametrize("part", ["errors", "speed", "cache", "sessions", "traces", "agents"])
+async def test_live_mode_is_on_the_pages_beside_and_kept_by_their_links(
+    reader: Browser, page: str, project_id: str, part: str
+) -> None:
+    outline = Outline(await html_of(reader, f"{page}/{part}?range=24h&live=1"))
+
+    assert outline.by_id("live-switch")["href"] == f"{page}/{part}?range=24h"
+    assert outline.by_id("live")["hx-get"] == f"{page}/{part}?range=24h&live=1"
+    assert outline.by_id("live")["hx-target"] == f"#{'sessions' if part == 'traces' else part}"
+    assert f"{page}/{part}?range=30d&live=1" in [link["href"] for link in outline.all("a")]
+    over = await html_of(reader, f"{page}/{part}?since=2026-01-01T00:00&until=2026-01-02T00:00")
+    assert "live-switch" not in Outline(over).ids()
+
+
+async def test_live_mode_is_on_the_breakdown(reader: Browser, page: str, project_id: str) -> None:
+    url = f"/breakdown?project={project_id}&by=status"
+
+    outline = Outline(await html_of(reader, f"{url}&live=1"))
+
+    assert outline.by_id("live")["hx-get"] == f"{url}&live=1"
+    assert outline.by_id("live-switch")["href"] == url
+
+
 async def test_the_causes_of_a_change_are_named(reader: Browser, post: Post, project_id: str) -> None:
     await post(
         *(make_run(timestamp=ago(days=days)) for days in (9, 10, 15)),

@@ -64,7 +64,7 @@ async def test_a_new_price_from_a_date_closes_the_old_one(reader: Browser, provi
     assert "until 1 Jan 2027" in history
     assert second != first
     assert "From 1 Jan 2027 Input $3.00 →became $2.00 ↓33.3% scheduled · set by developer" in history
-    assert "Initial price: Input $3.00 Output $15.00 in force · set by developer" in history
+    assert "Initial price Input $3.00 Output $15.00 in force · set by developer" in history
     log = text_of(await html_of(reader, "/admin/audit"))
     assert f"Price changed {provider} large" in log
     refusal = await refused(

@@ -294,3 +294,21 @@ async def test_a_view_keeps_hashes_other_values_and_groups_by_name(
 
     for number, query in enumerate(queries):
         assert (await save(viewer, project_id, f"/projects/{project_id}?{query}", str(number)))[0] == 303
+
+
+async def test_a_view_is_found_by_those_who_may_open_it(
+    viewer: Browser, invite: Invite, signed_in: SignIn, post: Post, project_id: str
+) -> None:
+    await post(to=f"{project_id}-other")
+    here = f"/runs?project={project_id}&range=30d"
+    name = f"Weekly {project_id[-4:]}_%"
+    assert (await save(viewer, project_id, here, name))[0] == 303
+    outsider, _ = await invite(Role.VIEWER, f"{project_id}-other")
+    key = await signed_in(project_id, Scope.METRICS_READ, Scope.RUNS_READ)
+
+    found = await html_of(viewer, f"/find?{urlencode({'q': name[:-1].upper()})}")
+
+    assert f"{name} in {project_id}View" in text_of(found)
+    assert unescape(found).count(f'href="{here}"') == 1
+    for other, text in ((viewer, "Weekly_"), (outsider, name), (key, name)):
+        assert "in project" not in text_of(await html_of(other, f"/find?{urlencode({'q': text})}"))

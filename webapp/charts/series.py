@@ -120,7 +120,7 @@ def _stack(summary: Summary, metric: Metric, groups: Groups) -> list[Series]:
         else [value for value in charted(summary, metric) if value in groups.slots]
     )
     sums: dict[str, list[Decimal]] = {value: [Decimal(0)] * summary.window.length for value in (*shown, OTHER)}
-    for (number, (value,)), totals in summary.cells.items():
+    for (number, (value,)), totals in summary.slices.items():
         sums[value if value in sums else OTHER][number] += of(totals)
     stack = [Series(groups.name(value), groups.slots[value], tuple(sums[value])) for value in shown if any(sums[value])]
     if any(sums[OTHER]):
@@ -224,8 +224,8 @@ def _lines(summary: Summary, rate: Rate, groups: Groups, marks: Sequence[Mark]) 
         points = (
             Point(
                 start,
-                summary.cells.get((number, (value,)), NO_RUNS),
-                summary.cell_latencies.get((number, (value,)), NO_LATENCY),
+                summary.slices.get((number, (value,)), NO_RUNS),
+                summary.slice_latencies.get((number, (value,)), NO_LATENCY),
             )
             for number, start in enumerate(starts)
         )

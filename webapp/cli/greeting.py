@@ -1,6 +1,7 @@
 """The greeting of `runtally serve`: the service's address, and the next steps."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import indent
 
 from runtally import __version__
@@ -13,13 +14,17 @@ DEFAULT_PORT = Settings.model_fields["port"].default
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """`shown_key` is an ingest key that may be on the screen, `program` how the command line was called."""
+    """`shown_key` is an ingest key that may be on the screen, `key_file` where one is kept that may not.
+
+    `program` is how the command line was called.
+    """
 
     settings: Settings
     port: int
     by_make: bool
     shown_key: str | None
     program: str
+    key_file: Path | None = None
     set_up_token: str | None = None
 
     @property
@@ -47,7 +52,8 @@ class Greeting:
 
     def _first_run(self) -> tuple[str, ...]:
         command = first_run_command(self.url, self.shown_key, EXAMPLE_PROJECT)
-        return ("  Post a first run:", "", indent(command, "    "), "")
+        kept = (f"  INGEST_API_KEY is in {self.key_file}, which nobody else can read.", "") if self.key_file else ()
+        return ("  Post a first run:", "", indent(command, "    "), "", *kept)
 
     def _demo(self) -> tuple[str, ...]:
         usual = self.by_make and self.port == DEFAULT_PORT

@@ -47,7 +47,7 @@ def keys() -> None:
 
 @keys.command()
 @click.option("--project", "project_id", type=ID, help="Project that the key opens; leave it out for --scope admin.")
-@click.option("--scope", "scopes", required=True, help=f"What it may do, comma-separated: {', '.join(Scope)}.")
+@click.option("--scope", "scopes", required=True, help=f"Permissions, comma-separated: {', '.join(Scope)}.")
 @click.option("--name", help="What people call it, such as search-service; its first characters without one.")
 @click.option("--expires", type=Lifetime(), help="When it expires, such as 90d; never without it.")
 @click.option("--quiet", is_flag=True, help="Print the key alone, for scripts.")

@@ -97,7 +97,7 @@ def list_prices(provider: str | None, model: str | None, limit: int, *, as_json:
 
 @prices.command("export")
 def export_prices() -> None:
-    """Print all prices in force and to come as CSV.
+    """Print all current and scheduled prices as CSV.
 
     \b
     Example: runtally prices export > prices.csv

@@ -75,7 +75,12 @@ def lines_of(found: Verification) -> Iterator[str]:
 def _lines_of_archive(found: Verification) -> Iterator[str]:
     if not found.archived:
         return
-    lacking = f"{found.archived_missing:,} are missing there" if found.archived_missing else "all are there"
+    missing = found.archived_missing
+    lacking = (
+        f"{missing:,} {'is' if missing == 1 else 'are'} missing from the reporting table"
+        if missing
+        else "all are in the reporting table"
+    )
     yield f"{found.archived:,} archived runs were counted, and their cost and tokens added up by day: {lacking}."
     for project_id, day in found.archived_days[:SHOWN_DAYS]:
         yield f"{project_id} {day}: the reporting table has fewer runs than the archive and the database, or other sums"

@@ -21,11 +21,12 @@ from runtally import COMMAND_AGENT
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.schema import REPORTING
+from runtally.db.schema import CONTROL, LIVE, REPORTING, version_of
 from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
 from runtally.provision import kept_secrets
+from runtally.setting_sources import SECRETS_FILE
 from runtally.settings import Settings
 from runtally.telemetry import sharing
 from webapp.cli import out_of_reach
@@ -114,7 +115,7 @@ def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, 
 
 def _prepare(url: str, *, embedded: bool) -> None:
     try:
-        bring_up_to_date(url)
+        bring_up_to_date(url, *LIVE)
         seed_if_empty(url)
     except StoreUnavailable as error:
         if embedded:
@@ -170,19 +171,26 @@ async def _set_up_token(settings: Settings, url: str) -> str | None:
     if settings.service_dev_mode or not settings.secret_key:
         return None
     with suppress(StoreUnavailable):
-        async with Database(url) as database, database.session() as session:
-            return await set_up(session, system_clock())
+        async with Database(url) as database:
+            async with database.connection() as connection:
+                # Where the tables could not be made, which was said above, there is nobody to make an account for.
+                if await version_of(connection, CONTROL) is None:
+                    return None
+            async with database.session() as session:
+                return await set_up(session, system_clock())
     return None
 
 
 def _greeting(settings: Settings, listener: socket.socket, set_up_token: str | None, *, by_make: bool) -> Greeting:
-    made = kept_secrets(settings).get("INGEST_API_KEY") if by_make and settings.service_dev_mode else None
-    keys = [key.get_secret_value() for key in settings.ingest_api_key]
+    made = kept_secrets(settings).get("INGEST_API_KEY")
+    in_use = made in [key.get_secret_value() for key in settings.ingest_api_key]
+    may_be_shown = by_make and settings.service_dev_mode
     return Greeting(
         settings,
         port=listener.getsockname()[1],
         by_make=by_make,
-        shown_key=made if made in keys else None,
+        shown_key=made if in_use and may_be_shown else None,
+        key_file=settings.data_dir / SECRETS_FILE if in_use and not may_be_shown else None,
         program=sys.argv[0],
         set_up_token=set_up_token,
     )

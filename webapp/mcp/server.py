@@ -89,8 +89,8 @@ def create_server(answers: Answers) -> MCPServer[Any]:
 
     @tool
     async def price(
-        provider: Annotated[str, Field(description="As runs name it, such as openai.", max_length=256)],
-        model: Annotated[str, Field(description="As runs name it, such as gpt-4o-mini.", max_length=256)],
+        provider: Annotated[str, Field(description="Exactly as runs send it, such as openai.", max_length=256)],
+        model: Annotated[str, Field(description="Exactly as runs send it, such as gpt-4o-mini.", max_length=256)],
         project: Project = None,
         input_tokens: Annotated[int, Field(description="Long contexts may have another price.", ge=0)] = 0,
     ) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from webapp.pages.project import (
 from webapp.pages.quality import cache, errors, speed
 from webapp.pages.runs import run, runs, send_runs
 from webapp.pages.sessions import session, sessions
-from webapp.pages.site import appearance, find, reference
+from webapp.pages.site import appearance, find, guides, reference
 
 
 def register(app: Quart) -> None:
@@ -63,6 +63,6 @@ def register(app: Quart) -> None:
         *(prices, forms, bulk, covered, row, discounts, tester, catalogue, file, repricing, price),
         *(users, admin_budgets, audit, clients, relay, health),
         *(account, sign_in, sign_in_openid, join),
-        *(appearance, find, reference),
+        *(appearance, find, guides, reference),
     ):
         app.register_blueprint(module.blueprint)

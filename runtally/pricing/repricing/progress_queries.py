@@ -8,7 +8,7 @@ from runtally.db.database import Connection
 from runtally.models.repricing import RepricingState
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.pricing.repricing.recost_queries import RunCursor
-from runtally.usage.sums.tables import CELLS
+from runtally.usage.sums.tables import SLICES
 
 # Several processes take different repricings, or none.
 SELECT_NEXT = """
@@ -63,7 +63,7 @@ _COUNTED = f"""grain = {GRAINS[-1].minutes}
 # Whole buckets, so it may be a few too many; good enough for progress. Dropped runs are not counted.
 SELECT_NUMBER = f"""
 SELECT (SELECT coalesce(sum(runs), 0)
-          FROM {CELLS.rows} AS held
+          FROM {SLICES.rows} AS held
          WHERE project_id = coalesce($1::text, '{ALL_PROJECTS_KEY}')
            AND {_COUNTED})::bigint
      - (SELECT coalesce(sum(runs), 0)

@@ -13,11 +13,11 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
 from runtally.usage.days.versions import Days
-from runtally.usage.groups.cells import CellKey
 from runtally.usage.groups.parts import Part, parts_of
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.groups.rows import GroupRowReader, named_rows, ranks_of
+from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -47,7 +47,7 @@ class GroupAnswer:
     question: GroupQuestion
     groups: Mapping[Group, Sums]
     """The group with the highest rank first; all that have none of their own are the last."""
-    cells: Mapping[CellKey, Sums]
+    slices: Mapping[SliceKey, Sums]
 
     @property
     def is_overlapping(self) -> bool:
@@ -70,7 +70,10 @@ class Values:
 
 
 async def read_groups(
-    connection: Connection, question: GroupQuestion, memo: DayMemo | None = None, days: Days | None = None
+    connection: "Connection | GroupRowReader",
+    question: GroupQuestion,
+    memo: DayMemo | None = None,
+    days: Days | None = None,
 ) -> GroupAnswer:
     """Answer a question about groups of runs. Raises `DimensionNotTracked` where too many runs would have to be read.
 
@@ -78,24 +81,25 @@ async def read_groups(
     read already.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    reads = CombinedReads.over(connection)
-    parts = await parts_of(GroupRowReader(reads), question, memo, days)
+    reader = GroupRowReader.over(connection)
+    reads = reader.reads
+    parts = await parts_of(reader, question, memo, days)
     names, known = await _names(reads, question, parts)
     named = replace(question, named=names)
-    rows, (of_groups, of_cells) = await reads.together(
+    rows, (of_groups, of_slices) = await reads.together(
         reads.each([_named_rows(named, part, one) for part, one in zip(parts, known, strict=True)]),
         _latencies(reads, named, parts),
     )
     sums = group_sum(item for one in rows for item in one.groups.items())
     groups = {group: sums.pop(group) for group in names} | sums
-    cells = group_sum(item for one in rows for item in one.cells.items())
+    slices = group_sum(item for one in rows for item in one.slices.items())
     if len(question.timeline.starts) == 1:
-        cells = {(0, group): totals for group, totals in groups.items()}
+        slices = {(0, group): totals for group, totals in groups.items()}
     return _masked(
         GroupAnswer(
             question,
             {group: Sums(totals, _percentiles(of_groups, group)) for group, totals in groups.items()},
-            {cell: Sums(totals, _percentiles(of_cells, cell)) for cell, totals in cells.items()},
+            {place: Sums(totals, _percentiles(of_slices, place)) for place, totals in slices.items()},
         )
     )
 
@@ -108,15 +112,15 @@ async def read_values(
     Raises `DimensionNotTracked` where too many runs would have to be read, or too many values.
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
-    reads = CombinedReads.over(connection)
-    parts = await parts_of(GroupRowReader(reads), question, memo, None)
+    reader = GroupRowReader.over(connection)
+    parts = await parts_of(reader, question, memo, None)
     for part in parts if runs > MAX_VALUES_READ else ():
         if await part.count(question, MAX_VALUES_READ) > MAX_VALUES_READ:
             names = " and ".join(one.name for one in question.by)
             raise DimensionNotTracked(
                 f"There are more than {MAX_VALUES_READ:,} values of {names}: ask for a shorter time."
             )
-    return await asyncio.to_thread(_values_of, await reads.each([part.ranks(question) for part in parts]))
+    return await asyncio.to_thread(_values_of, await reader.reads.each([part.ranks(question) for part in parts]))
 
 
 def _values_of(found: Sequence[Ranks]) -> Values:
@@ -132,8 +136,8 @@ async def read_whole_latencies(
     """Read the latencies of all runs of a question without groups; None where too many runs would have to be read."""
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
-    reads = CombinedReads.over(connection)
-    found, _ = await _latencies(reads, whole, await parts_of(GroupRowReader(reads), whole, memo, days))
+    reader = GroupRowReader.over(connection)
+    found, _ = await _latencies(reader.reads, whole, await parts_of(reader, whole, memo, days))
     return None if found is None else found.get((), NO_LATENCIES)
 
 
@@ -149,7 +153,7 @@ def _masked(answer: GroupAnswer) -> GroupAnswer:
 
     groups = {named(group): sums for group, sums in answer.groups.items()}
     return replace(
-        answer, groups=groups, cells={(number, named(group)): sums for (number, group), sums in answer.cells.items()}
+        answer, groups=groups, slices={(number, named(group)): sums for (number, group), sums in answer.slices.items()}
     )
 
 
@@ -178,24 +182,24 @@ async def _named_rows(question: GroupQuestion, part: Part, known: GroupRows | No
 
 async def _latencies(
     reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
-) -> tuple[Mapping[Group, Latencies] | None, Mapping[CellKey, Latencies] | None]:
+) -> tuple[Mapping[Group, Latencies] | None, Mapping[SliceKey, Latencies] | None]:
     """Read the latencies of the named groups, and of all others as one, over the whole time and in each bucket."""
     if question.latencies is LatencyDetail.NONE or any(part.is_known_as_too_large(question) for part in parts):
         return None, None
     groups: dict[Group, Latencies] = {}
-    cells: dict[CellKey, Latencies] = {}
+    slices: dict[SliceKey, Latencies] = {}
     for found in await reads.each([part.latencies(question) for part in parts]):
         if found is None:
             return None, None
         for group, more in found.groups.items():
             groups[group] = groups.get(group, NO_LATENCIES) + more
-        for cell, more in found.cells.items():
-            cells[cell] = cells.get(cell, NO_LATENCIES) + more
-    return groups, cells if question.latencies is LatencyDetail.BUCKETS else None
+        for place, more in found.slices.items():
+            slices[place] = slices.get(place, NO_LATENCIES) + more
+    return groups, slices if question.latencies is LatencyDetail.BUCKETS else None
 
 
 def _percentiles(
-    latencies: Mapping[Group, Latencies] | Mapping[CellKey, Latencies] | None, place: object
+    latencies: Mapping[Group, Latencies] | Mapping[SliceKey, Latencies] | None, place: object
 ) -> Latency | None:
     if latencies is None:
         return None

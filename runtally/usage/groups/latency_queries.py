@@ -7,21 +7,21 @@ from runtally.db.database import Connection
 from runtally.models.rollup import RollupScope
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import Dimension
-from runtally.usage.groups.cells import (
+from runtally.usage.groups.slices import (
     ANY,
     DAY_START,
     OTHERS,
     VALUE,
-    CellKey,
-    fetch_values,
+    SliceKey,
+    WaitingRuns,
     kept_values,
+    key_cte,
     names_of,
     number_sql,
     of_days,
     of_key,
     read_group,
     runs_sql,
-    values_ctes,
     write_value,
 )
 from runtally.usage.plan import Group, GroupQuestion, Plan
@@ -31,7 +31,7 @@ from runtally.usage.window import TimeSpan
 
 async def select_run_latencies(
     connection: Connection, question: GroupQuestion, plan: Plan, span: TimeSpan, named: Collection[Group] | None
-) -> dict[CellKey, Counter[int]]:
+) -> dict[SliceKey, Counter[int]]:
     """Read the latencies of the runs in a span.
 
     Values that may be many are all others unless their group is named; with None all are told apart.
@@ -71,16 +71,16 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
     key: Dimension,
     values: Sequence[str],
     *,
-    is_waiting: bool,
-) -> dict[CellKey, Counter[int]]:
+    waiting: WaitingRuns | None,
+) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of these values of a key, and of all others as one."""
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    ctes = values_ctes(found, question, key, is_waiting=is_waiting)
+    ctes = key_cte(found, question, key, plan.key_id) + (waiting.bins_cte(found) if waiting else "")
     on_days = of_days(found, plan.latency_cover.stored)
     number = number_sql(DAY_START, starts)
     which = " AND ".join(kept_values(found, question, key)) or "TRUE"
-    waiting = f"""
+    of_waiting = f"""
                UNION ALL
                   SELECT {number} AS number, value, latency, n
                     FROM dimension_bins
@@ -99,12 +99,12 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
                            WHERE {of_key(question)} AND {on_days}
                           OFFSET 0) AS blocks
                          CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
-                    {waiting if is_waiting else ""}) AS bins{named}
+                    {of_waiting if waiting else ""}) AS bins{named}
            WHERE {which}
         GROUP BY 1, 2, 3
           HAVING sum(n) <> 0) AS binned
 GROUP BY 1, 2"""
-    rows = await fetch_values(connection, sql, found, is_waiting=is_waiting)
+    rows = await connection.fetch(sql, *found.values)
     return {
         (number, read_group([value]) if question.by else ()): Counter(dict(zip(latencies, counts, strict=True)))
         for number, value, latencies, counts in rows
@@ -113,7 +113,7 @@ GROUP BY 1, 2"""
 
 async def select_sketch_latencies(
     connection: Connection, question: GroupQuestion, plan: Plan
-) -> dict[CellKey, Counter[int]]:
+) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of a project, or of all, and those not merged yet."""
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")

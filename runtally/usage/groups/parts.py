@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from runtally.clock import start_of_day
-from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
-from runtally.usage.groups.cells import CellKey
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.rows import Counts, GroupRowReader
+from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
@@ -23,7 +22,7 @@ from runtally.usage.window import TimeSpan, floor
 
 Value = TypeVar("Value")
 _RANKS = "ranks"
-_HOUR = BucketWidth.HOUR.length
+_HOUR, _QUARTER = BucketWidth.HOUR.length, BucketWidth.QUARTER_HOUR.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class GroupLatencies:
     """The latencies of groups over a whole time range, and in each bucket."""
 
     groups: Mapping[Group, Latencies] = field(default_factory=dict)
-    cells: Mapping[CellKey, Latencies] = field(default_factory=dict)
+    slices: Mapping[SliceKey, Latencies] = field(default_factory=dict)
 
 
 _TOO_LARGE = GroupLatencies()
@@ -128,40 +127,42 @@ async def parts_of(
 ) -> list[Part]:
     """Return the closed days and the rest of the time, if there are any; without a memo one part of all."""
     timeline, project_id = question.timeline, question.filter.project_id
-    span = timeline.span
-    # The period before ends at the same moment as now, so only its whole days can be asked for again.
+    span, midnight = timeline.span, start_of_day(timeline.now)
+    is_past = span.until <= midnight
+    # The period before ends at the same moment as now, so what is before that moment cannot be asked for again.
     closed = TimeSpan(span.since, start_of_day(min(timeline.now, span.until)))
-    hours = TimeSpan(max(closed), floor(min(timeline.now, span.until), _HOUR))
-    if project_id is None or not hours or not _is_read_by_hour(question):
+    hours = TimeSpan(max(closed), floor(min(timeline.now, span.until), _QUARTER if is_past else _HOUR))
+    if project_id is None or not hours or not _is_read_by_hour(question, is_past=is_past):
         hours = TimeSpan(hours.since, hours.since)
     if memo is None or not (closed or hours):
         return [Part(reader, timeline)]
     days = days or await Days.read(reader.connection, project_id, start_of_day(span.since))
     reader.days = days
     tracked, of_hours = await reader.reads.together(
-        reader.tracked(question), _version_of_hours(reader, hours, project_id)
+        reader.tracked(question), _version_of_hours(reader, question, hours, days)
     )
-    versions = {closed: days.version(closed) if closed else None, hours: (of_hours, days.dropped_before)}
-    if days.is_dropping or (closed and versions[closed] is None):
+    versions = {one: version for one, version in ((closed, days.version(closed)), (hours, of_hours)) if one}
+    if days.is_dropping or None in versions.values():
         return [Part(reader, timeline)]
     parts = [
         Part(reader, replace(timeline, span=one), memo, (version, tracked.is_tracked, tracked.version))
         for one, version in versions.items()
-        if one
     ]
     last = parts[-1].timeline.span.until
     return [*parts, Part(reader, replace(timeline, span=TimeSpan(last, span.until)))] if last < span.until else parts
 
 
-def _is_read_by_hour(question: GroupQuestion) -> bool:
-    """Return whether the hours of a day are read one by one, or its runs, and not only the few sums of all of it."""
+def _is_read_by_hour(question: GroupQuestion, *, is_past: bool) -> bool:
+    """Return whether the hours of the last day are read one by one, or its runs, and not only the few sums of all of it."""
     width = question.timeline.width
-    return width is not None and width.length < DAY and not question.is_of_models
+    return (is_past or (width is not None and width.length < DAY)) and not question.is_of_models
 
 
-async def _version_of_hours(reader: GroupRowReader, hours: TimeSpan, project_id: str | None) -> Version:
-    """Return a value that changes whenever a run of these hours changes."""
-    return await select_hours(reader.connection, project_id, *hours) if hours and project_id is not None else ()
+async def _version_of_hours(reader: GroupRowReader, question: GroupQuestion, hours: TimeSpan, days: Days) -> Version:
+    """Return a value that changes whenever a run of these hours changes; those of past days change with their day."""
+    if not hours or hours.until <= start_of_day(question.timeline.now):
+        return days.version(hours)
+    return await reader.hours(question.filter.project_id, hours), days.dropped_before
 
 
 def _latencies_of(counts: Counts, question: GroupQuestion, span: TimeSpan) -> GroupLatencies:
@@ -172,12 +173,12 @@ def _latencies_of(counts: Counts, question: GroupQuestion, span: TimeSpan) -> Gr
     of_groups = {group: _sketched(found) for group, found in groups.items()}
     if question.latencies is LatencyDetail.WHOLE:
         return GroupLatencies(of_groups)
-    cells = {}
+    slices = {}
     for (number, group), found in counts.items():
         bucket, latencies = question.timeline.bucket(number), _sketched(found)
         is_all = span.since <= bucket.since and bucket.until <= span.until
-        cells[number, group] = latencies.as_percentiles() if is_all else latencies
-    return GroupLatencies(of_groups, cells)
+        slices[number, group] = latencies.as_percentiles() if is_all else latencies
+    return GroupLatencies(of_groups, slices)
 
 
 def _sketched(counts: Counter[int]) -> Latencies:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from runtally.db.database import Connection
 from runtally.models.dimension import Detail
@@ -10,26 +10,26 @@ from runtally.models.measures import measures_named
 from runtally.money import USD_DECIMALS
 from runtally.usage.conditions import Conditions
 from runtally.usage.dimensions import Dimension
-from runtally.usage.groups.cells import (
+from runtally.usage.groups.ranks import Name, Ranks
+from runtally.usage.groups.slices import (
     ANY,
     OTHERS,
     VALUE,
-    ArchivedCells,
-    CellKey,
-    archived_cells,
-    fetch_values,
+    ArchivedSlices,
+    SliceKey,
+    WaitingRuns,
+    archived_slices,
+    key_cte,
     names_of,
     of_days,
     of_key,
     read_group,
-    run_cells,
-    stored_cells,
+    run_slices,
+    stored_slices,
     unusual,
-    value_cells,
-    values_ctes,
+    value_slices,
     write_value,
 )
-from runtally.usage.groups.ranks import Name, Ranks
 from runtally.usage.plan import Group, GroupQuestion, Plan
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import runs_during, totals_reader
@@ -39,7 +39,7 @@ from runtally.usage.window import TimeSpan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What a row is of.
-_GROUP, _CELL, _VALUED = range(3)
+_GROUP, _SLICE, _VALUED = range(3)
 _SCOPE = "SELECT $1::text AS project_id WHERE $1 IS NOT NULL UNION ALL SELECT id FROM projects WHERE $1 IS NULL"
 SELECT_TRACKED = f"""
 WITH scope AS (
@@ -52,16 +52,9 @@ tracked AS (
 )
 SELECT (SELECT count(*) FROM tracked) = (SELECT count(*) FROM scope) AS is_tracked,
        EXISTS (SELECT FROM dimension_deltas WHERE $1 IS NULL OR project_id = $1) AS is_waiting,
-       (SELECT md5(string_agg(id::text, ' ' ORDER BY project_id)) FROM tracked) AS version
+       (SELECT md5(string_agg(id::text, ' ' ORDER BY project_id)) FROM tracked) AS version,
+       (SELECT min(id) FROM tracked) AS key_id
 """
-
-
-SELECT_IS_WAITING = """
-SELECT EXISTS (SELECT
-                 FROM dimension_deltas CROSS JOIN LATERAL unnest(hours) AS each (hour)
-                WHERE ($1::text IS NULL OR project_id = $1) AND hour >= $2 AND hour < $3)
-"""
-_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +65,8 @@ class TrackedState:
     is_waiting: bool = False
     version: str | None = None
     """Differs when the key is tracked anew."""
+    key_id: int | None = None
+    """The number of the key in sums of the project."""
 
 
 @dataclass(slots=True)
@@ -79,9 +74,9 @@ class GroupRows:
     """The sums of a question's groups as read from the database."""
 
     groups: dict[Group, Totals] = field(default_factory=dict)
-    cells: dict[CellKey, Totals] = field(default_factory=dict)
+    slices: dict[SliceKey, Totals] = field(default_factory=dict)
     """Empty where all of the time is one bucket."""
-    valued: dict[CellKey, Totals] = field(default_factory=dict)
+    valued: dict[SliceKey, Totals] = field(default_factory=dict)
     """All runs that have a value of the dimension whose rest is asked for, in groups without it."""
 
 
@@ -89,12 +84,6 @@ async def select_tracked(connection: Connection, project_id: str | None, key: st
     """Read whether stored sums of a key can answer for a project, or, for None, for all."""
     row = await connection.fetchrow(SELECT_TRACKED, project_id, key)
     return TrackedState(*row) if row else TrackedState()
-
-
-async def select_is_waiting(connection: Connection, project_id: str | None, days: TimeSpan) -> bool:
-    """Return whether any runs of some days are not merged into the sums of tracked keys yet."""
-    hours = ((at - EPOCH) // _HOUR for at in days)
-    return bool(await connection.fetchval(SELECT_IS_WAITING, project_id, *hours))
 
 
 async def count_runs(
@@ -114,12 +103,12 @@ async def count_runs(
 
 
 async def select_hidden_days(
-    connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension, *, is_waiting: bool
+    connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension, waiting: WaitingRuns | None
 ) -> list[datetime]:
     """List the days on which runs with the selected value may be part of "(other)"."""
     found = Conditions()
     value = found.value(question.filter.value_of(key))
-    ctes = values_ctes(found, question, key, is_waiting=is_waiting)
+    ctes = key_cte(found, question, key, plan.key_id) + (waiting.slices_cte(found) if waiting else "")
     days = of_days(found, plan.cover.stored)
     parts = [
         f"""SELECT project_id, day, array_position(dimension_values, NULL) IS NOT NULL AS is_full,
@@ -127,10 +116,10 @@ async def select_hidden_days(
     FROM dimension_sums
    WHERE {of_key(question)} AND detail = '{Detail.DAY}' AND {days}"""
     ]
-    if is_waiting:
+    if waiting:
         parts.append(
             f"""SELECT project_id, day, value IS NULL, value = {value}
-    FROM dimension_cells
+    FROM dimension_slices
    WHERE detail = '{Detail.DAY}' AND {days}"""
         )
     sql = f"""{ctes}
@@ -140,7 +129,7 @@ async def select_hidden_days(
         GROUP BY project_id, day
           HAVING bool_or(is_full) AND NOT coalesce(bool_or(is_known), FALSE)) AS hidden
 ORDER BY start"""
-    return [row[0] for row in await fetch_values(connection, sql, found, is_waiting=is_waiting)]
+    return [row[0] for row in await connection.fetch(sql, *found.values)]
 
 
 async def select_ranks(
@@ -148,16 +137,16 @@ async def select_ranks(
     question: GroupQuestion,
     plan: Plan,
     *,
-    is_waiting: bool,
-    archived: ArchivedCells = (),
+    waiting: WaitingRuns | None,
+    archived: ArchivedSlices = (),
 ) -> Ranks:
     """Read the rank of each group, with the measures of `of_ranks`.
 
     There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
     found = Conditions()
-    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
-    if cells is None:
+    slices = _slices_sql(found, question, plan, archived, waiting)
+    if slices is None:
         return Ranks.of({})
     names = names_of(question.by)
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
@@ -165,15 +154,15 @@ async def select_ranks(
     measure = " + ".join(question.ranked_measures)
     if question.rank_by.endswith("_usd"):
         measure = f"trunc({measure} * 1e{USD_DECIMALS})"
-    sql = f"""{cells}
+    sql = f"""{slices}
   SELECT {", ".join(f"array_agg({name})" for name in names)}, array_agg(measure::text), array_agg(runs)
     FROM (SELECT *, {measure} AS measure
             FROM (SELECT {", ".join(names)}, {sums}
-                    FROM cells
+                    FROM slices
                    WHERE {told_apart}
                 GROUP BY {", ".join(names)}) AS summed
         ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}) AS ranked"""
-    [row] = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    [row] = await connection.fetch(sql, *found.values)
     *written, measures, runs = row
     if measures is None:
         return Ranks.of({})
@@ -188,17 +177,17 @@ async def select_valued(  # noqa: PLR0913  # The parts of a statement.
     plan: Plan,
     rest_of: Dimension,
     *,
-    is_waiting: bool,
-    archived: ArchivedCells = (),
+    waiting: WaitingRuns | None,
+    archived: ArchivedSlices = (),
 ) -> GroupRows:
     """Read the sums of all runs that have a value of a dimension, in groups without it."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
-    if cells is None:
+    slices = _slices_sql(found, question, plan, archived, waiting)
+    if slices is None:
         return GroupRows()
     totals_of = totals_reader(question.measures)
-    sql = f"{cells}\n  {_valued_sql(question, rest_of)}"
-    rows = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    sql = f"{slices}\n  {_valued_sql(question, rest_of)}"
+    rows = await connection.fetch(sql, *found.values)
     return GroupRows(valued={(number, read_group(group)): totals_of(values) for _, number, group, *values in rows})
 
 
@@ -208,21 +197,21 @@ async def count_groups(  # noqa: PLR0913  # The parts of a statement.
     plan: Plan,
     most: int,
     *,
-    is_waiting: bool,
-    archived: ArchivedCells = (),
+    waiting: WaitingRuns | None,
+    archived: ArchivedSlices = (),
 ) -> int:
     """Count the groups with a value, up to one more than `most`."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
-    if cells is None:
+    slices = _slices_sql(found, question, plan, archived, waiting)
+    if slices is None:
         return 0
     names = names_of(question.by)
     told_apart = " AND ".join(f"{name} NOT IN ('{ANY}', '{OTHERS}')" for name in names)
     limit = found.value(most + 1, "bigint")
-    sql = f"""{cells}
+    sql = f"""{slices}
   SELECT count(*)
-    FROM (SELECT FROM cells WHERE {told_apart} GROUP BY {", ".join(names)} LIMIT {limit}) AS counted"""
-    [row] = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    FROM (SELECT FROM slices WHERE {told_apart} GROUP BY {", ".join(names)} LIMIT {limit}) AS counted"""
+    [row] = await connection.fetch(sql, *found.values)
     return int(row[0])
 
 
@@ -231,52 +220,69 @@ async def select_groups(
     question: GroupQuestion,
     plan: Plan,
     *,
-    is_waiting: bool,
-    archived: ArchivedCells = (),
+    waiting: WaitingRuns | None,
+    archived: ArchivedSlices = (),
 ) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
     found = Conditions()
-    cells = _cells_sql(found, question, plan, archived, is_waiting=is_waiting)
+    slices = _slices_sql(found, question, plan, archived, waiting, is_read_twice=True)
     result = GroupRows()
-    if cells is None:
+    if slices is None:
         return result
     totals_of = totals_reader(question.measures)
-    sql = cells + _groups_sql(found, question, plan)
-    is_joined = is_waiting and plan.sums is Source.VALUES
-    for kind, number, group, *values in await fetch_values(connection, sql, found, is_waiting=is_joined):
+    sql = slices + _groups_sql(found, question, plan)
+    for kind, number, group, *values in await connection.fetch(sql, *found.values):
         if kind == _GROUP:
             result.groups[read_group(group)] = totals_of(values)
         else:
-            place = result.cells if kind == _CELL else result.valued
+            place = result.slices if kind == _SLICE else result.valued
             place[number, read_group(group)] = totals_of(values)
     return result
 
 
-def _cells_sql(
-    found: Conditions, question: GroupQuestion, plan: Plan, archived: ArchivedCells, *, is_waiting: bool
+def _slices_sql(  # noqa: PLR0913  # The parts of a statement.
+    found: Conditions,
+    question: GroupQuestion,
+    plan: Plan,
+    archived: ArchivedSlices,
+    waiting: WaitingRuns | None,
+    *,
+    is_read_twice: bool = False,
 ) -> str | None:
-    """SQL of `cells`, the rows of all sources; None where there is nothing to read."""
+    """SQL of `slices`, the rows of all sources; None where there is nothing to read."""
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    key, ctes, cells = question.key, "WITH ", list[str]()
+    key, ctes, slices = question.key, "WITH ", list[str]()
     if plan.sums is Source.VALUES and key is not None:
-        ctes = f"{values_ctes(found, question, key, is_waiting=is_waiting)},\n"
-    if plan.cover.stored and plan.sums in {Source.TOTALS, Source.CELLS}:
-        cells.append(stored_cells(found, question, plan, starts))
+        ctes = f"{key_cte(found, question, key, plan.key_id)}{waiting.slices_cte(found) if waiting else ''},\n"
+    if plan.cover.stored and plan.sums in {Source.TOTALS, Source.SLICES}:
+        slices.append(stored_slices(found, question, plan, starts))
     elif plan.cover.stored and key is not None:
-        cells += value_cells(found, question, plan, key, starts, is_waiting=is_waiting)
-    cells += [run_cells(found, question, plan, span, starts) for span in plan.cover.runs]
+        slices += value_slices(found, question, plan, key, starts, has_waiting=waiting is not None)
+    slices += [run_slices(found, question, plan, span, starts) for span in plan.cover.runs]
     if archived:
-        cells.append(archived_cells(found, question, archived))
-    if not cells:
+        slices.append(archived_slices(found, question, archived))
+    if not slices:
         return None
-    listed = "\n   UNION ALL\n  ".join(cells)
-    return f"""{ctes}cells AS MATERIALIZED (
+    listed = "\n   UNION ALL\n  ".join(slices)
+    if question.named is not None and len(question.by) == 1:
+        listed = _of_named(found, question, listed)
+    return f"""{ctes}slices AS {"MATERIALIZED " if is_read_twice else ""}(
   {listed}
 )"""
 
 
+def _of_named(found: Conditions, question: GroupQuestion, slices: str) -> str:
+    """SQL of slices of one dimension added up as all others unless they are named, so that what is kept is not each of thousands."""
+    [name] = names_of(question.by)
+    names = found.value([write_value(value) for (value,) in question.named or ()], "text[]")
+    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
+    return f"""SELECT number, coalesce(named.value, CASE {name} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END) AS {name}, {sums}
+    FROM ({slices}) AS each LEFT JOIN unnest({names}) AS named (value) ON named.value = {name}
+GROUP BY 1, 2"""
+
+
 def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
-    """SQL of the sums of groups, over `cells`."""
+    """SQL of the sums of groups, over `slices`."""
     names = names_of(question.by)
     measures = measures_named(*question.measures)
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures)
@@ -284,7 +290,7 @@ def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:
     by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
     selects = [f"SELECT {_GROUP}, 0, {group}, {sums} FROM told {by}"]
     if len(question.timeline.starts) > 1:
-        selects.append(f"SELECT {_CELL}, number, {group}, {', '.join(question.measures)} FROM told")
+        selects.append(f"SELECT {_SLICE}, number, {group}, {', '.join(question.measures)} FROM told")
     if plan.rest_of is not None:
         selects.append(_valued_sql(question, plan.rest_of))
     return f""",
@@ -295,12 +301,12 @@ told AS MATERIALIZED (
 
 
 def _valued_sql(question: GroupQuestion, rest_of: Dimension) -> str:
-    """SQL of the sums of all runs that have a value of a dimension, over `cells`."""
+    """SQL of the sums of all runs that have a value of a dimension, over `slices`."""
     names = names_of(question.by)
     sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
     valued = names.pop(question.by.index(rest_of))
     return f"""SELECT {_VALUED}, number, ARRAY[{", ".join(names)}]::text[], {sums}
-    FROM cells
+    FROM slices
    WHERE {valued} {"=" if rest_of.is_list else "<>"} '{ANY}'
 GROUP BY {", ".join(("number", *names))}"""
 
@@ -311,16 +317,16 @@ def _told_apart(found: Conditions, question: GroupQuestion, names: Sequence[str]
     if question.named is None or not names:
         is_other = " OR ".join(f"{name} = '{OTHERS}'" for name in names)
         columns = "".join(f", CASE WHEN {is_other} THEN '{OTHERS}' ELSE {name} END AS {name}" for name in names)
-        cells = f"SELECT number{columns}, {', '.join(question.measures)} FROM cells WHERE {which}"
+        slices = f"SELECT number{columns}, {', '.join(question.measures)} FROM slices WHERE {which}"
     else:
         values = zip(*question.named, strict=True) if question.named else ((),) * len(names)
         arrays = ", ".join(found.value(list(map(write_value, each)), "text[]") for each in values)
         columns = "".join(f", coalesce(named.{name}, '{OTHERS}') AS {name}" for name in names)
-        same = " AND ".join(f"named.{name} = cells.{name}" for name in names)
-        qualified = " AND ".join(f"cells.{name} <> '{ANY}'" for name in names)
-        cells = f"""SELECT number{columns}, {", ".join(question.measures)}
-            FROM cells LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}
+        same = " AND ".join(f"named.{name} = slices.{name}" for name in names)
+        qualified = " AND ".join(f"slices.{name} <> '{ANY}'" for name in names)
+        slices = f"""SELECT number{columns}, {", ".join(question.measures)}
+            FROM slices LEFT JOIN unnest({arrays}) AS named ({", ".join(names)}) ON {same}
            WHERE {qualified}"""
     return f"""SELECT number, {"".join(f"{name}, " for name in names)}{sums}
-    FROM ({cells}) AS cells
+    FROM ({slices}) AS slices
 GROUP BY {", ".join(("number", *names))}"""

@@ -12,17 +12,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
+from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
 from runtally.usage import archived
+from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
-from runtally.usage.groups.cells import ANY_VALUE, ArchivedCells, CellKey
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Rank, Ranks
+from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey, WaitingRuns, select_waiting
+from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
 from runtally.usage.sketch import binned
@@ -32,7 +34,7 @@ from runtally.usage.totals import NO_RUNS, Totals, group_sum
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000
-Counts = dict[CellKey, Counter[int]]
+Counts = dict[SliceKey, Counter[int]]
 """The runs with each latency, in each bucket and group."""
 
 
@@ -47,8 +49,15 @@ class GroupRowReader:
         """The days of the questions, where they were read already."""
         self._missing: dict[tuple[str | None, TimeSpan], bool] = {}
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
-        self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
+        self._waiting: dict[tuple[str | None, str | None], WaitingRuns] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
+        self._runs: dict[Hashable, int] = {}
+        self._hours: dict[tuple[str, TimeSpan], Version] = {}
+
+    @classmethod
+    def over(cls, connection: "Connection | GroupRowReader") -> "GroupRowReader":
+        """Return the reader over a connection, or the connection if it is that already: what it has found is not read again."""
+        return connection if isinstance(connection, GroupRowReader) else cls(CombinedReads.over(connection))
 
     async def tracked(self, question: GroupQuestion) -> TrackedState:
         """Return whether sums of the question's key are stored; read once."""
@@ -60,6 +69,14 @@ class GroupRowReader:
             self._tracked[place] = await group_queries.select_tracked(self.connection, *place)
         return self._tracked[place]
 
+    async def hours(self, project_id: str | None, span: TimeSpan) -> Version:
+        """Return a value that changes whenever a run of these hours changes; None for all projects. Read once."""
+        if project_id is None:
+            return None
+        if (project_id, span) not in self._hours:
+            self._hours[project_id, span] = await select_hours(self.connection, project_id, *span)
+        return self._hours[project_id, span]
+
     async def ranks(self, question: GroupQuestion) -> Ranks:
         """Read the rank of each group, and of the group without a value.
 
@@ -68,16 +85,14 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
-        plan, state, of_old = await self._readable_plan(question)
-        reading = group_queries.select_ranks(
-            self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
-        )
+        plan, waiting, of_old = await self._readable_plan(question)
+        reading = group_queries.select_ranks(self.connection, question, plan, waiting=waiting, archived=of_old)
         if plan.rest_of is None:
             return await reading
         ranks, valued, whole = await self.reads.together(
             reading,
             group_queries.select_valued(
-                self.connection, question, plan, plan.rest_of, is_waiting=state.is_waiting, archived=of_old
+                self.connection, question, plan, plan.rest_of, waiting=waiting, archived=of_old
             ),
             self._rows(replace(without_key(question, plan.rest_of), named=None)),
         )
@@ -92,10 +107,8 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             question = replace(question, filter=question.filter.replace(status=None))
-        plan, state, of_old = await self._readable_plan(question)
-        return await group_queries.count_groups(
-            self.connection, question, plan, most, is_waiting=state.is_waiting, archived=of_old
-        )
+        plan, waiting, of_old = await self._readable_plan(question)
+        return await group_queries.count_groups(self.connection, question, plan, most, waiting=waiting, archived=of_old)
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the named groups, and of all others as one; without names those of all groups.
@@ -109,10 +122,8 @@ class GroupRowReader:
         """Read the sums of the named groups, of all others as one, and of the group without a value."""
         if keeps_all_but_failed(question):
             return _succeeded(await self._rows(replace(with_status(question), named=None)))
-        plan, state, of_old = await self._readable_plan(question)
-        reading = group_queries.select_groups(
-            self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
-        )
+        plan, waiting, of_old = await self._readable_plan(question)
+        reading = group_queries.select_groups(self.connection, question, plan, waiting=waiting, archived=of_old)
         if plan.rest_of is None:
             return await reading
         rows, whole = await self.reads.together(
@@ -139,7 +150,7 @@ class GroupRowReader:
             if with_failed is None:
                 return None
             return {(at, group[:-1]): one for (at, group), one in with_failed.items() if group[-1] == STATUS.usual}
-        plan, state = await self._plan(question)
+        plan, waiting = await self._plan(question)
         plan = replace(plan, rest_of=plan.latency_rest_of)
         try:
             old = await self._archived_spans(question, plan, plan.latency_cover.runs)
@@ -148,12 +159,12 @@ class GroupRowReader:
             return None
         without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
         found, whole = await self.reads.together(
-            self._counts(question, plan, state, named, of_old), self._all_counts(without_any)
+            self._counts(question, plan, waiting, named, of_old), self._all_counts(without_any)
         )
         if plan.rest_of is None:
             return found
         rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
-        return {cell: counts for cell, counts in found.items() if ANY_VALUE not in cell[1]} | rest
+        return {key: counts for key, counts in found.items() if ANY_VALUE not in key[1]} | rest
 
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
         return None if question is None else await self._latencies(question, None)
@@ -162,12 +173,12 @@ class GroupRowReader:
         self,
         question: GroupQuestion,
         plan: Plan,
-        state: TrackedState,
+        waiting: WaitingRuns | None,
         named: Collection[Group] | None,
-        of_old: Mapping[CellKey, Counter[int]],
+        of_old: Mapping[SliceKey, Counter[int]],
     ) -> Counts:
         """Read the latencies that a plan's stored sums and runs have, and add those of archived runs."""
-        readings: list[Coroutine[Any, Any, Mapping[CellKey, Counter[int]]]] = []
+        readings: list[Coroutine[Any, Any, Mapping[SliceKey, Counter[int]]]] = []
         if plan.latency_cover.stored and plan.latencies is Source.SKETCHES:
             readings.append(group_latency_queries.select_sketch_latencies(self.connection, question, plan))
         elif plan.latency_cover.stored and question.key is not None:
@@ -180,7 +191,7 @@ class GroupRowReader:
                     plan,
                     question.key,
                     [value for value in values if value is not None and value != OTHER],
-                    is_waiting=state.is_waiting,
+                    waiting=waiting,
                 )
             )
         readings += [
@@ -192,50 +203,52 @@ class GroupRowReader:
             _add(found, more)
         return found
 
-    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedCells]:
-        """Return the plan, and the cells over runs that are archived. Raises `DimensionNotTracked`."""
-        plan, state = await self._plan(question)
+    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, WaitingRuns | None, ArchivedSlices]:
+        """Return the plan, and the slices over runs that are archived. Raises `DimensionNotTracked`."""
+        plan, waiting = await self._plan(question)
         old = await self._archived_spans(question, plan, plan.cover.runs)
         if not old or self.archive is None:
-            return plan, state, ()
+            return plan, waiting, ()
         with _explained():
-            return plan, state, await self.archive.cells(self.connection, question, plan, old)
+            return plan, waiting, await self.archive.slices(self.connection, question, plan, old)
 
     async def _archived_latencies(
         self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
-    ) -> Mapping[CellKey, Counter[int]]:
+    ) -> Mapping[SliceKey, Counter[int]]:
         if not old or self.archive is None:
             return {}
         with _explained():
             return await self.archive.latencies(self.connection, question, plan, old)
 
-    async def _plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
+    async def _plan(self, question: GroupQuestion) -> tuple[Plan, WaitingRuns | None]:
+        """Return the plan, and the runs of its days that are not merged into the sums of its key yet, if there are any."""
         key, state = question.key, await self.tracked(question)
-        plan = plan_of(question, is_tracked=state.is_tracked)
-        if state.is_waiting and plan.sums is Source.VALUES:
-            # To read what waits takes longer than all else.
-            state = replace(state, is_waiting=await self._is_waiting(question.filter.project_id, plan))
-        is_of_value = key is not None and question.filter.value_of(key) is not None
-        if plan.sums is Source.VALUES and plan.cover.stored and key is not None and is_of_value:
+        plan, waiting = plan_of(question, is_tracked=state.is_tracked), None
+        if key is None or plan.sums is not Source.VALUES:
+            return plan, None
+        plan = replace(plan, key_id=state.key_id)
+        if state.is_waiting:
+            waiting = await self._waiting_on(question, key, plan)
+        if plan.cover.stored and question.filter.value_of(key) is not None:
             place = question.filter, key, plan.cover.stored
             if place not in self._hidden:
                 self._hidden[place] = await group_queries.select_hidden_days(
-                    self.connection, question, plan, key, is_waiting=state.is_waiting
+                    self.connection, question, plan, key, waiting
                 )
             plan = _without_days(plan, self._hidden[place])
-        return plan, state
+        return plan, waiting
 
-    async def _is_waiting(self, project_id: str | None, plan: Plan) -> bool:
-        """Return whether runs of a plan's days are not merged yet; read once for the same days."""
+    async def _waiting_on(self, question: GroupQuestion, key: Dimension, plan: Plan) -> WaitingRuns | None:
+        """Return the runs that are not merged into the sums of a key yet, if any is of a plan's days. Read once."""
         stored = (*plan.cover.stored, *plan.latency_cover.stored)
         if not stored:
-            return False
-        last = max(one.until for one in stored)
-        days = TimeSpan(start_of_day(min(one.since for one in stored)), start_of_day(last) + DAY)
-        if (project_id, days) not in self._waiting:
-            found = await group_queries.select_is_waiting(self.connection, project_id, days)
-            self._waiting[project_id, days] = found
-        return self._waiting[project_id, days]
+            return None
+        place = question.filter.project_id, key.tracked_as
+        if place not in self._waiting:
+            self._waiting[place] = await select_waiting(self.connection, question, key, plan.key_id)
+        first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
+        found = self._waiting[place]
+        return found if any(first <= day <= last for day in found.days) else None
 
     async def _archived_spans(
         self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]
@@ -253,13 +266,24 @@ class GroupRowReader:
         for span in old:
             if await self._are_missing(question, span):
                 raise DimensionNotTracked(
-                    f"Runs before {dropped_before:%Y-%m-%dT%H:%MZ} are kept as sums alone, and these do not tell apart what "
-                    "is asked for: ask for a later start, or group by fewer dimensions."
+                    f"Single runs before {dropped_before:%Y-%m-%dT%H:%MZ} were deleted; only totals remain. Choose a later "
+                    "start or group by fewer dimensions."
                 )
-        read = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
-        if read > MAX_RUNS_READ:
+        if await self._count_runs(question, plan, spans) > MAX_RUNS_READ:
             raise DimensionNotTracked(_advice(question, plan))
         return old
+
+    async def _count_runs(self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]) -> int:
+        """Count the runs to read in these spans, up to one more than may be; not read if their days have no more."""
+        if self.days is not None and all(span.since >= self.days.since for span in spans):
+            of_days = sum(map(self.days.runs_in, spans))
+            if of_days <= MAX_RUNS_READ:
+                return of_days
+        place = question.filter.as_indexed, plan.rest_of, tuple(spans)
+        if place not in self._runs:
+            found = await group_queries.count_runs(self.connection, question, plan, spans, MAX_RUNS_READ)
+            self._runs[place] = found
+        return self._runs[place]
 
     async def _are_missing(self, question: GroupQuestion, span: TimeSpan) -> bool:
         """Return whether runs of a span were dropped without being archived; asked once for each span."""
@@ -337,7 +361,7 @@ def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
     named = set(names)
     return GroupRows(
         group_sum((_name(group, named), totals) for group, totals in rows.groups.items()),
-        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.cells.items()),
+        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.slices.items()),
     )
 
 
@@ -363,16 +387,16 @@ def _succeeded(rows: GroupRows) -> GroupRows:
 
     return GroupRows(
         {group[:-1]: totals for group, totals in rows.groups.items() if kept(group)},
-        {(number, group[:-1]): totals for (number, group), totals in rows.cells.items() if kept(group)},
+        {(number, group[:-1]): totals for (number, group), totals in rows.slices.items() if kept(group)},
     )
 
 
 def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
     """Add the group of runs without a value: all runs minus those with one."""
     place = question.by.index(rest_of)
-    all_cells = whole.cells or {(0, group): totals for group, totals in whole.groups.items()}
-    valued = rows.valued if whole.cells else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
-    left = {cell: totals - valued.get(cell, NO_RUNS) for cell, totals in all_cells.items()}
+    all_slices = whole.slices or {(0, group): totals for group, totals in whole.groups.items()}
+    valued = rows.valued if whole.slices else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
+    left = {key: totals - valued.get(key, NO_RUNS) for key, totals in all_slices.items()}
     rest = {
         (number, (*group[:place], rest_of.usual, *group[place:])): totals
         for (number, group), totals in left.items()
@@ -380,19 +404,19 @@ def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, who
     }
     return GroupRows(
         group_sum((*rows.groups.items(), *((group, totals) for (_, group), totals in rest.items()))),
-        {**rows.cells, **rest},
+        {**rows.slices, **rest},
     )
 
 
 def _rest_of_latencies(question: GroupQuestion, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
     """Return the latencies of runs without a value, by subtracting bins, to which all sketches are converted."""
     place = question.by.index(rest_of)
-    left = {cell: _in_bins(counts) for cell, counts in whole.items()}
+    left = {key: _in_bins(counts) for key, counts in whole.items()}
     for (number, group), counts in found.items():
         is_counted = group[place] == ANY_VALUE if rest_of.is_list else True
-        cell = number, (*group[:place], *group[place + 1 :])
-        if is_counted and cell in left:
-            left[cell].subtract(_in_bins(counts))
+        key = number, (*group[:place], *group[place + 1 :])
+        if is_counted and key in left:
+            left[key].subtract(_in_bins(counts))
     return {
         (number, (*group[:place], rest_of.usual, *group[place:])): +counts for (number, group), counts in left.items()
     }
@@ -405,6 +429,6 @@ def _in_bins(counts: Counter[int]) -> Counter[int]:
     return found
 
 
-def _add(found: Counts, more: Mapping[CellKey, Counter[int]]) -> None:
-    for cell, counts in more.items():
-        found[cell].update(counts)
+def _add(found: Counts, more: Mapping[SliceKey, Counter[int]]) -> None:
+    for key, counts in more.items():
+        found[key].update(counts)

@@ -84,7 +84,7 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
     latencies = LatencyDetail.WHOLE if has_latencies else LatencyDetail.NONE
     question = GroupQuestion(_whole(window), run_filter, tuple(by), limit=limit, latencies=latencies)
     answer = await _answer(reader, question)
-    return replace(summary_of(answer, window), cells={}, cell_latencies={}, group_latencies=_of_groups(answer))
+    return replace(summary_of(answer, window), slices={}, slice_latencies={}, group_latencies=_of_groups(answer))
 
 
 async def read_latencies_of(
@@ -114,9 +114,11 @@ def latency_window(window: Window, run_filter: RunFilter, by: Sequence[Dimension
 def summary_of(answer: GroupAnswer, window: Window) -> Summary:
     """Convert an answer to a summary of its window; for groups that overlap it has no sums of all runs."""
     by = answer.question.by
-    totals = {(number, _named(group)): one.totals for (number, group), one in answer.cells.items()}
+    totals = {(number, _named(group)): one.totals for (number, group), one in answer.slices.items()}
     latencies = {
-        (number, _named(group)): one.latency for (number, group), one in answer.cells.items() if one.latency is not None
+        (number, _named(group)): one.latency
+        for (number, group), one in answer.slices.items()
+        if one.latency is not None
     }
     found = Summary(
         window,
@@ -124,11 +126,11 @@ def summary_of(answer: GroupAnswer, window: Window) -> Summary:
         window.interval,
         buckets={} if answer.is_overlapping else group_sum((number, one) for (number, _), one in totals.items()),
         groups={_named(group): one.totals for group, one in answer.groups.items()} if by else {},
-        cells=totals if by else {},
+        slices=totals if by else {},
     )
     if answer.question.latencies is not LatencyDetail.BUCKETS:
         return found
-    return replace(found, cell_latencies=latencies) if by else replace(found, latencies=_of_buckets(latencies))
+    return replace(found, slice_latencies=latencies) if by else replace(found, latencies=_of_buckets(latencies))
 
 
 def _whole(window: Window) -> Timeline:
@@ -136,7 +138,7 @@ def _whole(window: Window) -> Timeline:
 
 
 async def _answer(reader: UsageReader, question: GroupQuestion) -> GroupAnswer:
-    return await read_groups(reader.connection, question, reader.memo, await reader.days())
+    return await read_groups(reader.groups, question, reader.memo, await reader.days())
 
 
 def _of_groups(answer: GroupAnswer) -> Mapping[Group, Latency]:

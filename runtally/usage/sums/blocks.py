@@ -13,18 +13,18 @@ SUMS = ",\n         ".join(f"coalesce(sum({measure.name}), 0) AS {measure.name}"
 _ZEROS = ", ".join("0" for _ in DIMENSION_MEASURES)
 IS_SOMETHING = f"({', '.join(f'coalesce(sum({measure.name}), 0)' for measure in DIMENSION_MEASURES)}) <> ({_ZEROS})"
 DAY_OF_HOUR = "(date '1970-01-01' + hour / 24)"
-_CELL = ("hours", "dimension_values", "providers", "models")
+_SLICE = ("hours", "dimension_values", "providers", "models")
 _BLOCK = "project_id, key_id, detail, day"
-CELL_NAMES = "hour, value, provider, model"
+SLICE_NAMES = "hour, value, provider, model"
 # Bytewise, which is fast; values that are alike lie next to each other, which packs well.
 _ORDER = 'hour, value COLLATE "C", provider COLLATE "C", model COLLATE "C"'
-ARRAYS = ", ".join((*_CELL, *(measure.name for measure in DIMENSION_MEASURES)))
+ARRAYS = ", ".join((*_SLICE, *(measure.name for measure in DIMENSION_MEASURES)))
 """The arrays of `dimension_sums`, as `unnest` takes them."""
-UNNESTED = f"{CELL_NAMES}, {MEASURE_NAMES}"
+UNNESTED = f"{SLICE_NAMES}, {MEASURE_NAMES}"
 
 
 def summed_ctes(entries: str, *, now: str) -> str:
-    """Common table expressions `dimension_cells` and `dimension_bins`: the sums and counts of `entries`, as blocks have them.
+    """Common table expressions `dimension_slices` and `dimension_bins`: the sums and counts of `entries`, as blocks have them.
 
     `entries` has rows (project_id, key_id, value, hour, provider, model, latency, measures), of values as runs have them.
     They are numbered first, because to group and join by numbers takes a fraction of what texts take.
@@ -47,17 +47,20 @@ sent_days AS MATERIALIZED (
     FROM (SELECT number, day, sum(runs) AS runs FROM grouped GROUP BY 1, 2) AS days
          JOIN sent_values USING (number)
 ),
-known_values AS MATERIALIZED (
-  SELECT DISTINCT project_id, key_id, day, value
+known_blocks AS MATERIALIZED (
+  SELECT project_id, key_id, day, dimension_values, array_position(dimension_values, NULL) IS NOT NULL AS is_full
     FROM (SELECT DISTINCT project_id, key_id, day FROM sent_days) AS days
          JOIN dimension_sums USING (project_id, key_id, day)
-         CROSS JOIN LATERAL unnest(dimension_values) AS each (value)
    WHERE detail = '{Detail.DAY}'
 ),
+known_values AS MATERIALIZED (
+  SELECT project_id, key_id, day, value
+    FROM known_blocks CROSS JOIN LATERAL unnest(dimension_values) AS each (value)
+   WHERE value IN (SELECT value FROM sent_values)
+),
 known_days AS (
-  SELECT project_id, key_id, day, count(value) AS known, bool_or(value IS NULL) AS is_full
-    FROM known_values
-GROUP BY 1, 2, 3
+  SELECT project_id, key_id, day, cardinality(dimension_values) - is_full::int AS known, is_full
+    FROM known_blocks
 ),
 counted_values AS MATERIALIZED (
   SELECT number, project_id, key_id, day,
@@ -76,12 +79,12 @@ summed AS MATERIALIZED (
     FROM grouped JOIN counted_values USING (number, day)
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ),
-dimension_cells AS (
-{_cells(Detail.DAY, "0", "''", "''")}
+dimension_slices AS (
+{_slices(Detail.DAY, "0", "''", "''")}
    UNION ALL
-{_cells(Detail.MODEL, "0", "provider", "model")}
+{_slices(Detail.MODEL, "0", "provider", "model")}
    UNION ALL
-{_cells(Detail.HOUR, "hour", "''", "''", f"WHERE day >= {oldest_hours(now)}")}
+{_slices(Detail.HOUR, "hour", "''", "''", f"WHERE day >= {oldest_hours(now)}")}
 ),
 dimension_bins AS (
   SELECT project_id, key_id, day, value, latency, sum(n)::bigint AS n
@@ -95,7 +98,7 @@ GROUP BY 1, 2, 3, 4, 5
 )"""
 
 
-def _cells(detail: Detail, hour: str, provider: str, model: str, which: str = "") -> str:
+def _slices(detail: Detail, hour: str, provider: str, model: str, which: str = "") -> str:
     return f"""  SELECT project_id, key_id, '{detail}' AS detail, day, {hour} AS hour, value, {provider} AS provider, {model} AS model, {SUMS}
     FROM summed
    {which}
@@ -108,23 +111,23 @@ def oldest_hours(now: str) -> str:
     return f"(({now}) AT TIME ZONE 'UTC')::date - {HOURS_KEPT_DAYS}"
 
 
-def add_sums(cells: str) -> str:
-    """`INSERT` that adds rows of `cells` to the blocks; a cell without runs leaves its block."""
+def add_sums(slices: str) -> str:
+    """`INSERT` that adds rows of `slices` to the blocks; a slice without runs leaves its block."""
     arrays = ", ".join(f"array_agg({name})" for name in UNNESTED.split(", "))
     merged = ", ".join(f"coalesce(array_agg({name}), '{{}}')" for name in UNNESTED.split(", "))
     held, excluded = (", ".join(f"{side}.{name}" for name in ARRAYS.split(", ")) for side in ("held", "excluded"))
     return f"""INSERT INTO dimension_sums AS held ({_BLOCK}, {ARRAYS})
           SELECT {_BLOCK}, {arrays}
-            FROM (SELECT * FROM {cells} ORDER BY {_BLOCK}, {_ORDER}) AS cells
+            FROM (SELECT * FROM {slices} ORDER BY {_BLOCK}, {_ORDER}) AS slices
         GROUP BY {_BLOCK}
      ON CONFLICT ({_BLOCK}) DO UPDATE
              SET ({ARRAYS}) = (
                  SELECT {merged}
-                   FROM (SELECT {CELL_NAMES}, {SUMS}
+                   FROM (SELECT {SLICE_NAMES}, {SUMS}
                            FROM (SELECT * FROM unnest({held}) AS old ({UNNESTED})
                                   UNION ALL
                                  SELECT * FROM unnest({excluded}) AS new ({UNNESTED})) AS both_sides
-                       GROUP BY {CELL_NAMES}
+                       GROUP BY {SLICE_NAMES}
                          HAVING sum(runs) <> 0
                        ORDER BY {_ORDER}) AS merged)"""
 

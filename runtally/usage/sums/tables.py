@@ -85,5 +85,5 @@ def last_bucket(scope: str, grain: Grain) -> str:
            LIMIT 1"""
 
 
-CELLS = SumTable("rollups", ("provider", "model"), MEASURES, GRAINS)
+SLICES = SumTable("rollups", ("provider", "model"), MEASURES, GRAINS)
 TOTALS = SumTable("rollup_totals", (), TOTAL_MEASURES, TOTAL_GRAINS)

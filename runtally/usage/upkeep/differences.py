@@ -8,7 +8,7 @@ often as there are projects.
 from runtally.models.measures import columns_over_runs
 from runtally.models.rollup import ALL_PROJECTS_KEY, GRAINS
 from runtally.usage.sketch import BINNED, GRAIN_ROWS, LATENCY, PERCENTILES
-from runtally.usage.sums.tables import BUCKET, CELLS, TOTALS, SumTable, bucket_of
+from runtally.usage.sums.tables import BUCKET, SLICES, TOTALS, SumTable, bucket_of
 
 _COARSEST = GRAINS[-1].minutes
 
@@ -55,37 +55,37 @@ def _is(table: SumTable, which: str) -> str:
 
 
 _BUCKET_OF_RUN = bucket_of("occurred_at", "minutes")
-_COUNTED_CELLS = f"""
+_COUNTED_SLICES = f"""
   SELECT project_id, minutes AS grain, {_BUCKET_OF_RUN} AS bucket, provider, model,
          {columns_over_runs()}
-    FROM runs CROSS JOIN {_grains(CELLS.grain_rows)}
+    FROM runs CROSS JOIN {_grains(SLICES.grain_rows)}
    WHERE {_OF_LIVE.format(moment="occurred_at")} AND {_BUCKET_OF_RUN} >= kept_since
 GROUP BY 1, 2, 3, 4, 5"""
 
 
-def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str, cells: str = CELLS.name) -> str:  # noqa: PLR0913, PLR0917  # The parts of a statement.
-    """SQL of sums over cells."""
+def _summed(table: SumTable, scope: str, bucket: str, source: str, which: str, slices: str = SLICES.name) -> str:  # noqa: PLR0913, PLR0917  # The parts of a statement.
+    """SQL of sums over slices."""
     names = "".join(f"{name}, " for name in table.names)
     return f"""
   SELECT {scope} AS project_id, minutes AS grain, {bucket} AS bucket, {names}
          {", ".join(f"sum({name}) AS {name}" for name in table.sums)}
-    FROM {cells} AS cells JOIN {_grains(table.grain_rows)} ON grain = {source}
+    FROM {slices} AS slices JOIN {_grains(table.grain_rows)} ON grain = {source}
    WHERE {which.format(moment="bucket")} AND bucket >= kept_since
 GROUP BY {", ".join(str(place) for place in range(1, len(table.key) + 1))}"""
 
 
-# The cells of a project are proved by its runs, and the totals by the cells: those of each project, and of all together. What
-# waits to be added to all together counts as if it were; of cells and totals it is the same.
+# The slices of a project are proved by its runs, and the totals by the slices: those of each project, and of all together. What
+# waits to be added to all together counts as if it were; of slices and totals it is the same.
 _SUMMED_TOTALS = _summed(
     TOTALS, "project_id", bucket_of("bucket", "minutes"), f"least(minutes, {_COARSEST})", _OF_THESE
 )
 
-CELLS_DIFFER = _difference(CELLS, _COUNTED_CELLS, _is(CELLS, _OF_LIVE))
+SLICES_DIFFER = _difference(SLICES, _COUNTED_SLICES, _is(SLICES, _OF_LIVE))
 TOTALS_DIFFER = _difference(TOTALS, _SUMMED_TOTALS, _is(TOTALS, _OF_THESE))
-CELLS_OF_ALL_DIFFER = _difference(
-    CELLS,
-    _summed(CELLS, f"'{ALL_PROJECTS_KEY}'", "bucket", "minutes", _OF_OTHERS),
-    _summed(CELLS, "project_id", "bucket", "minutes", _OF_THESE, CELLS.rows),
+SLICES_OF_ALL_DIFFER = _difference(
+    SLICES,
+    _summed(SLICES, f"'{ALL_PROJECTS_KEY}'", "bucket", "minutes", _OF_OTHERS),
+    _summed(SLICES, "project_id", "bucket", "minutes", _OF_THESE, SLICES.rows),
 )
 
 _EACH = "unnest(latencies, counts) AS each (latency, n)"

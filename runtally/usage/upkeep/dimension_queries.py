@@ -11,9 +11,9 @@ from runtally.models.dimension import DIMENSION_MEASURES, EVERY_PROJECT, Detail
 from runtally.usage.sketch import BINNED, LATENCY
 from runtally.usage.sums.blocks import (
     ARRAYS,
-    CELL_NAMES,
     IS_SOMETHING,
     MEASURE_NAMES,
+    SLICE_NAMES,
     SUMS,
     UNNESTED,
     add_latencies,
@@ -49,7 +49,7 @@ counted_keys AS MATERIALIZED (
 ),
 {waiting_ctes("taken", "counted_keys")},
 {summed_ctes("waiting_entries", now=now)},
-added AS ({add_sums("dimension_cells")}
+added AS ({add_sums("dimension_slices")}
 ),
 added_latencies AS ({add_latencies("dimension_bins")}
 )
@@ -81,8 +81,8 @@ _HOURS = "hour >= date_part('epoch', $2) / 3600 AND hour < date_part('epoch', $3
 _OF_BLOCKS = f"(project_id, key_id) IN (SELECT project_id, id FROM counted_keys) AND {_DAYS}"
 _MEASURES_OF_RUN = ", ".join(f"{measure.of_run()} AS {measure.name}" for measure in DIMENSION_MEASURES)
 _NEGATED = ", ".join(f"-{measure.name}" for measure in DIMENSION_MEASURES)
-_NEGATED_CELL = ", ".join(f"-cell.{measure.name}" for measure in DIMENSION_MEASURES)
-_CELL_KEY = f"project_id, key_id, detail, day, {CELL_NAMES}"
+_NEGATED_SLICE = ", ".join(f"-slice.{measure.name}" for measure in DIMENSION_MEASURES)
+_SLICE_KEY = f"project_id, key_id, detail, day, {SLICE_NAMES}"
 # What should be: the runs, without those that wait. Projects whose runs were dropped keep the sums that they have.
 _SHOULD_BE = f"""
 WITH counted_keys AS MATERIALIZED (
@@ -115,14 +115,14 @@ entries AS MATERIALIZED (
 {summed_ctes("entries", now="$4::timestamptz")},
 difference AS MATERIALIZED ("""
 _SUMS_DIFFER = f"""{_SHOULD_BE}
-  SELECT {_CELL_KEY}, {SUMS}
-    FROM (SELECT * FROM dimension_cells
+  SELECT {_SLICE_KEY}, {SUMS}
+    FROM (SELECT * FROM dimension_slices
            UNION ALL
-          SELECT project_id, key_id, detail, day, {CELL_NAMES}, {_NEGATED_CELL}
-            FROM dimension_sums CROSS JOIN LATERAL unnest({ARRAYS}) AS cell ({UNNESTED})
+          SELECT project_id, key_id, detail, day, {SLICE_NAMES}, {_NEGATED_SLICE}
+            FROM dimension_sums CROSS JOIN LATERAL unnest({ARRAYS}) AS slice ({UNNESTED})
            WHERE {_OF_BLOCKS}
              AND (detail <> '{Detail.HOUR}' OR day >= {oldest_hours("$4::timestamptz")})) AS both_sides
-GROUP BY {_CELL_KEY}
+GROUP BY {_SLICE_KEY}
   HAVING {IS_SOMETHING}
 )"""
 _LATENCIES_DIFFER = f"""{_SHOULD_BE}

@@ -21,12 +21,12 @@ DELETE FROM {table} USING expired
       WHERE ({table}.project_id, {table}.grain, {table}.bucket) = (expired.project_id, expired.grain, expired.bucket)
   RETURNING 1
 """
-DELETE_EXPIRED_CELLS = _EXPIRED.format(table="rollups", more=", provider, model", everything=ALL_PROJECTS_KEY)
+DELETE_EXPIRED_SLICES = _EXPIRED.format(table="rollups", more=", provider, model", everything=ALL_PROJECTS_KEY)
 DELETE_EXPIRED_TOTALS = _EXPIRED.format(table="rollup_totals", more="", everything=ALL_PROJECTS_KEY)
 DELETE_EXPIRED_SKETCHES = _EXPIRED.format(table="latency_sketches", more="", everything=ALL_PROJECTS_KEY)
 
 
 async def delete_expired(connection: Connection, grain: Grain, before: datetime, limit: int) -> int:
     """Delete buckets of a grain, up to a limit per table, and return the largest number."""
-    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_CELLS)
+    statements: Sequence[str] = (DELETE_EXPIRED_SKETCHES, DELETE_EXPIRED_TOTALS, DELETE_EXPIRED_SLICES)
     return max([affected_rows(await connection.execute(one, grain.minutes, before, limit)) for one in statements])

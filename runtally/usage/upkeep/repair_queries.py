@@ -6,7 +6,7 @@ from datetime import datetime
 
 from runtally.db.database import Connection
 from runtally.usage.sketch import ON_REBUILT_SKETCH, PERCENTILES
-from runtally.usage.sums.tables import BUCKET, CELLS, TOTALS, SumTable
+from runtally.usage.sums.tables import BUCKET, SLICES, TOTALS, SumTable
 from runtally.usage.upkeep import differences
 from runtally.usage.upkeep.chunk_queries import SET_UP, ScanChunk
 
@@ -96,13 +96,13 @@ DELETE FROM {table}
 """
 
 
-ADD_CELLS = _add(differences.CELLS_DIFFER, CELLS)
-ADD_CELLS_OF_ALL = _add(differences.CELLS_OF_ALL_DIFFER, CELLS)
+ADD_SLICES = _add(differences.SLICES_DIFFER, SLICES)
+ADD_SLICES_OF_ALL = _add(differences.SLICES_OF_ALL_DIFFER, SLICES)
 ADD_TOTALS = _add(differences.TOTALS_DIFFER, TOTALS)
 ADD_SKETCHES = _add_sketches(differences.SKETCHES_DIFFER)
 ADD_SKETCHES_OF_ALL = _add_sketches(differences.SKETCHES_OF_ALL_DIFFER)
 CORRECT_PERCENTILES = _correct_percentiles()
-DELETE_EMPTY_CELLS = _delete_empty(CELLS.name, CELLS.key, "runs = 0")
+DELETE_EMPTY_SLICES = _delete_empty(SLICES.name, SLICES.key, "runs = 0")
 DELETE_EMPTY_TOTALS = _delete_empty(TOTALS.name, TOTALS.key, "runs = 0")
 DELETE_EMPTY_SKETCHES = _delete_empty("latency_sketches", BUCKET, "latencies = '{}'")
 
@@ -119,8 +119,8 @@ class Repair:
     of_all: str
 
 
-SUMS = (Repair(CELLS.name, ADD_CELLS, ADD_CELLS_OF_ALL), Repair(TOTALS.name, ADD_TOTALS, ADD_TOTALS))
-"""Cells before the totals, which are their sums."""
+SUMS = (Repair(SLICES.name, ADD_SLICES, ADD_SLICES_OF_ALL), Repair(TOTALS.name, ADD_TOTALS, ADD_TOTALS))
+"""Slices before the totals, which are their sums."""
 SKETCHES = (
     Repair("latency_sketches", CORRECT_PERCENTILES, CORRECT_PERCENTILES),
     Repair("latency_sketches", ADD_SKETCHES, ADD_SKETCHES_OF_ALL),
@@ -137,5 +137,5 @@ async def repair(connection: Connection, what: Repair, chunk: ScanChunk, now: da
 
 
 async def delete_empty(connection: Connection) -> None:
-    for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_CELLS):
+    for statement in (DELETE_EMPTY_SKETCHES, DELETE_EMPTY_TOTALS, DELETE_EMPTY_SLICES):
         await connection.execute(statement)

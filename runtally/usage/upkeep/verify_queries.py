@@ -15,13 +15,13 @@ _FIRST = """
     FROM difference
 ORDER BY project_id, grain DESC, bucket{more}
 """
-_FIRST_CELL = _FIRST.format(name="provider || ' ' || model", runs="runs", cost="cost_usd", more=", provider, model")
+_FIRST_SLICE = _FIRST.format(name="provider || ' ' || model", runs="runs", cost="cost_usd", more=", provider, model")
 _FIRST_TOTAL = _FIRST.format(name="'all models'", runs="runs", cost="cost_usd", more="")
 _FIRST_BIN = _FIRST.format(name="'latencies'", runs="runs", cost="0::numeric", more=", latency")
 _FIRST_PERCENTILE = _FIRST.format(name="'percentiles'", runs="0", cost="0::numeric", more="")
 
-SELECT_CELL_DIFFERENCES = differences.CELLS_DIFFER + _FIRST_CELL
-SELECT_CELL_DIFFERENCES_OF_ALL = differences.CELLS_OF_ALL_DIFFER + _FIRST_CELL
+SELECT_SLICE_DIFFERENCES = differences.SLICES_DIFFER + _FIRST_SLICE
+SELECT_SLICE_DIFFERENCES_OF_ALL = differences.SLICES_OF_ALL_DIFFER + _FIRST_SLICE
 SELECT_TOTAL_DIFFERENCES = differences.TOTALS_DIFFER + _FIRST_TOTAL
 SELECT_SKETCH_DIFFERENCES = differences.SKETCHES_DIFFER + _FIRST_BIN
 SELECT_SKETCH_DIFFERENCES_OF_ALL = differences.SKETCHES_OF_ALL_DIFFER + _FIRST_BIN
@@ -51,7 +51,7 @@ class Kind:
 
 
 SUMS = Kind(
-    (SELECT_CELL_DIFFERENCES, SELECT_TOTAL_DIFFERENCES), (SELECT_CELL_DIFFERENCES_OF_ALL, SELECT_TOTAL_DIFFERENCES)
+    (SELECT_SLICE_DIFFERENCES, SELECT_TOTAL_DIFFERENCES), (SELECT_SLICE_DIFFERENCES_OF_ALL, SELECT_TOTAL_DIFFERENCES)
 )
 SKETCHES = Kind(
     (SELECT_SKETCH_DIFFERENCES, SELECT_PERCENTILE_DIFFERENCES),

@@ -1,5 +1,6 @@
 """What runs answer is the same before and after they went into the archive: lists, totals, files, groups."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -10,15 +11,25 @@ from uuid import UUID
 
 import pytest
 
-from runtally.archive import archiver, local, reading
+from runtally.archive import archiver, engine, local, reading
 from runtally.archive.groups import ArchivedGroupReader
 from runtally.archive.reading import ArchivedRuns
-from runtally.db.database import Database
+from runtally.db.database import Connection, Database
 from runtally.db.replica import Reader
-from runtally.errors import ArchiveNotRead, ArchiveTooLarge, DamagedArchive, DimensionNotTracked, NotFound
+from runtally.errors import (
+    ArchiveBusy,
+    ArchiveError,
+    ArchiveNotRead,
+    ArchiveTooLarge,
+    DamagedArchive,
+    DimensionNotTracked,
+    NotFound,
+)
 from runtally.ingest.queries import insert_runs
+from runtally.reporting import verify_queries
 from runtally.reporting.queries import upsert_reported
 from runtally.reporting.verify import Verifier
+from runtally.reporting.verify_queries import DaySums
 from runtally.runs import archived, read
 from runtally.runs.export import Format, export
 from runtally.runs.position import Direction, Position
@@ -56,6 +67,9 @@ FILTERS = (
     ONE.replace(metadata=(("feature", "a"),)),
     ONE.replace(metadata=(("text", "\\N \u2028"),)),
     ONE.replace(metadata_key="text"),
+    ONE.replace(metadata_key="*", metadata_value="star"),
+    ONE.replace(metadata_key="a/b~c", metadata_value="way"),
+    ONE.replace(metadata=(("*", "star"),)),
     ONE.replace(metadata_key="no.such", metadata_value="x"),
     ONE.replace(min_cost_usd=Decimal("3.000000000031"), max_cost_usd=Decimal(9)),
     ONE.replace(min_latency_ms=100, max_latency_ms=250),
@@ -158,6 +172,8 @@ BY: Sequence[tuple[Dimension, ...]] = (
     (DIMENSIONS["model"], dimension_of_key("text")),
     (dimension_of_key("text"), DIMENSIONS["tags"]),
     (DIMENSIONS["experiment"],),
+    (dimension_of_key("*"), dimension_of_key("a/b~c")),
+    (dimension_of_key("*"),),
     (DIMENSIONS["key"],),
 )
 SPAN = TimeSpan(START + timedelta(hours=5), START + timedelta(days=80, hours=7))
@@ -199,7 +215,7 @@ async def test_without_an_archive_in_reach_groups_of_old_days_are_refused(own: D
 
     question = next(one for one in questions() if one.by)
     async with own.snapshot() as connection:
-        with pytest.raises(DimensionNotTracked, match="kept as sums alone"):
+        with pytest.raises(DimensionNotTracked, match="only totals remain"):
             await read_groups(connection, question)
 
 
@@ -213,7 +229,7 @@ async def test_days_of_which_runs_were_dropped_before_there_was_an_archive_are_n
 
     question = next(one for one in questions() if one.by)
     async with own.snapshot() as connection:
-        with pytest.raises(DimensionNotTracked, match="kept as sums alone"):
+        with pytest.raises(DimensionNotTracked, match="only totals remain"):
             await read_groups(connection, question)
         assert await read_missing_before(connection, ONE, NOW, runs) == HORIZON.replace(day=1)
         of_later = ONE.replace(since=START + timedelta(days=5))
@@ -229,27 +245,29 @@ async def test_a_run_and_its_trace_are_found_by_their_ids(own: Database, folder:
 
     async with own.snapshot() as connection:
         for near in (None, run.occurred_at):
-            found = await read.read_run(connection, "one", "of a trace", runs, near)
+            found = await read.read_run(connection, connection, "one", "of a trace", runs, near)
             assert (found.run, found.is_archived) == (run, True)
             trace = await read.read_trace(connection, "one", "trace", runs, near)
             assert [step.run for step in trace.steps] == [run]
         for near in (None, run.occurred_at):
             with pytest.raises(NotFound):
-                await read.read_run(connection, "two", "of a trace", runs, near)
+                await read.read_run(connection, connection, "two", "of a trace", runs, near)
             with pytest.raises(NotFound):
                 await read.read_trace(connection, "two", "trace", runs, near)
 
 
+@pytest.mark.parametrize("of", [ONE, ALL])
 async def test_many_files_are_read_piece_by_piece(
-    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch, of: RunFilter
 ) -> None:
-    """Also where a walk gives up after some bytes, and goes on from there."""
+    """Also where a walk gives up after some bytes, and goes on from there; files of two projects overlap."""
     monkeypatch.setattr(archiver, "RUNS_PER_FILE", 7)
-    narrow = ONE.replace(error_code='a "quoted", \\ code')
+    narrow = of.replace(error_code='a "quoted", \\ code')
     before = await pages(own, narrow, None), await files(own, narrow, None)
     await archive_all(own, folder)
-    monkeypatch.setattr(archived, "WALKED_BYTES", 50_000)
+    monkeypatch.setattr(archived, "WALKED_BYTES", 10_000)
     monkeypatch.setattr("runtally.runs.export.ARCHIVED_CHUNK_RUNS", 11)
+    monkeypatch.setattr("runtally.runs.export.WRITTEN_RUNS", 4)
 
     assert (await pages(own, narrow, runs), await files(own, narrow, runs)) == before
 
@@ -302,6 +320,50 @@ async def test_a_question_that_takes_too_long_is_broken_off(own: Database, folde
     assert await runs.ask(kept, "SELECT count(*) FROM runs", []) == [(OLD_RUNS,)]
 
 
+async def test_what_does_not_fit_into_memory_is_refused_and_never_written_to_a_disk(
+    own: Database, folder: Path, runs: ArchivedRuns
+) -> None:
+    await archive_all(own, folder)
+    async with own.snapshot() as connection:
+        kept = await runs.files_in(connection, "one", None, None)
+
+    assert await runs.ask(kept, "SELECT current_setting('temp_directory')", []) == [("",)]
+    with pytest.raises(ArchiveTooLarge):
+        await runs.ask(kept, "SELECT count(*) FROM (SELECT DISTINCT repeat(range::text, 9) FROM range(9000000))", [])
+    with pytest.raises(ArchiveError):
+        await runs.ask(kept, "SELECT no_such_column FROM runs", [])
+
+
+async def test_few_pages_wait_for_the_archive_and_none_for_long(
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await archive_all(own, folder)
+    async with own.snapshot() as connection:
+        kept = await runs.files_in(connection, "one", None, None)
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def answer(*_: object) -> list[tuple[int]]:
+        asked.set()
+        await answered.wait()
+        return [(1,)]
+
+    monkeypatch.setattr(engine, "ask", answer)
+    monkeypatch.setattr(reading, "WAIT_SECONDS", 600.0)
+    first = asyncio.create_task(runs.ask(kept, "", []))
+    await asked.wait()
+    waiting = [asyncio.create_task(runs.ask(kept, "", [])) for _ in range(reading.MAX_WAITING)]
+    await asyncio.sleep(0)
+    with pytest.raises(ArchiveBusy):
+        await runs.ask(kept, "", [])
+    waiting[0].cancel()
+    await asyncio.gather(waiting[0], return_exceptions=True)
+    monkeypatch.setattr(reading, "WAIT_SECONDS", 0.0)
+    with pytest.raises(ArchiveBusy):
+        await runs.ask(kept, "", [])
+    answered.set()
+    assert (await first, await waiting[1]) == ([(1,)], [(1,)])
+
+
 async def test_runs_of_a_bucket_are_copied_once_and_read(own: Database, bucket_url: str) -> None:
     archive = archive_at(own, bucket_url)
     before = await pages(own, ONE, None)
@@ -344,7 +406,42 @@ async def test_reporting_verify_counts_archived_runs(own: Database, folder: Path
     days = [("one", date(2026, 3, 5)), ("two", date(2026, 3, 7))]
     assert (found.archived_missing, found.archived_days) == (1, days)
     assert [line for line in lines_of(found) if "archive" in line] == [
-        "366 archived runs were counted, and their cost and tokens added up by day: 1 are missing there.",
+        "366 archived runs were counted, and their cost and tokens added up by day: 1 is missing from the reporting table.",
         "one 2026-03-05: the reporting table has fewer runs than the archive and the database, or other sums",
         "two 2026-03-07: the reporting table has fewer runs than the archive and the database, or other sums",
     ]
+
+
+async def test_reporting_verify_takes_live_runs_that_wait_for_the_relay_for_no_archived_ones(
+    own: Database, folder: Path, runs: ArchivedRuns
+) -> None:
+    async with own.connection() as connection:
+        for project in ("one", "two"):
+            await upsert_reported(connection, runs_of(project), NOW)
+    await archive_all(own, folder)
+    late = made("one", 4, 3)
+    async with own.connection() as connection:
+        await insert_runs(connection, [late], queued=True)
+
+    found = await Verifier(own, own, runs).verify(NOW)
+
+    assert (found.differing, found.archived_missing, found.archived_days) == (1, 0, [])
+
+
+async def test_reporting_verify_counts_runs_once_that_are_archived_meanwhile(
+    own: Database, folder: Path, runs: ArchivedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with own.connection() as connection:
+        for project in ("one", "two"):
+            await upsert_reported(connection, runs_of(project), NOW)
+    read_days = verify_queries.select_reported_days
+
+    async def archived_meanwhile(connection: Connection, project_id: str) -> dict[date, DaySums]:
+        await retain(own, archive_at(own, str(folder)))
+        return await read_days(connection, project_id)
+
+    monkeypatch.setattr(verify_queries, "select_reported_days", archived_meanwhile)
+
+    found = await Verifier(own, own, runs).verify(NOW)
+
+    assert (found.differing, found.archived_missing, found.archived_days) == (0, 0, [])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from runtally.db.database import Connection
 from runtally.models.dimension import DIMENSION_MEASURES, Detail
-from runtally.usage.sums.blocks import ARRAYS, CELL_NAMES, MEASURE_NAMES, SUMS, UNNESTED, summed_ctes
+from runtally.usage.sums.blocks import ARRAYS, MEASURE_NAMES, SLICE_NAMES, SUMS, UNNESTED, summed_ctes
 from runtally.usage.sums.values import keys_of
 from runtally.usage.sums.waiting import waiting_ctes
 
@@ -30,15 +30,15 @@ key AS (
 ),
 {waiting_ctes("waiting", "key")},
 {summed_ctes("waiting_entries", now="now()")}"""
-_OF_CELL = ", ".join(f"cell.{name}" for name in UNNESTED.split(", "))
+_OF_SLICE = ", ".join(f"slice.{name}" for name in UNNESTED.split(", "))
 _BLOCKS = f"""{_WAITING}
   SELECT {{bucket}}, value, {SUMS}
-    FROM (SELECT day, {CELL_NAMES}, {MEASURE_NAMES}
-            FROM dimension_cells
+    FROM (SELECT day, {SLICE_NAMES}, {MEASURE_NAMES}
+            FROM dimension_slices
            WHERE detail = '{{detail}}'
        UNION ALL
-          SELECT day, {_OF_CELL}
-            FROM dimension_sums CROSS JOIN LATERAL unnest({ARRAYS}) AS cell ({UNNESTED})
+          SELECT day, {_OF_SLICE}
+            FROM dimension_sums CROSS JOIN LATERAL unnest({ARRAYS}) AS slice ({UNNESTED})
            WHERE project_id = $1 AND key_id = $2 AND detail = '{{detail}}' AND {{days}}) AS both_sides
    WHERE {{which}}
 GROUP BY 1, value

@@ -100,7 +100,7 @@ async def test_the_report_is_what_its_runs_come_to(own: Database, sent: list[Sto
         summary = report.tables[dimension]
         assert summary is not None
         assert summary.total == report.total
-        assert total_of(summary.cells.values()) == report.total
+        assert total_of(summary.slices.values()) == report.total
     details = report.details
     assert details is not None
     assert total_of(details.purposes.values()) == report.total

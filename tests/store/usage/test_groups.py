@@ -170,7 +170,7 @@ def recount(
     sent: Iterable[StoredRun], question: GroupQuestion
 ) -> tuple[Mapping[Group, Expected], Mapping[tuple[int, Group], Expected]]:
     groups: dict[Group, list[StoredRun]] = defaultdict(list)
-    cells: dict[tuple[int, Group], list[StoredRun]] = defaultdict(list)
+    slices: dict[tuple[int, Group], list[StoredRun]] = defaultdict(list)
     timeline = question.timeline
     for run in sent:
         if not (timeline.span.since <= run.occurred_at < timeline.span.until and keeps(question.filter, run)):
@@ -183,9 +183,9 @@ def recount(
             of_run = [(*group, value) for group in of_run for value in group_values(run, dimension)]
         for group in of_run:
             groups[group].append(run)
-            cells[number, group].append(run)
+            slices[number, group].append(run)
     return {group: expected_of(of) for group, of in groups.items()}, {
-        cell: expected_of(of) for cell, of in cells.items()
+        key: expected_of(of) for key, of in slices.items()
     }
 
 
@@ -210,7 +210,7 @@ async def check_limited(database: Database, question: GroupQuestion, answer: Gro
     assert ranks == sorted(ranks, reverse=True)
     assert list(found.groups)[:2] == names[:2]
     assert list(found.groups)[2:] == ([(OTHER,) * len(question.by)] if len(names) > 2 else [])
-    for of_all, of_two in ((answer.groups, found.groups), (answer.cells, found.cells)):
+    for of_all, of_two in ((answer.groups, found.groups), (answer.slices, found.slices)):
         assert sum(one.totals.cost_usd for one in of_all.values()) == sum(
             one.totals.cost_usd for one in of_two.values()
         )
@@ -249,13 +249,13 @@ async def test_any_groups_of_any_runs_in_any_buckets_are_those_of_a_recount(
         run_filter = RunFilter.parse(query).replace(project_id=project_id)
         question = GroupQuestion(timeline, run_filter, tuple(map(named, names)))
         answer = await ask(own, question)
-        groups, cells = recount(every, question)
+        groups, slices = recount(every, question)
         assert sums_in(answer) == {group: one.sums for group, one in groups.items()}, (names, query, span, width)
         await check_limited(own, question, answer)
-        found = {place: one.totals.runs for place, one in answer.cells.items() if one.totals.runs}
-        assert found == {place: one.sums[0] for place, one in cells.items()}, (names, query, span, width)
-        for place, expected in (*groups.items(), *cells.items()):
-            place_of = answer.groups if place in answer.groups else answer.cells
+        found = {place: one.totals.runs for place, one in answer.slices.items() if one.totals.runs}
+        assert found == {place: one.sums[0] for place, one in slices.items()}, (names, query, span, width)
+        for place, expected in (*groups.items(), *slices.items()):
+            place_of = answer.groups if place in answer.groups else answer.slices
             latency = place_of[place].latency  # type: ignore[index]  # Of either kind.
             assert latency is not None
             assert latency.p50_ms == pytest.approx(expected.p50, rel=0.01), (names, query, span, width, place)
@@ -284,7 +284,7 @@ def capped(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(upkeep_queries, name, sql.replace("<= 5000", f"<= {CAP}"))
     whole = summed_ctes
     monkeypatch.setattr(
-        "runtally.usage.groups.cells.summed_ctes",
+        "runtally.usage.groups.slices.summed_ctes",
         lambda *of, **how: whole(*of, **how).replace("<= 5000", f"<= {CAP}"),
     )
 
@@ -390,7 +390,7 @@ async def test_of_runs_that_were_dropped_sums_answer_and_nothing_else_does(own: 
     async with own.connection() as connection:
         await connection.execute("UPDATE projects SET dropped_before = $1", NOW - timedelta(days=2))
     assert (await ask(own, question_of("metadata.feature"))).total.runs == 4
-    with pytest.raises(DimensionNotTracked, match="kept as sums alone"):
+    with pytest.raises(DimensionNotTracked, match="only totals remain"):
         await ask(own, question_of("metadata.else"))
     assert (await ask(own, question_of("metadata.else", days=2))).total.runs == 4
 
@@ -417,4 +417,4 @@ def test_days_of_a_key_are_read_from_its_sums_and_shorter_buckets_by_model_from_
     )
     assert plan_of(by_hour, is_tracked=True).cover.stored == ()
     assert plan_of(question_of(measures=("runs", "cost_usd")), is_tracked=False).sums is Source.TOTALS
-    assert plan_of(GroupQuestion(question_of().timeline, ALL_RUNS), is_tracked=False).sums is Source.CELLS
+    assert plan_of(GroupQuestion(question_of().timeline, ALL_RUNS), is_tracked=False).sums is Source.SLICES

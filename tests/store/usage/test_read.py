@@ -216,7 +216,7 @@ async def test_calendar_months_are_sums_of_their_runs(
         of_month = [run for run in kept if (run.occurred_at.year, run.occurred_at.month) == (start.year, start.month)]
         assert point.totals.runs == len(of_month)
         assert point.totals.cost_usd == recount(of_month).cost_usd
-        models = {group: one.runs for (place, group), one in bars.cells.items() if place == number and one.runs}
+        models = {group: one.runs for (place, group), one in bars.slices.items() if place == number and one.runs}
         assert models == Counter((run.provider, run.model) for run in of_month)
     assert bars.total.runs == sum(point.totals.runs for point in bars.points)
     assert len(found.report.lines.window.buckets) == 365

@@ -9,7 +9,7 @@ import pytest
 from runtally.db.database import Database
 from runtally.models.rollup import ALL_PROJECTS, ALL_PROJECTS_KEY, RollupScope
 from runtally.usage.summary import Summary
-from runtally.usage.sums.tables import CELLS
+from runtally.usage.sums.tables import SLICES
 from runtally.usage.upkeep.expiry import expire_buckets
 from runtally.usage.upkeep.merge import merge_waiting
 from runtally.usage.upkeep.rebuild import rebuild_if_missing, rebuild_sums
@@ -85,7 +85,7 @@ DAMAGES = {
     "a lost total": "DELETE FROM rollup_totals WHERE project_id = 'one' AND grain = 1440",
     "a total over all that is off": "UPDATE rollup_totals SET input_tokens = input_tokens + 1 WHERE project_id = ''",
     "a sum over all that waits twice": "INSERT INTO rollup_deltas"
-    f" SELECT bucket, nextval('rollup_deltas_id_seq'), {', '.join((*CELLS.names, *CELLS.sums))} FROM rollups"
+    f" SELECT bucket, nextval('rollup_deltas_id_seq'), {', '.join((*SLICES.names, *SLICES.sums))} FROM rollups"
     " WHERE project_id = '' AND grain = 15",
     "no totals at all": "TRUNCATE rollup_totals",
     "a latency that waits twice": "INSERT INTO latency_deltas (project_id, bucket, latencies, counts)"

@@ -9,7 +9,7 @@ from runtally.usage.sketch import Latency
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
-from tests.summaries import Cell, made_summary
+from tests.summaries import Slice, made_summary
 from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.marks import Mark
@@ -33,16 +33,16 @@ def make_summary(
     window = Window.of(range_, NOW, range_.chart_interval)
     window = window.previous(NOW) if previous else window
     buckets = window.buckets
-    cells = [
-        Cell(buckets[number], model[:1], model, Totals(runs=1, cost_usd=Decimal(dollars)))
+    slices = [
+        Slice(buckets[number], model[:1], model, Totals(runs=1, cost_usd=Decimal(dollars)))
         for number, models in (costs or {}).items()
         for model, dollars in models.items()
     ]
-    cells += [Cell(buckets[number], "p", "m", one) for number, one in (totals or {}).items()]
+    slices += [Slice(buckets[number], "p", "m", one) for number, one in (totals or {}).items()]
     p95s = latencies or {}
     highest = max(p95s.values(), default=0)
     of_buckets = {number: Latency(p95, p95) for number, p95 in p95s.items()}
-    return made_summary(window, cells, of_buckets, Latency(highest, highest))
+    return made_summary(window, slices, of_buckets, Latency(highest, highest))
 
 
 def cost(

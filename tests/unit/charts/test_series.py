@@ -315,7 +315,7 @@ def test_runs_without_a_value_and_the_rest_have_words_of_their_own() -> None:
     metrics = replace(
         by_user,
         groups={("ann",): Totals(runs=3), (NO_VALUE,): Totals(runs=2), (OTHER,): Totals(runs=1)},
-        cells={(0, ("ann",)): Totals(runs=3), (0, (NO_VALUE,)): Totals(runs=2), (1, (OTHER,)): Totals(runs=1)},
+        slices={(0, ("ann",)): Totals(runs=3), (0, (NO_VALUE,)): Totals(runs=2), (1, (OTHER,)): Totals(runs=1)},
         buckets={0: Totals(runs=5), 1: Totals(runs=1)},
     )
 
@@ -330,7 +330,7 @@ def test_a_bar_of_groups_that_overlap_is_as_high_as_they_are_and_says_the_true_t
         make_summary(totals={0: Totals(runs=2)}),
         by=(TAGS,),
         groups={("a",): Totals(runs=2), ("b",): Totals(runs=2)},
-        cells={(0, ("a",)): Totals(runs=2), (0, ("b",)): Totals(runs=2)},
+        slices={(0, ("a",)): Totals(runs=2), (0, ("b",)): Totals(runs=2)},
     )
 
     chart = series.chart(Metric.RUNS, metrics, None, Groups(TAGS, {"a": "c1", "b": "c2"}))

@@ -1,8 +1,13 @@
 """What the service says when it is up."""
 
+import json
+import socket
+from pathlib import Path
+
 import pytest
 
 from tests.serving import settings_for
+from webapp.cli import service
 from webapp.cli.greeting import Greeting
 
 DATABASE_URL = "postgresql://somewhere/db"
@@ -39,6 +44,30 @@ def test_a_key_that_was_not_made_here_is_never_shown() -> None:
 
 def test_a_key_that_was_made_here_makes_the_line_work_when_pasted() -> None:
     assert "'Authorization: Bearer made-here'" in greeting(shown_key="made-here")
+
+
+@pytest.mark.parametrize(
+    ("kept", "flags", "where"),
+    [
+        ("the-key", {"by_make": True, "dev_mode": True}, "shown"),
+        ("the-key", {"by_make": True, "dev_mode": False}, "named"),
+        # An installed package has no `make`, and nobody who starts it could know where its key is.
+        ("the-key", {"by_make": False, "dev_mode": False}, "named"),
+        ("a-key-of-before", {"by_make": True, "dev_mode": True}, "nowhere"),
+    ],
+)
+def test_a_key_that_was_made_here_is_shown_to_its_only_user_and_else_its_file_is_named(
+    kept: str, flags: dict[str, bool], where: str, tmp_path: Path
+) -> None:
+    (tmp_path / "secrets.json").write_text(json.dumps({"INGEST_API_KEY": kept}))
+    settings = settings_for(
+        DATABASE_URL, ingest_api_key="the-key", service_dev_mode=flags["dev_mode"], data_dir=tmp_path
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        said = str(service._greeting(settings, listener, None, by_make=flags["by_make"]))  # noqa: SLF001  # Starts nothing.
+
+    assert ("the-key" in said) == (where == "shown")
+    assert (f"INGEST_API_KEY is in {tmp_path}/secrets.json" in said) == (where == "named")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from runtally.tokens import Usage
 from runtally.usage.first_seen_queries import FirstSeen
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
-from tests.summaries import Cell, made_summary
+from tests.summaries import Slice, made_summary
 from tests.unit.pricing.candidates import NOW, make_candidate
 from webapp.charts.marks import MarkKind
 from webapp.charts.metrics import Metric
@@ -113,7 +113,7 @@ def test_another_fee_for_a_request_is_a_change() -> None:
 
 def test_a_change_is_a_mark_at_its_time_in_words() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-    metrics = made_summary(window, [Cell(window.buckets[3], "acme", "large", Totals(runs=1))])
+    metrics = made_summary(window, [Slice(window.buckets[3], "acme", "large", Totals(runs=1))])
 
     [mark] = price_marks(metrics, window, BOOK, None)
 
@@ -123,7 +123,7 @@ def test_a_change_is_a_mark_at_its_time_in_words() -> None:
 
 def test_releases_are_on_every_chart_and_prices_on_those_of_cost() -> None:
     window = Window.of(Range.WEEK, NOW, Range.WEEK.chart_interval)
-    metrics = made_summary(window, [Cell(window.buckets[3], "acme", "large", Totals(runs=1))])
+    metrics = made_summary(window, [Slice(window.buckets[3], "acme", "large", Totals(runs=1))])
     marks = (*price_marks(metrics, window, BOOK, None), *release_marks([FirstSeen("v2", NOW - 3 * DAY)]))
 
     assert [mark.label for mark in marks_of(Metric.COST, marks)] == ["v2", "price"]

@@ -13,7 +13,7 @@ from runtally.usage.drivers import MAX_DRIVERS, Driver, change_of
 from runtally.usage.summary import Summary
 from runtally.usage.totals import Totals
 from runtally.usage.window import Range, Window
-from tests.summaries import Cell, made_summary
+from tests.summaries import Slice, made_summary
 from webapp.pages.panel.drivers import reason_of
 
 WINDOW = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 50, tzinfo=UTC))
@@ -25,8 +25,8 @@ models = st.dictionaries(st.sampled_from("abcdefgh"), some_totals)
 
 def summary(of_models: dict[str, Totals]) -> Summary:
     start = WINDOW.start
-    cells = [Cell(start, "acme", model, totals) for model, totals in of_models.items()]
-    return made_summary(WINDOW, cells).grouped_by(MODEL)
+    slices = [Slice(start, "acme", model, totals) for model, totals in of_models.items()]
+    return made_summary(WINDOW, slices).grouped_by(MODEL)
 
 
 def totals(runs: int, dollars: str) -> Totals:

@@ -14,15 +14,15 @@ from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency, sketch_of_co
 from runtally.usage.summary import Group, Summary
 from runtally.usage.totals import Totals, total_of
 from runtally.usage.window import Range, Window
-from tests.summaries import Cell, made_summary
+from tests.summaries import Slice, made_summary
 
 WINDOW = Window.of(Range.WEEK, datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
 BAR = timedelta(hours=6)
 totals = st.tuples(st.integers(1, 9), st.integers(0, 9), st.decimals(0, 9, places=6)).map(
     lambda drawn: Totals(runs=drawn[0], errors=drawn[1], cost_usd=drawn[2])
 )
-cells = st.builds(
-    Cell,
+slices = st.builds(
+    Slice,
     st.sampled_from(WINDOW.buckets),
     st.sampled_from(["acme", "bolt"]),
     st.sampled_from(["large", "small"]),
@@ -31,21 +31,21 @@ cells = st.builds(
 sketches = st.dictionaries(st.integers(0, 20), st.integers(1, 9), min_size=1).map(sketch_of_counts)
 
 
-def summary_of(some: list[Cell]) -> Summary:
+def summary_of(some: list[Slice]) -> Summary:
     return replace(made_summary(WINDOW, some, bar=BAR), whole=NO_LATENCIES)
 
 
-@given(st.lists(cells), st.lists(cells))
-def test_two_summaries_add_up_to_that_of_all_runs(one: list[Cell], other: list[Cell]) -> None:
+@given(st.lists(slices), st.lists(slices))
+def test_two_summaries_add_up_to_that_of_all_runs(one: list[Slice], other: list[Slice]) -> None:
     both = summary_of(one) + summary_of(other)
 
     assert both == summary_of(one + other)
     assert both - summary_of(other) == summary_of(one)
-    assert both.total == total_of(cell.totals for cell in one + other)
+    assert both.total == total_of(each.totals for each in one + other)
 
 
-@given(st.lists(cells))
-def test_bars_points_and_lists_agree(some: list[Cell]) -> None:
+@given(st.lists(slices))
+def test_bars_points_and_lists_agree(some: list[Slice]) -> None:
     lines = summary_of(some)
     bars = lines.in_bars()
 
@@ -55,7 +55,7 @@ def test_bars_points_and_lists_agree(some: list[Cell]) -> None:
         assert total_of(bars.list_by(dimension).values()) == bars.total
     costs = [usd.cost_usd for usd in bars.list_by(MODEL).values()]
     assert costs == sorted(costs, reverse=True)
-    assert sum((cell.cost_usd for cell in bars.cells.values()), Decimal(0)) == bars.total.cost_usd
+    assert sum((one.cost_usd for one in bars.slices.values()), Decimal(0)) == bars.total.cost_usd
 
 
 @given(sketches, sketches)
@@ -93,16 +93,16 @@ def test_latencies_of_buckets_add_up_and_are_taken_away_bucket_by_bucket() -> No
 
 
 def test_runs_that_are_in_several_groups_count_once_in_the_total() -> None:
-    cells = [Cell(WINDOW.start, "acme", "large", Totals(runs=2))]
-    of_tags = replace(made_summary(WINDOW, cells), by=(TAGS,), groups={("a",): Totals(runs=2), ("b",): Totals(runs=1)})
+    slices = [Slice(WINDOW.start, "acme", "large", Totals(runs=2))]
+    of_tags = replace(made_summary(WINDOW, slices), by=(TAGS,), groups={("a",): Totals(runs=2), ("b",): Totals(runs=1)})
 
     assert of_tags.is_overlapping
     assert replace(of_tags, by=(MODEL, TAGS)).is_overlapping
     assert not replace(of_tags, by=(MODEL, PROVIDER)).is_overlapping
     assert of_tags.total.runs == 2
     # Groups know all runs also where their buckets were not asked for.
-    assert replace(made_summary(WINDOW, cells), buckets={}).total.runs == 2
-    assert replace(made_summary(WINDOW, cells), by=(), groups={}).total.runs == 2
+    assert replace(made_summary(WINDOW, slices), buckets={}).total.runs == 2
+    assert replace(made_summary(WINDOW, slices), by=(), groups={}).total.runs == 2
 
 
 def test_a_settled_summary_says_the_same_in_less() -> None:
@@ -125,27 +125,27 @@ def test_what_is_in_bars_or_grouped_already_is_the_same() -> None:
 
 
 def test_bars_may_be_longer_than_buckets() -> None:
-    cells = [Cell(start, "acme", "large", Totals(runs=1)) for start in WINDOW.buckets]
+    slices = [Slice(start, "acme", "large", Totals(runs=1)) for start in WINDOW.buckets]
 
-    longer = made_summary(WINDOW, cells).with_longer_bars(BAR)
+    longer = made_summary(WINDOW, slices).with_longer_bars(BAR)
 
     assert longer.bar == BAR
-    assert longer.cells == {(number, ("acme", "large")): Totals(runs=6) for number in range(28)}
-    assert longer.buckets == made_summary(WINDOW, cells).buckets
+    assert longer.slices == {(number, ("acme", "large")): Totals(runs=6) for number in range(28)}
+    assert longer.buckets == made_summary(WINDOW, slices).buckets
 
 
 def test_a_group_of_which_only_the_cost_was_asked_for_stays_as_long_as_it_has_one() -> None:
     usd = Decimal(1)
-    cells: dict[tuple[int, Group], Totals] = {
+    slices: dict[tuple[int, Group], Totals] = {
         (0, ("a",)): Totals(cost_usd=2 * usd),
         (0, ("b",)): Totals(cost_usd=usd),
         (1, ("a",)): Totals(runs=1),
     }
-    some = replace(made_summary(WINDOW), cells=cells)
+    some = replace(made_summary(WINDOW), slices=slices)
 
-    left = some - replace(some, cells={(0, ("a",)): Totals(cost_usd=usd), (0, ("b",)): Totals(cost_usd=usd)})
+    left = some - replace(some, slices={(0, ("a",)): Totals(cost_usd=usd), (0, ("b",)): Totals(cost_usd=usd)})
 
-    assert left.cells == {(0, ("a",)): Totals(cost_usd=usd), (1, ("a",)): Totals(runs=1)}
+    assert left.slices == {(0, ("a",)): Totals(cost_usd=usd), (1, ("a",)): Totals(runs=1)}
 
 
 def test_percentiles_cannot_be_added_up() -> None:
@@ -158,15 +158,15 @@ def test_totals_have_a_field_for_each_measure() -> None:
     assert all(type(zero) is measure.python_type for zero, measure in zip(Totals(), MEASURES, strict=True))
 
 
-@given(st.lists(cells))
-def test_groups_of_one_dimension_and_of_how_runs_ended_add_up(some: list[Cell]) -> None:
+@given(st.lists(slices))
+def test_groups_of_one_dimension_and_of_how_runs_ended_add_up(some: list[Slice]) -> None:
     # No more runs fail than there are.
-    possible = [cell for cell in some if cell.totals.errors <= cell.totals.runs]
+    possible = [one for one in some if one.totals.errors <= one.totals.runs]
     bars = summary_of(possible).in_bars()
 
     for grouped in (bars.grouped_by(MODEL), bars.grouped_by(PROVIDER), bars.grouped_by_status()):
         assert len(grouped.by) == 1
         whole = total_of(grouped.groups.values())
-        assert total_of(grouped.cells.values()) == whole
+        assert total_of(grouped.slices.values()) == whole
         assert (whole.runs, whole.failed, whole.cost_usd) == (bars.total.runs, bars.total.failed, bars.total.cost_usd)
         assert grouped.buckets == bars.buckets

@@ -12,7 +12,7 @@ from runtally.errors import InvalidInterval, InvalidRange
 from runtally.models.rollup import GRAINS, TOTAL_GRAINS, Grain
 from runtally.usage.totals import Totals
 from runtally.usage.window import EPOCH, LAST, CustomRange, Range, TimeSpan, Window, parse_interval
-from tests.summaries import Cell, made_summary
+from tests.summaries import Slice, made_summary
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # Bounds are naive by Hypothesis' rule.
 intervals = st.sampled_from(["15m", "1h", "6h", "1d"]).map(parse_interval)
@@ -477,7 +477,7 @@ def test_months_are_compared_up_to_the_same_day_a_year_earlier_or_the_last_of_it
         assert before.until <= before.end == range_.since
         # Its last run is in its last month or before, so that the days can be added up by month.
         by_day = before.in_buckets_of(range_.interval)
-        of_last = Cell(start_of_day(before.until), "a", "b", Totals(runs=1))
+        of_last = Slice(start_of_day(before.until), "a", "b", Totals(runs=1))
         by_month = made_summary(by_day, [of_last]).in_buckets_of(before)
         assert [before.buckets[number] for number in by_month.buckets] == [start_of_day(before.until).replace(day=1)]
         moment += timedelta(days=1)

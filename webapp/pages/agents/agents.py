@@ -159,14 +159,14 @@ async def agents(project_id: str) -> ResponseReturnValue:
     """Show what coding agents cost in a project, and for whom. Names of people are for who may see single runs."""
     demand(actor(), Scope.RUNS_READ, project_id)
     view, now = View.parse(request.args, project_id).replace(sort=None), services().clock()
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         view = view.replace(range=await readable(connection, view.range, project_id, now))
         window = view.window(now)
         project = await heading_of(connection, project_id)
         frame = frame_of(project, view, window, path_to("agents.agents", project_id=project_id), agents_url)
         page = AgentsPage(frame, chips_of(view, url_of=agents_url), view.notes, view.runs_url())
         try:
-            reader = UsageReader.of_page(connection, services().memo, window, project_id)
+            reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
             report = await read_agents(reader, window, view.filter.replace(project_id=project_id))
         except DimensionNotTracked as error:
             return await render(replace(page, refusal=refusal_of(error.message, project_id)))
@@ -175,7 +175,7 @@ async def agents(project_id: str) -> ResponseReturnValue:
 
 def agents_url(view: View) -> str:
     """Return the URL of the dashboard of these runs."""
-    return address_of("agents.agents", view.filter_query, project_id=view.project_id or "")
+    return address_of("agents.agents", view.filter_query | view.live_query, project_id=view.project_id or "")
 
 
 def _page(page: AgentsPage, report: AgentReport, view: View) -> AgentsPage:
@@ -231,7 +231,7 @@ def _rows(summary: Summary, dimension: Dimension, report: AgentReport, view: Vie
         formats.column_money([highest / _days(report.window)]),
     )
     series: dict[str, list[float]] = {name: [0.0] * report.window.length for [name] in summary.groups}
-    for (number, [name]), totals in summary.cells.items():
+    for (number, [name]), totals in summary.slices.items():
         series[name][number] = float(totals.cost_usd)
     for [name], totals in summary.groups.items():
         yield _row((dimension, name), totals, series[name], report.details, scale)

@@ -14,7 +14,7 @@ from api.usage import csv_parts
 from api.usage_query import read_request
 from runtally.access.scopes import Scope, demand
 from runtally.db.database import Connection
-from runtally.errors import DimensionNotTracked, Forbidden, NotFound
+from runtally.errors import ArchiveNotRead, DimensionNotTracked, Forbidden, NotFound
 from runtally.runs.read import read_latencies
 from runtally.runs.values import Latencies
 from runtally.usage.dimensions import BY_MODEL, KEY, MODEL, Dimension
@@ -37,7 +37,7 @@ from webapp.charts.series import Groups
 from webapp.links import MINUTES, View, chosen_project, is_open, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
-from webapp.pages.panel.narrowing import Chip, chips_of, range_menu_of
+from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
 from webapp.pages.panel.panel import OVERLAPS, Refusal, compared_with, overview_name, refusal_of
 from webapp.pages.panel.ranges import Choice, RangeMenu
 from webapp.pages.panel.slots import read_slots
@@ -118,6 +118,7 @@ class BreakdownPage(Page):
     compared_with: str | None
     now: datetime
     notes: tuple[str, ...]
+    live: LiveSwitch | None
     ranges: RangeMenu
     group_menu: GroupMenu
     names: tuple[Choice, ...]
@@ -155,7 +156,7 @@ async def breakdown() -> ResponseReturnValue:
     project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         range_ = await readable(connection, shown.view.range, project_id, now)
         return await render(await _page(connection, replace(shown, view=shown.view.replace(range=range_)), now))
 
@@ -171,8 +172,10 @@ async def breakdown_csv() -> ResponseReturnValue:
     asked = read_request(query, project_id, services().clock())
     if not all(map(is_open, (*asked.question.by, *asked.question.filter.dimensions))):
         raise Forbidden
-    async with services().reading.snapshot() as connection:
-        answer = await read_groups(connection, replace(asked.question, latencies=LatencyDetail.NONE), services().memo)
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        answer = await read_groups(
+            connection, replace(asked.question, latencies=LatencyDetail.NONE), services().cells.of(project_id).memo
+        )
 
     async def parts() -> AsyncIterator[str]:
         for part in csv_parts(answer):
@@ -193,12 +196,13 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
-    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
     figures, refusal = None, None
     try:
         figures = await _read(reader, shown, window, now)
     except DimensionNotTracked as error:
-        refusal = refusal_of(error.message, project_id)
+        # A damaged archive is not mended by tracking a key.
+        refusal = refusal_of(error.message, None if isinstance(error, ArchiveNotRead) else project_id)
     groups = () if figures is None else _groups(figures, shown, now)
     ids = [one.key.value for one in groups] if shown.dimension == KEY else []
     names = await read_names(reader, view.filter, ids)
@@ -215,6 +219,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
         compared_with=compared_with(view.range) if figures and figures.before else None,
         now=now,
         notes=view.notes,
+        live=live_switch(view, window, shown.url_of),
         ranges=range_menu_of(view, window, path_to("breakdown.breakdown"), shown.url_of, **shown.more),
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
         names=_names(shown) if shown.dimension in BY_MODEL else (),

@@ -124,4 +124,5 @@ def _text(figure: Figure, value: float) -> str:
     if not 0 < amount < _SMALL_USD:
         return formats.money(amount)
     # Three digits, because what is compared differs in the third.
-    return formats.money_exact(formats.rounded(amount, Decimal(1).scaleb(amount.adjusted() - 2)))
+    # Three digits, because what is compared differs in the third.
+    return f"${formats.rounded(amount, Decimal(1).scaleb(amount.adjusted() - 2)):f}"

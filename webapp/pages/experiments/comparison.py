@@ -126,7 +126,7 @@ class Pair:
 async def compare() -> ResponseReturnValue:
     """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
     pair = Pair.parse()
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(None).reading.snapshot() as connection:
         found = await select_keys(connection, readable(actor()))
     return await render(await _page(pair, tuple(_option(*key) for key in found)))
 
@@ -159,7 +159,7 @@ def _option(project_id: str, experiment_id: str) -> Option:
 
 async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:
     since = services().clock() - pair.range.length
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(None).reading.snapshot() as connection:
         first, second = [await read_arm(connection, *place, since) for place in places]
     return Comparison(first, second)
 
@@ -181,7 +181,7 @@ async def _page(pair: Pair, options: tuple[Option, ...]) -> ComparisonPage:
         page,
         runs=tuple(formats.count(arm.sample.runs) for arm in (comparison.first, comparison.second)),
         rows=tuple(_row(measure, comparison, pair, (first.name, second.name)) for measure in MEASURES),
-        notes=tuple(_notes(comparison, (first.name, second.name))),
+        notes=(*_across_projects(first, second), *_notes(comparison, (first.name, second.name))),
     )
 
 
@@ -210,6 +210,11 @@ def _reading(measure: Measure, estimate: Estimate | None) -> Reading:
     return Reading(
         threshold_text.text(measure, Decimal(str(estimate.value))), f"{low} to {high}" if high else f"{low} or more"
     )
+
+
+def _across_projects(first: Option, second: Option) -> Iterator[str]:
+    if first.project_id != second.project_id:
+        yield f"{first.name} is of {first.project_id} and {second.name} of {second.project_id}: their runs may do different work."
 
 
 def _notes(comparison: Comparison, names: tuple[str, str]) -> Iterator[str]:

@@ -44,6 +44,11 @@ class Finding:
     """The difference with its interval; empty where there are too few runs."""
     tone: Tone
 
+    @property
+    def is_real(self) -> bool:
+        """Whether the runs prove the difference."""
+        return self.headline == REAL
+
 
 def finding_of(measure: Measure, difference: Difference | None, names: tuple[str, str]) -> Finding:
     """Describe the second figure compared with the first; in all measures, less is better."""

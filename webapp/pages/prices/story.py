@@ -65,7 +65,7 @@ def _chapter(entry: PriceEntry, before: PriceEntry | None, entries: Sequence[Pri
     return Chapter(
         id=entry.id or 0,
         url=url_for("price.price", entry_id=entry.id),
-        when=f"From {day(entry.effective_from)}" if entry.effective_from else "Initial price:",
+        when=f"From {day(entry.effective_from)}" if entry.effective_from else "Initial price",
         scope=" · ".join(scope_of(entry)),
         steps=steps,
         remark=" ".join(_remarks(entry, entries, has_steps=bool(steps))),

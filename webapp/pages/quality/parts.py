@@ -53,7 +53,7 @@ class QualityFrame:
 
 
 def part_url(part: Part, view: View, **more: str | None) -> str:
-    return address_of(part.endpoint, {**view.filter_query, **more}, project_id=view.project_id or "")
+    return address_of(part.endpoint, {**view.filter_query, **view.live_query, **more}, project_id=view.project_id or "")
 
 
 def quality_frame(

@@ -81,7 +81,9 @@ class SessionsView:
     def url(self) -> str:
         query = {"sort": self.sorting.text(Column.COST), "page": self.page if self.page > 1 else None}
         return address_of(
-            ENDPOINTS[self.kind], {**self.view.filter_query, **query}, project_id=self.view.project_id or ""
+            ENDPOINTS[self.kind],
+            {**self.view.filter_query, **self.view.live_query, **query},
+            project_id=self.view.project_id or "",
         )
 
     def with_view(self, view: View) -> "SessionsView":
@@ -152,7 +154,7 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     shown, now = SessionsView.parse(request.args, project_id, kind), services().clock()
     window = shown.view.window(now)
     span = TimeSpan(window.start, window.until)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         dropped_before = await select_dropped_before(connection, project_id)
         kept = span if dropped_before is None else TimeSpan(max(span.since, dropped_before), span.until)
@@ -171,7 +173,8 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     )
     money = formats.column_money(one.cost_usd or Decimal(0) for one in found.groups)
     page = SessionsPage(
-        frame=frame,
+        # Further pages are of what was there when the first one was read.
+        frame=frame if shown.page == 1 else replace(frame, live=None),
         kind=kind,
         kinds=tuple(Choice(NAMES[one], replace(shown, kind=one, page=1).url, one is kind) for one in GroupKind),
         heading=_heading(found, kind, shown.page),

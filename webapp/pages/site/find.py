@@ -1,4 +1,4 @@
-"""Search for pages, projects, models and runs by a part of their name."""
+"""Search for projects, pages, saved views, guides, models and runs by a part of their name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
+from runtally.access import saved_views
 from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor
 from runtally.db.database import Connection
@@ -16,8 +17,10 @@ from runtally.runs.queries import select_projects, select_projects_of_run
 from runtally.runs.rollup_queries import select_names
 from runtally.usage.filter import Period
 from webapp.addresses import address_of, path_to
+from webapp.guides import guide_url, titles
 from webapp.pages.runs.views import run_url, runs_url
 from webapp.rendering import Page, render, wants_part
+from webapp.saved_pages import PAGES
 from webapp.security import signed_in
 
 blueprint = Blueprint("find", __name__)
@@ -28,6 +31,7 @@ _PAGES = (
     ("Runs", "runs.explorer"),
     ("Experiments", "experiments.experiments"),
     ("Compare experiments", "comparison.compare"),
+    ("Guides", "guides.index"),
     ("API reference", "reference.show"),
 )
 _ADMIN_PAGES = (
@@ -72,13 +76,15 @@ class FindPage(Page):
 @blueprint.get("/find")
 @signed_in
 async def find() -> ResponseReturnValue:
-    """Pages, projects, models and runs with the text of the query in their name; of runs, the whole id."""
+    """Projects, pages, saved views, guides, models and runs with the text of the query in their name; of runs, the whole id."""
     text = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
     reader = actor()
-    async with services().reading.connection() as connection:
+    async with services().cells.of(None).reading.connection() as connection:
         results = [
             *(await _projects(connection, reader, text)),
             *_pages(reader, text),
+            *(await _views(reader, text)),
+            *_guides(text),
             *(await _models(connection, reader, text)),
             *(await _runs(connection, reader, text)),
         ]
@@ -118,6 +124,24 @@ def _pages(reader: Actor, text: str) -> list[Result]:
     pages = _PAGES + (_ADMIN_PAGES if may(reader, Scope.ADMIN, None) else ())
     found = [Result("Page", name, path_to(endpoint)) for name, endpoint in pages if _has(name, text)]
     return found if text else found[:SHOWN]
+
+
+async def _views(reader: Actor, text: str) -> list[Result]:
+    """Return the saved views that the reader may open."""
+    if not text or not saved_views.may_save(reader):
+        return []
+    async with services().cells.of(None).database.session() as session:
+        found = await saved_views.find_by_text(session, text, _open_to(reader, Scope.METRICS_READ), SHOWN)
+        return [
+            Result("View", f"{view.name} in {view.project_id}", PAGES[view.page].url(view.project_id, view.query))
+            for view in found
+            if view.page in PAGES and may(reader, PAGES[view.page].scope, view.project_id)
+        ]
+
+
+def _guides(text: str) -> list[Result]:
+    found = [Result("Guide", title, guide_url(name)) for name, title in titles().items() if _has(title, text)]
+    return found if text else []
 
 
 async def _models(connection: Connection, reader: Actor, text: str) -> list[Result]:

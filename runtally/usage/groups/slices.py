@@ -1,11 +1,12 @@
-"""SQL of cells: rows of any source as a bucket's number, the value of each dimension, and the measures.
+"""SQL of slices: rows of any source as a bucket's number, the value of each dimension, and the measures.
 
 A value is written with a sign before it, so that none can be taken for what stands for no value, for all others, or for any.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from sqlalchemy import BigInteger
 
@@ -21,7 +22,7 @@ from runtally.usage.sketch import LATENCY
 from runtally.usage.sources import Source
 from runtally.usage.summary_queries import of_models, runs_during, stored_in
 from runtally.usage.sums.blocks import summed_ctes
-from runtally.usage.sums.tables import CELLS, TOTALS
+from runtally.usage.sums.tables import SLICES, TOTALS
 from runtally.usage.sums.values import keys_of
 from runtally.usage.sums.waiting import waiting_ctes
 from runtally.usage.window import BucketRange, TimeSpan
@@ -39,10 +40,10 @@ _VALUE = f"CASE WHEN value IS NULL THEN '{OTHERS}' WHEN value = '' THEN '{ANY}' 
 # What measures are made of.
 _INPUTS = ", ".join(("status", *dict.fromkeys(one.summed for one in DIMENSION_MEASURES if one.summed)))
 
-CellKey = tuple[int, Group]
+SliceKey = tuple[int, Group]
 """The number of a bucket, and a group."""
-ArchivedCells: TypeAlias = Sequence[Sequence[Any]]
-"""Cells over archived runs: the number of a bucket, the written value of each dimension, the measures."""
+ArchivedSlices: TypeAlias = Sequence[Sequence[Any]]
+"""Slices over archived runs: the number of a bucket, the written value of each dimension, the measures."""
 
 
 def read_group(written: Sequence[str]) -> Group:
@@ -63,9 +64,9 @@ def number_sql(moment: str, starts: str) -> str:
     return f"width_bucket({moment}, {starts}) - 1"
 
 
-def stored_cells(found: Conditions, question: GroupQuestion, plan: Plan, starts: str) -> str:
-    """SQL of cells over stored totals or cells."""
-    rows = (TOTALS if plan.sums is Source.TOTALS else CELLS).rows_of(question.filter.project_id)
+def stored_slices(found: Conditions, question: GroupQuestion, plan: Plan, starts: str) -> str:
+    """SQL of slices over stored totals or slices."""
+    rows = (TOTALS if plan.sums is Source.TOTALS else SLICES).rows_of(question.filter.project_id)
     scope = found.value(RollupScope(question.filter.project_id).key)
     columns = [f"{number_sql('bucket', starts)} AS number"]
     columns += [
@@ -83,38 +84,99 @@ def of_key(question: GroupQuestion) -> str:
     return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
 
 
-async def fetch_values(connection: Connection, sql: str, found: Conditions, *, is_waiting: bool) -> Sequence[Any]:
-    """Run a statement over unmerged runs, of which Postgres expects a row or two, and so would join them row by row."""
-    if not is_waiting:
-        return await connection.fetch(sql, *found.values)
-    return await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
-
-
-def values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, is_waiting: bool) -> str:
-    """SQL of `key`, the key's number in each project, and of the runs not merged into its sums yet."""
+def key_cte(found: Conditions, question: GroupQuestion, key: Dimension, key_id: int | None) -> str:
+    """SQL of `key`, the key's number in each project; `key_id` is the one in the question's project."""
     project_id = question.filter.project_id
-    projects = "SELECT id AS project_id FROM projects"
     if project_id is not None:
-        projects = f"SELECT {found.value(project_id)} AS project_id"
-    ctes = f"""WITH key AS MATERIALIZED (
+        return f"""WITH key AS MATERIALIZED (
+  SELECT {found.value(project_id)} AS project_id, {found.value(key_id, "bigint")} AS id
+)"""
+    return f"""WITH key AS MATERIALIZED (
   SELECT project_id, id
-    FROM ({keys_of(projects, "('tracked')")}) AS keys
+    FROM ({keys_of("SELECT id AS project_id FROM projects", "('tracked')")}) AS keys
    WHERE key = {found.value(key.tracked_as)}
 )"""
-    if not is_waiting:
-        return ctes
-    return f"""{ctes},
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRuns:
+    """The runs that are not merged into the sums of a key yet, added up as these are, column by column.
+
+    There are few of them, and to tell which have sums of their own takes longer than all that a statement reads besides.
+    """
+
+    slices: Sequence[Sequence[object]]
+    bins: Sequence[Sequence[object]]
+
+    @property
+    def days(self) -> Sequence[date]:
+        """The days of these runs."""
+        return cast("Sequence[date]", self.slices[_DAY_PLACE])
+
+    def slices_cte(self, found: Conditions) -> str:
+        """SQL of `dimension_slices`."""
+        return _columns_cte(found, "dimension_slices", _WAITING_SLICES, self.slices)
+
+    def bins_cte(self, found: Conditions) -> str:
+        """SQL of `dimension_bins`."""
+        return _columns_cte(found, "dimension_bins", _WAITING_BINS, self.bins)
+
+
+# Decimals are passed on as text, which is faster to read and to write.
+_WAITING_SLICES = {
+    "day": "date",
+    "project_id": "text",
+    "detail": "text",
+    "hour": "integer",
+    "value": "text",
+    "provider": "text",
+    "model": "text",
+    **dict.fromkeys((one.name for one in DIMENSION_MEASURES), "numeric"),
+}
+_WAITING_BINS = {"day": "date", "project_id": "text", "value": "text", "latency": "integer", "n": "bigint"}
+_DAY_PLACE = 0
+
+
+def _columns_cte(found: Conditions, name: str, columns: Mapping[str, str], values: Sequence[Sequence[object]]) -> str:
+    arrays = (
+        found.value(value, f"{'text' if kind == 'numeric' else kind}[]")
+        for value, kind in zip(values, columns.values(), strict=True)
+    )
+    return f""",
+{name} AS (
+  SELECT {", ".join(f"{column}::{kind} AS {column}" for column, kind in columns.items())}
+    FROM unnest({", ".join(arrays)}) AS waiting ({", ".join(columns)})
+)"""
+
+
+async def select_waiting(
+    connection: Connection, question: GroupQuestion, key: Dimension, key_id: int | None
+) -> WaitingRuns:
+    """Read the runs that are not merged into the sums of a key yet."""
+    found = Conditions()
+    slices, bins = (
+        ", ".join(f"array_agg({name}::{'text' if kind == 'numeric' else kind})" for name, kind in columns.items())
+        for columns in (_WAITING_SLICES, _WAITING_BINS)
+    )
+    sql = f"""{key_cte(found, question, key, key_id)},
 waiting AS MATERIALIZED (
   SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM key)
 ),
 {waiting_ctes("waiting", "key", are_few=True)},
-{summed_ctes("waiting_entries", now="now()")}"""
+{summed_ctes("waiting_entries", now="now()")}
+  SELECT *
+    FROM (SELECT {slices} FROM dimension_slices) AS slices
+         CROSS JOIN (SELECT {bins} FROM dimension_bins) AS bins"""
+    # Of unmerged runs Postgres expects a row or two, and so would join them row by row.
+    [row] = await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
+    columns = [column or () for column in row]
+    return WaitingRuns(columns[: len(_WAITING_SLICES)], columns[len(_WAITING_SLICES) :])
 
 
-def value_cells(  # noqa: PLR0913  # The parts of a statement.
-    found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, is_waiting: bool
+def value_slices(  # noqa: PLR0913  # The parts of a statement.
+    found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, has_waiting: bool
 ) -> Iterator[str]:
-    """SQL of cells over the stored sums of a key, and over the runs not merged into them yet."""
+    """SQL of slices over the stored sums of a key, and over those of waiting runs where there are any."""
     hours = [one for one in plan.cover.stored if one.grain.minutes == HOUR_MINUTES]
     days = [one for one in plan.cover.stored if one not in hours]
     for ranges, detail in ((days, plan.detail or Detail.DAY), (hours, Detail.HOUR)):
@@ -129,15 +191,15 @@ def value_cells(  # noqa: PLR0913  # The parts of a statement.
         which = " AND ".join((_during(found, ranges, moment), *kept_values(found, question, key)))
         number = number_sql(moment, starts)
         # The number of a day once for all values of it.
-        once, of_cell = ("0", number) if hour else (number, "number")
+        once, of_slice = ("0", number) if hour else (number, "number")
         stored, sliced = "dimension_sums", arrays
         if hour:
             stored, sliced = (
                 f"dimension_sums {_hours_of(found, ranges)}",
                 [f"{name}[first:last] AS {name}" for name in arrays],
             )
-        yield f"""SELECT {of_cell} AS number, {_columns_of_values(question, key)}
-    FROM (SELECT blocks.number, blocks.day, cell.*
+        yield f"""SELECT {of_slice} AS number, {_columns_of_values(question, key)}
+    FROM (SELECT blocks.number, blocks.day, slice.*
             FROM (SELECT {once} AS number, day, {", ".join(sliced)}
                     FROM {stored}
                    WHERE {of_key(question)}
@@ -145,11 +207,11 @@ def value_cells(  # noqa: PLR0913  # The parts of a statement.
                      AND {on_days}
                   OFFSET 0) AS blocks
                  CROSS JOIN LATERAL unnest({", ".join(f"blocks.{name}" for name in arrays)})
-                         AS cell ({", ".join(names)})) AS cells
+                         AS slice ({", ".join(names)})) AS slices
    WHERE {which}"""
-        if is_waiting:
+        if has_waiting:
             yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
-    FROM dimension_cells
+    FROM dimension_slices
    WHERE detail = '{detail}' AND {on_days} AND {which}"""
 
 
@@ -205,18 +267,18 @@ def _during(found: Conditions, ranges: Sequence[BucketRange], moment: str) -> st
     return f"({' OR '.join(parts) or 'TRUE'})"
 
 
-def archived_cells(found: Conditions, question: GroupQuestion, cells: ArchivedCells) -> str:
-    """SQL of cells that the archive has added up."""
+def archived_slices(found: Conditions, question: GroupQuestion, slices: ArchivedSlices) -> str:
+    """SQL of slices that the archive has added up."""
     measures = measures_named(*question.measures)
     types = {one.name: "bigint" if one.column_type is BigInteger else "numeric" for one in measures}
     kinds = {"number": "integer", **dict.fromkeys(names_of(question.by), "text"), **types}
-    columns = zip(*cells, strict=True)
+    columns = zip(*slices, strict=True)
     arrays = (found.value(list(each), f"{kind}[]") for each, kind in zip(columns, kinds.values(), strict=True))
     return f"SELECT * FROM unnest({', '.join(arrays)}) AS archived ({', '.join(kinds)})"
 
 
-def run_cells(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
-    """SQL of cells over the runs of a span."""
+def run_slices(found: Conditions, question: GroupQuestion, plan: Plan, span: TimeSpan, starts: str) -> str:
+    """SQL of slices over the runs of a span."""
     names = names_of(question.by)
     columns = "".join(f", {name}" for name in names)
     return f"""SELECT number{columns},
