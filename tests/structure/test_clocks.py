@@ -50,23 +50,21 @@ def readers(trees: list[ast.Module]) -> set[str]:
     }
 
 
-def clocks_at_import(source: str, reading: AbstractSet[str] = frozenset()) -> list[int]:
+def clocks_at_import(tree: ast.Module, reading: AbstractSet[str]) -> list[int]:
     return [
         node.lineno
-        for node in at_import(ast.parse(source))
+        for node in at_import(tree)
         if isinstance(node, ast.Call)
         and (reads_clock(node) or (isinstance(node.func, ast.Name) and node.func.id in reading))
     ]
 
 
 def test_no_test_reads_the_clock_when_it_is_imported() -> None:
-    sources = {path: path.read_text() for path in FILES}
-    reading = readers([ast.parse(source) for source in sources.values()])
+    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    reading = readers(list(trees.values()))
 
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path, source in sources.items()
-        for line in clocks_at_import(source, reading)
+        f"{path.relative_to(ROOT)}:{line}" for path, tree in trees.items() for line in clocks_at_import(tree, reading)
     ]
 
     assert found == [], "Read the clock in the test or in a fixture, or write a moment down."
@@ -89,4 +87,4 @@ def test_no_test_reads_the_clock_when_it_is_imported() -> None:
     ],
 )
 def test_it_finds_every_way_of_reading_a_clock(source: str, *, is_found: bool) -> None:
-    assert bool(clocks_at_import(source, {"ago"})) is is_found
+    assert bool(clocks_at_import(ast.parse(source), {"ago"})) is is_found
