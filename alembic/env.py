@@ -11,7 +11,7 @@ from runtally.db import schema
 from runtally.db.connecting import OpenConnection, connect, engine_options
 from runtally.db.dsn import CONNECT_SECONDS, Dsn
 from runtally.models import metadata
-from runtally.models.reporting import REPORTING
+from runtally.models.databases import HOMES, Home
 from runtally.settings import load_settings
 
 # A migration that cannot get its lock gives up instead of queueing all traffic behind it.
@@ -30,17 +30,21 @@ def _database_url() -> str:
     return str(given)
 
 
-version_table = context.config.attributes.get("version_table", schema.MAIN.version_table)
+version_table = context.config.attributes.get("version_table", schema.CONTROL.version_table)
+# A table that no model has any more was in the database before there was a second one.
+_HOMES: set[Home | None] = {
+    schema.CONTROL.version_table: {Home.CONTROL, None},
+    schema.CELL.version_table: {Home.CELL, Home.EVERY},
+    schema.REPORTING.version_table: {Home.REPORTING},
+}[version_table]
+_VERSIONS = {history.version_table for history in schema.HISTORIES}
 
 
 def _belongs(_object: object, name: str | None, kind: str, _reflected: bool, _compared: object) -> bool:  # noqa: FBT001  # Alembic's hook.
-    """Return whether a table is this history's: the reporting table has its own, also in a shared database."""
+    """Return whether a table is this history's, as others are in a shared database too."""
     if kind != "table" or name is None:
         return True
-    is_reporting = name in metadata.tables and metadata.tables[name].info.get("database") == REPORTING
-    if version_table == schema.REPORTING.version_table:
-        return is_reporting
-    return not is_reporting and name != schema.REPORTING.version_table
+    return name not in _VERSIONS and HOMES.get(name) in _HOMES
 
 
 def _run(connection: Connection) -> None:

@@ -65,7 +65,7 @@ async def enforce_access() -> None:
     if not hasattr(current_app.view_functions[request.endpoint], _ENFORCED):
         incoming().actor = actor = await rule.identify(incoming())
         masking.use(NameMask(incoming().services.names, actor))
-        archived.use(incoming().services.archived_groups)
+        archived.use(incoming().services.cells.of(None).archived_groups)
 
 
 async def _anyone(_: Request) -> Actor:

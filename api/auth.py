@@ -88,7 +88,7 @@ def is_any_of(sent: str, allowed: Sequence[SecretStr]) -> bool:
 
 
 async def _holder(services: Services, key: str) -> Actor:
-    async with services.intake.connection() as connection:
+    async with services.control.intake.connection() as connection:
         return await verify(connection, services.clock(), key)
 
 

@@ -63,7 +63,7 @@ async def get_health() -> ResponseReturnValue:
     database: Literal["ok", "unavailable"] = "ok"
     migrations: Literal["current", "pending", "unknown"] = "unknown"
     try:
-        async with services().intake.connection() as connection:
+        async with services().cells.of(None).intake.connection() as connection:
             migrations = "current" if await is_current(connection) else "pending"
     except StoreUnavailable:
         database = "unavailable"

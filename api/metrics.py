@@ -143,8 +143,8 @@ async def get_metrics() -> ResponseReturnValue:
     question = Question(
         window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, latencies=LatencyDetail.BUCKETS
     )
-    async with services().reading.snapshot() as connection:
-        reader = UsageReader(connection, services().memo, window.now, project_id, window.start)
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        reader = UsageReader(connection, services().cells.of(project_id).memo, window.now, project_id, window.start)
         summary = await reader.summary(question)
     return reply(_answer(_times(window.start, window.interval, window.length), summary))
 

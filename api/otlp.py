@@ -139,7 +139,7 @@ async def get_projects() -> ResponseReturnValue:
     It is the key's own or the one that is named, and may have no run yet.
     """
     project_id = named_project(None) or services().otlp.default_project
-    async with services().intake.connection() as connection:
+    async with services().cells.of(project_id).intake.connection() as connection:
         names = await select_projects(connection, [project_id])
     return reply(KnownProjects((KnownProject(project_id, names.get(project_id, project_id)),)))
 

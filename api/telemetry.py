@@ -54,7 +54,7 @@ async def get_telemetry() -> ResponseReturnValue:
     """
     relay, archive = None, None
     try:
-        async with services().intake.connection() as connection:
+        async with services().cells.of(None).intake.connection() as connection:
             relay = await get_relay_status(connection)
             archive = await select_contents(connection)
     except StoreUnavailable:

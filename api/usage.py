@@ -159,9 +159,10 @@ async def get_usage() -> ResponseReturnValue:
     project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)
     asked = read_request(request.args, project_id, services().clock())
-    async with services().reading.snapshot() as connection:
-        answer = await read_groups(connection, asked.question, services().memo)
-        names = await names_of(connection, _key_ids(answer)) if KEY in asked.question.by else None
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        answer = await read_groups(connection, asked.question, services().cells.of(project_id).memo)
+        async with services().control_beside(connection, project_id) as control:
+            names = await names_of(control, _key_ids(answer)) if KEY in asked.question.by else None
     page = _Page(asked, answer)
     return _as_csv(page) if asked.format is UsageFormat.CSV else reply(_as_json(page, names))
 

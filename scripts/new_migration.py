@@ -1,4 +1,7 @@
-"""Writes the migration from the newest one to the models, to be read and edited: new_migration.py "what it does"."""
+"""Writes the migrations from the newest ones to the models, to be read and edited: new_migration.py "what it does".
+
+One for each history whose tables differ; where none does, an empty one for cells.
+"""
 
 import shutil
 import sys
@@ -8,7 +11,7 @@ from pathlib import Path
 from alembic import command
 
 from runtally.db.migrate import config, models_differ, upgrade
-from runtally.db.schema import newest
+from runtally.db.schema import CELL, HISTORIES, newest
 from runtally.embedded.lifecycle import database_url
 from runtally.settings import Settings
 
@@ -21,9 +24,10 @@ def write(message: str) -> None:
         with database_url(Settings(data_dir=folder, database_url=None)) as url:
             upgrade(url)
             # What autogenerate does not see, such as data, wants a migration too: an empty one.
-            differ = models_differ(url) is not None
-            number = f"{int(newest()) + 1:04}"
-            command.revision(config(url), message, autogenerate=differ, rev_id=number)
+            differing = [history for history in HISTORIES if models_differ(url, history) is not None]
+            for history in differing or [CELL]:
+                number = f"{int(newest(history)) + 1:04}"
+                command.revision(config(url, history), message, autogenerate=bool(differing), rev_id=number)
     finally:
         shutil.rmtree(folder)
 

@@ -14,7 +14,7 @@ import duckdb
 import httpx
 from moto.server import ThreadedMotoServer
 
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.archive import queries
 from runtally.archive.archive import Archive
 from runtally.archive.file import RUNS
@@ -247,6 +247,8 @@ def erase_and_die(database_url: str, archive_url: str, point: str) -> None:
     async def work() -> None:
         async with Database(database_url) as database:
             setattr(*DYING[point])
-            await erase_project(database, database, archive_at(database, archive_url), OPERATOR, "one")
+            await erase_project(
+                Places(database, database, database, archive_at(database, archive_url)), OPERATOR, "one"
+            )
 
     asyncio.run(work())

@@ -4,6 +4,7 @@ import gc
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,7 @@ from runtally.db.database import Connection, Database
 from runtally.embedded.lifecycle import database_url as embedded_url
 from runtally.pricing import catalogue
 from runtally.settings import Settings
+from tests.apart import IS_ASKED, opened_apart
 from tests.clusters import copy_cluster
 from tests.factories import insert_test_prices
 from tests.folders import open_folder
@@ -100,6 +102,13 @@ def catalogue_read_once(run_folder: Path) -> Iterator[None]:
     command = ("/bin/sh", "-c", EXPORT_ONCE, str(run_folder / "catalogue.jsonl"), *catalogue.EXPORT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalogue, "EXPORT", command)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def control_apart() -> Iterator[None]:
+    """With APART=1, applications in this process have control and projects in two databases."""
+    with opened_apart() if IS_ASKED else nullcontext():
         yield
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from quart import request, url_for
 
@@ -28,6 +28,11 @@ def address_of(endpoint: str, query: Mapping[str, object], **parts: str) -> str:
     path = path_to(endpoint, **parts)
     found = urlencode([(name, value) for name, value in query.items() if value is not None], safe=_SAFE)
     return f"{path}?{found}" if found else path
+
+
+def escaped_value(value: str) -> str:
+    """Return a value as `address_of` writes it."""
+    return quote_plus(value, safe=_SAFE)
 
 
 @lru_cache(maxsize=2_000)

@@ -5,11 +5,12 @@ not built again. Elsewhere it is made from the answer.
 """
 
 import hashlib
+from dataclasses import replace
 
 from quart import Response, g, request
 
 from api.current import actor, services
-from runtally.access.history_queries import RecentChanges, select_recent_changes
+from runtally.access.history_queries import RecentChanges, select_latest_changes, select_recent_changes
 from runtally.db.database import Connection
 from runtally.usage.reader import UsageReader, compared_since
 from runtally.usage.window import Range, Window
@@ -25,9 +26,18 @@ async def recent_changes(reading: Connection, project_id: str | None = None) -> 
 
     Entries too recent for a replica are read from the main database.
     """
-    if not services().reading.has_replica:
+    changes = await _changes_of_cell(reading, project_id)
+    if not services().is_apart(project_id):
+        return changes
+    async with services().control.database.connection() as connection:
+        return replace(changes, in_control=await select_latest_changes(connection))
+
+
+async def _changes_of_cell(reading: Connection, project_id: str | None) -> RecentChanges:
+    cell = services().cells.of(project_id)
+    if not cell.reading.has_replica:
         return await select_recent_changes(reading, project_id)
-    async with services().database.connection() as connection:
+    async with cell.database.connection() as connection:
         return await select_recent_changes(connection, project_id)
 
 
@@ -42,7 +52,16 @@ async def unchanged(usage: UsageReader, window: Window, changes: RecentChanges) 
     runs = (await usage.days()).tag(since)
     minute, reader = window.now.replace(second=0, microsecond=0), actor()
     made_of = (
-        (runs, changes.latest, services().prices.book.version, minute, window.start, window.end, window.interval),
+        (
+            runs,
+            changes.latest,
+            changes.in_control,
+            services().prices.book.version,
+            minute,
+            window.start,
+            window.end,
+            window.interval,
+        ),
         (
             reader.kind,
             reader.name,

@@ -57,7 +57,7 @@ def demand_secret() -> None:
 async def sign_in_with_key(key: str) -> None:
     """Start a session for the holder of this key. Raises `InvalidKey`, `RateLimited`, and `NotConfigured`."""
     demand_secret()
-    async with wrong_keys_limited(incoming()), services().database.connection() as connection:
+    async with wrong_keys_limited(incoming()), services().control.database.connection() as connection:
         actor = await verify(connection, services().clock(), key)
     await _begin(key_id=UUID(actor.name))
 
@@ -75,7 +75,7 @@ async def sign_in_with_password(email: str, password: str) -> None:
 
 async def checked(email: str, password: str) -> User:
     """Return the user with this password. Raises `InvalidCredentials` and `PasswordsBusy`."""
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         found = await users.find_by_email(database, email)
     # Outside of a transaction: hashing takes long.
     user = await users.check_password(found, password, source())
@@ -83,7 +83,7 @@ async def checked(email: str, password: str) -> User:
         # If there is no time for that now, the next sign-in does it.
         with suppress(PasswordsBusy):
             renewed = await passwords.hashed(password, source())
-            async with services().database.session() as database:
+            async with services().control.database.session() as database:
                 (await users.get(database, user.id)).user.password_hash = renewed
     return user
 
@@ -130,7 +130,7 @@ async def sign_out() -> None:
     token = session.get(_TOKEN)
     session.clear()
     if token:
-        async with services().database.session() as database:
+        async with services().control.database.session() as database:
             await sessions.end(database, token)
 
 
@@ -139,7 +139,7 @@ async def holder() -> Actor | None:
     token, link_token = session.get(_TOKEN), session.get(_LINK)
     if token is None and link_token is None:
         return None
-    async with services().database.connection() as connection:
+    async with services().control.database.connection() as connection:
         if token is not None:
             actor = await sessions.holder(connection, services().clock(), token)
         else:
@@ -152,11 +152,11 @@ async def holder() -> Actor | None:
 
 async def _begin(*, user_id: UUID | None = None, key_id: UUID | None = None) -> None:
     now, before = services().clock(), session.get(_TOKEN)
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         if before:
             await sessions.end(database, before)
         token = sessions.begin(database, now, user_id=user_id, key_id=key_id)
-    async with services().database.connection() as connection:
+    async with services().control.database.connection() as connection:
         await sessions.begun(connection, now, token)
     session.clear()
     session.permanent = True

@@ -1,5 +1,7 @@
 """Deleting a project for good: in the database, in that of the reporting table, and in the archive."""
 
+from dataclasses import dataclass
+
 import structlog
 
 from runtally.access import projects
@@ -7,26 +9,40 @@ from runtally.access.erasure_queries import erase_dropped, erase_reported
 from runtally.archive.archive import Archive
 from runtally.archive.queries import select_files
 from runtally.audit import Actor
+from runtally.db import pair
 from runtally.db.database import Database
-from runtally.errors import ArchiveError, ArchiveMissing, StoreUnavailable
+from runtally.errors import ArchiveError, ArchiveMissing, NotFound, StoreUnavailable
 
 log = structlog.get_logger()
 
 
-async def erase_project(
-    live: Database, reporting: Database, archive: Archive | None, by: Actor, project_id: str
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a project is stored. All three databases may be the same one."""
+
+    control: Database
+    cell: Database
+    reporting: Database
+    archive: Archive | None
+
+
+async def erase_project(places: Places, by: Actor, project_id: str) -> int:
     """Delete a project with everything that is stored of it, and answer how many runs that were, archived ones too.
 
-    `reporting` is the database of the reporting table, often the same. While it or the archive of the project's runs is away
-    nothing is deleted. Raises `NotFound`, `ArchiveError` and `StoreUnavailable`.
+    While the database of the reporting table or the archive of the project's runs is away nothing is deleted. Where control and
+    cell are two databases, the cell's part is committed first; if control then fails, erasing again deletes the rest. Raises
+    `NotFound`, `ArchiveError` and `StoreUnavailable`.
     """
-    await _reach_archive(live, archive, project_id)
-    async with live.patient() as patient:
-        async with patient.session() as session:
-            dropped_before = (await projects.get(session, project_id)).dropped_before
-            runs = await projects.erase(session, by, project_id)
-            if reporting.is_same(live):
+    cell, reporting, archive = places.cell, places.reporting, places.archive
+    await _reach_archive(cell, archive, project_id)
+    async with pair.patient(places.control, cell) as (control, patient):
+        async with pair.sessions(control, patient) as (here, session):
+            project = await projects.find_by_id(session, project_id)
+            dropped_before = project.dropped_before if project else None
+            runs = await projects.erase(session, by, project_id) if project else 0
+            if not await projects.erase_in_control(here, project_id) and project is None:
+                raise NotFound(projects.UNKNOWN)
+            if reporting.is_same(cell):
                 await erase_reported(session, project_id)
             else:
                 # Before the rest is committed: what is live still can be reported again, what is only reported can't be

@@ -22,10 +22,13 @@ class NotInvited(InvalidCredentials):
     message = "There is no account for you here; ask an admin for an invitation to this address."
 
 
-async def signed_in(session: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings) -> User:
+async def signed_in(
+    session: AsyncSession, cell: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings
+) -> User:
     """The user of this person. Their address links them to an account that is there, or to an invitation.
 
-    Where their domain may come in by itself they get an account, with the role of the settings or none. Raises
+    Where their domain may come in by itself they get an account, with the role of the settings, whose project is in `cell`, or
+    none. Raises
     `NotInvited` for anybody else, for who is disabled, and for who has got the address of somebody known already.
     """
     # Of two first times at once, the second finds what the first has made.
@@ -34,7 +37,7 @@ async def signed_in(session: AsyncSession, now: datetime, person: Person, settin
     if identity is not None:
         user = await session.get(User, identity.user_id)
     else:
-        user = await users.find_by_email(session, person.email) or await _joined(session, now, person, settings)
+        user = await users.find_by_email(session, person.email) or await _joined(session, cell, now, person, settings)
         if user is not None and await _is_somebody_else(session, user, person):
             raise NotInvited("This address was another person's; ask an admin to give the account another one.")
     if user is None or user.disabled_at is not None:
@@ -52,7 +55,9 @@ async def _is_somebody_else(session: AsyncSession, user: User, person: Person) -
     return (await session.exec(query.limit(1))).first() is not None
 
 
-async def _joined(session: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings) -> User | None:
+async def _joined(
+    session: AsyncSession, cell: AsyncSession, now: datetime, person: Person, settings: OpenIdSettings
+) -> User | None:
     """A new user; None for who is neither invited nor of a domain that may come in by itself."""
     email = users.parse_email(person.email)
     newcomer = Newcomer(email, person.name[: users.MAX_NAME], passwords.NONE)
@@ -64,10 +69,12 @@ async def _joined(session: AsyncSession, now: datetime, person: Person, settings
     if email.rpartition("@")[2] not in settings.domains or not await users.any_exist(session):
         return None
     grant = Grant(Role(settings.role[0]), settings.role[1]) if settings.role else None
-    return await _made(session, now, newcomer, grant)
+    return await _made(session, cell, now, newcomer, grant)
 
 
-async def _made(session: AsyncSession, now: datetime, newcomer: Newcomer, grant: Grant | None) -> User:
+async def _made(
+    session: AsyncSession, cell: AsyncSession, now: datetime, newcomer: Newcomer, grant: Grant | None
+) -> User:
     user = User(
         id=uuid7(),
         email=newcomer.email,
@@ -80,7 +87,7 @@ async def _made(session: AsyncSession, now: datetime, newcomer: Newcomer, grant:
     await session.flush()
     project_id = grant.project_id if grant else None
     if grant is not None and project_id is not None:
-        await users.demand_project(session, grant)
+        await users.demand_project(cell, grant)
         session.add(Membership(project_id=project_id, user_id=user.id, role=grant.role))
     by, role = user_actor(user.id, user.email, {}, is_admin=False), grant.role if grant else None
     record(session, by, Change("user.joined", user.email, project_id, after={"name": user.name, "role": role}))

@@ -49,13 +49,15 @@ async def set_up(session: AsyncSession, now: datetime) -> str | None:
     return _made(session, now, SET_UP_LIFETIME, role=Role.ADMIN)
 
 
-async def invite(session: AsyncSession, now: datetime, by: Actor, email: str, grant: Grant) -> str:
+async def invite(  # noqa: PLR0913, PLR0917  # Two sessions, and what the link is for.
+    session: AsyncSession, cell: AsyncSession, now: datetime, by: Actor, email: str, grant: Grant
+) -> str:
     """The token of a link for this address, in place of one that it had before.
 
-    Raises `InvalidUser`, and `NotFound` when there is no such project.
+    `cell` is the one of the grant's project. Raises `InvalidUser`, and `NotFound` when there is no such project.
     """
     email = users.parse_email(email)
-    await users.demand_project(session, grant)
+    await users.demand_project(cell, grant)
     if await users.find_by_email(session, email):
         raise users.refused("email", "This address has an account already; give it a role instead.")
     await session.exec(delete(Invitation).where(col(Invitation.email) == email))

@@ -19,17 +19,15 @@ from runtally.models.price import PriceEntry, ProjectDiscount
 from runtally.models.project import KEPT_FOR_EVER, MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, ApiKey, Project
 from runtally.models.saved_view import SavedView
 from runtally.models.shared_link import SharedLink
+from runtally.models.user import Invitation, Membership
 
 MAX_NAME = 128
-# What belongs to one project alone, beside its runs.
+UNKNOWN = "There is no such project; `runtally projects list` shows all."
+# What belongs to one project alone, beside its runs: in its cell, and in control.
 _OWN = (
-    SharedLink,
     SavedView,
     TrackedKey,
     Experiment,
-    ApiKey,
-    PriceEntry,
-    ProjectDiscount,
     Budget,
     NameRule,
     AlertRule,
@@ -38,6 +36,8 @@ _OWN = (
     AlertTarget,
     OtlpClient,
 )
+# Invitations before roles: who accepts one at this moment is waited for.
+_OWN_IN_CONTROL = (SharedLink, ApiKey, PriceEntry, ProjectDiscount, Invitation, Membership)
 
 
 async def list_all(session: AsyncSession) -> Sequence[Project]:
@@ -59,7 +59,7 @@ async def get(session: AsyncSession, project_id: str, *, is_locked: bool = False
     """Return the project with this id; one that is locked nobody else changes until the transaction ends. Raises `NotFound`."""
     project = await session.get(Project, project_id, with_for_update=is_locked or None)
     if project is None:
-        raise NotFound("There is no such project; `runtally projects list` shows all.")
+        raise NotFound(UNKNOWN)
     return project
 
 
@@ -113,12 +113,22 @@ async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | 
 
 
 async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
-    """Delete a project with all that is its own, and answer how many runs that were. There is no way back."""
+    """Delete a project with all that its cell has of it, and answer how many runs that were. There is no way back."""
     project = await get(session, project_id)
     # Files after runs: those that are being written while the runs go are listed by then.
     runs = await erase_runs(session, project_id) + await erase_archived(session, project_id)
     for table in _OWN:
         await session.exec(delete(table).where(col(table.project_id) == project_id))
     await session.delete(project)
+    # Who gives a role in it at this moment holds it, and is waited for; `erase_in_control` then finds the role.
+    await session.flush()
     record(session, by, Change("project.deleted", project_id, project_id, {"name": project.name, "runs": runs}))
     return runs
+
+
+async def erase_in_control(session: AsyncSession, project_id: str) -> bool:
+    """Delete what control has of a project, such as keys and roles, and return whether there was anything."""
+    found = 0
+    for table in _OWN_IN_CONTROL:
+        found += (await session.exec(delete(table).where(col(table.project_id) == project_id))).rowcount
+    return bool(found)

@@ -98,19 +98,22 @@ async def set_password(session: AsyncSession, by: Actor, user: User, password_ha
     record(session, by, Change("user.password_set", user.email))
 
 
-async def demand_project(session: AsyncSession, grant: Grant) -> None:
-    """Raises `NotFound` for a project that is not there."""
-    if grant.project_id is not None and await session.get(Project, grant.project_id) is None:
+async def demand_project(cell: AsyncSession, grant: Grant) -> None:
+    """Keep the project from being erased until the transaction ends. Raises `NotFound` for one that is not there."""
+    if grant.project_id is None:
+        return
+    # As a foreign key would lock it, which control cannot have to what is in a cell.
+    if await cell.get(Project, grant.project_id, with_for_update={"read": True, "key_share": True}) is None:
         raise NotFound("There is no such project: the first run that names it makes it.")
 
 
-async def set_role(session: AsyncSession, by: Actor, account: Account, grant: Grant) -> None:
+async def set_role(session: AsyncSession, cell: AsyncSession, by: Actor, account: Account, grant: Grant) -> None:
     """Give a role, in place of the one held there. Signs the user out, so that nothing of the old role lives on.
 
-    Raises `InvalidUser` for the last admin, and `NotFound` when there is no such project.
+    `cell` is the one of the grant's project. Raises `InvalidUser` for the last admin, and `NotFound` when there is no such project.
     """
     user, project_id = account.user, grant.project_id
-    await demand_project(session, grant)
+    await demand_project(cell, grant)
     if project_id is None:
         await _set_admin(session, by, user, is_admin=True)
     else:

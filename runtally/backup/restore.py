@@ -2,9 +2,9 @@
 
 from runtally.backup.file import BackupFile, Table
 from runtally.backup.queries import analyze, clear_table, copy_in, has_rows, lock_tables, select_tables, set_sequence
-from runtally.backup.schema import HISTORIES, histories_of, known_tables
+from runtally.backup.schema import histories_of, known_tables
 from runtally.db.database import Connection, Database
-from runtally.db.schema import History, newest
+from runtally.db.schema import HISTORIES, History, newest
 from runtally.errors import DatabaseNotEmpty, InvalidBackup
 
 # What migrations put there themselves.

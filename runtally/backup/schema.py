@@ -4,10 +4,8 @@ from sqlmodel import SQLModel
 
 import runtally.models  # noqa: F401  # So that all tables are known.
 from runtally.db.database import Connection
-from runtally.db.schema import MAIN, REPORTING, History, newest, version_of
+from runtally.db.schema import HISTORIES, History, newest, version_of
 from runtally.errors import StoreUnavailable
-
-HISTORIES = (MAIN, REPORTING)
 
 
 def known_tables() -> list[str]:

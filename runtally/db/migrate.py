@@ -8,11 +8,11 @@ from alembic.config import Config
 from alembic.util import CommandError
 
 from runtally.db.database import as_unavailable
-from runtally.db.schema import MAIN, REPORTING, SCRIPTS, History
+from runtally.db.schema import HISTORIES, SCRIPTS, History
 from runtally.errors import RuntallyError
 
 
-def config(database_url: str, history: History = MAIN) -> Config:
+def config(database_url: str, history: History) -> Config:
     options = Config()
     options.set_main_option("script_location", str(SCRIPTS))
     # File names give the order: 0001_runs.py, 0002_...; the revision id is the number.
@@ -25,12 +25,12 @@ def config(database_url: str, history: History = MAIN) -> Config:
 
 
 def upgrade(database_url: str, *histories: History) -> None:
-    """Upgrade the schema to the newest version, by default of both migration histories.
+    """Upgrade the schema to the newest version, by default of all migration histories.
 
     Blocking, with an event loop of its own: do not call it in a running loop. Raises a plain `RuntallyError` when the
     tables are those of a newer version, and `StoreUnavailable`, also where the role may not make tables.
     """
-    for history in histories or (MAIN, REPORTING):
+    for history in histories or HISTORIES:
         try:
             with as_unavailable():
                 command.upgrade(config(database_url, history), "head")
@@ -40,10 +40,10 @@ def upgrade(database_url: str, *histories: History) -> None:
             ) from error
 
 
-def models_differ(database_url: str) -> str | None:
+def models_differ(database_url: str, *histories: History) -> str | None:
     """Return the difference between models and migrations, or None. Blocking, like `upgrade`."""
     try:
-        for history in (MAIN, REPORTING):
+        for history in histories or HISTORIES:
             command.check(config(database_url, history))
     except CommandError as error:
         return str(error)

@@ -1,6 +1,7 @@
 """Read the version of a database's schema, and compare it with this code. Alembic is not needed for that.
 
-The reporting table has a history of its own, because it may live in another database; else it is in the same one.
+Control, a cell and the reporting table have histories of their own, because each may be in another database; in a small
+installation all are in one.
 """
 
 from dataclasses import dataclass
@@ -21,12 +22,17 @@ class History:
     version_table: str
 
 
-MAIN = History(SCRIPTS / "versions", "alembic_version")
+CONTROL = History(SCRIPTS / "control", "alembic_version")
+"""Its first ten migrations made the tables of a cell too: in the database of control there is always one."""
+CELL = History(SCRIPTS / "cell", "cell_alembic_version")
 REPORTING = History(SCRIPTS / "reporting", "reporting_alembic_version")
+LIVE = (CONTROL, CELL)
+"""The histories of the database that has everything but, maybe, the reporting table; in the order in which they are applied."""
+HISTORIES = (*LIVE, REPORTING)
 
 
 @cache
-def newest(history: History = MAIN) -> str:
+def newest(history: History) -> str:
     """Return the version that this code needs. Migration files begin with their version, in their order."""
     versions = [path.name.partition("_")[0] for path in history.folder.glob("[0-9]*_*.py")]
     if not versions:
@@ -34,13 +40,23 @@ def newest(history: History = MAIN) -> str:
     return max(versions)
 
 
+def version_name() -> str:
+    """Return the version of the schema that this code needs, as people read it: that of control, and that of cells."""
+    return f"{newest(CONTROL)}.{newest(CELL)}"
+
+
 async def is_current(connection: Connection) -> bool:
     """Return whether the database has the schema that this code needs; the reporting table may be elsewhere."""
     reporting = await version_of(connection, REPORTING)
-    return await version_of(connection) == newest() and reporting in {None, newest(REPORTING)}
+    return await are_current(connection, *LIVE) and reporting in {None, newest(REPORTING)}
 
 
-async def version_of(connection: Connection, history: History = MAIN) -> str | None:
+async def are_current(connection: Connection, *histories: History) -> bool:
+    """Return whether the database has the newest version of these histories."""
+    return all([await version_of(connection, one) == newest(one) for one in histories])
+
+
+async def version_of(connection: Connection, history: History) -> str | None:
     """Return the database's version; None if the history's tables do not exist."""
     if await connection.fetchval("SELECT to_regclass($1)", history.version_table) is None:
         return None

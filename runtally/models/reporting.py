@@ -9,9 +9,6 @@ from sqlmodel import SQLModel
 from runtally.models.base import TextArray, Timestamp, column, identity
 from runtally.models.run import RunColumns
 
-REPORTING = "reporting"
-"""A mark of tables that may live in another database than the others."""
-
 
 class OutboxArrival(SQLModel, table=True):
     """Batches of stored runs that no relay has taken yet: one row per statement and project."""
@@ -64,7 +61,6 @@ class ReportingRun(RunColumns, table=True):
         Index("ix_reporting_runs_project_id_occurred_at", "project_id", "occurred_at"),
         Index("ix_reporting_runs_occurred_at", "occurred_at"),
         {
-            "info": {"database": REPORTING},
             "comment": "Runs for business-intelligence tools: one wide, flat row each. Outlives the retention of live "
             "runs.",
         },

@@ -58,7 +58,6 @@ class Membership(SQLModel, table=True):
     __tablename__ = "memberships"
     __table_args__ = (
         CheckConstraint("role IN ('member', 'viewer')", name="role"),
-        ForeignKeyConstraint(["project_id"], ["projects.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
         # Each request reads those of one user.
         Index("ix_memberships_user_id", "user_id"),
@@ -98,7 +97,6 @@ class Invitation(SQLModel, table=True):
         CheckConstraint("role IN ('admin', 'member', 'viewer')", name="role"),
         CheckConstraint("(role = 'admin') = (project_id IS NULL) OR role IS NULL", name="project"),
         CheckConstraint("(role IS NULL) = (user_id IS NOT NULL)", name="purpose"),
-        ForeignKeyConstraint(["project_id"], ["projects.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["user_id"], ["users.id"], ondelete="CASCADE"),
         # A link is found by the hash of its token.
         Index("uq_invitations_token_hash", "token_hash", unique=True),

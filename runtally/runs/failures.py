@@ -1,16 +1,18 @@
 """Failed runs of a project, by kind, model and time, and whether a retry made up for them."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
 from runtally.db.database import Connection
+from runtally.models.run import Status
 from runtally.runs import failure_queries
 from runtally.runs.bounds import find_bound
 from runtally.runs.failure_queries import FailureKey, FailureSlice
 from runtally.usage.filter import Outcome, Period, RunFilter
+from runtally.usage.reader import UsageReader
 from runtally.usage.window import TimeSpan, Window
 
 MAX_FAILED_RUNS = 20_000
@@ -92,3 +94,27 @@ def _groups(slices: Sequence[FailureSlice], recovered: Mapping[FailureKey, int] 
         for key, found in by_key.items()
     )
     return tuple(sorted(groups, key=lambda one: (-one.runs, one.key.kind or "", one.key.provider, one.key.model)))
+
+
+async def read_kinds(
+    reader: UsageReader, run_filter: RunFilter, window: Window, failed: int
+) -> Mapping[tuple[str, Status], int] | None:
+    """Read how many of a filter's failed runs have each error code, empty for none, and status; those of closed days once.
+
+    `failed` is how many they are by stored sums; None where not all of these can be read.
+    """
+    if failed > failure_queries.MAX_KINDS_READ:
+        return None
+    days, until = await reader.days(), max(window.start, min(window.until, reader.midnight))
+    closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
+
+    async def of(span: TimeSpan) -> Mapping[tuple[str, Status], int]:
+        return await failure_queries.select_kinds(reader.connection, run_filter, span) if span else {}
+
+    parts = await reader.reads.together(
+        reader.memo.of(("kinds", run_filter, closed), days.version(closed), reader.now, lambda: of(closed)), of(open_)
+    )
+    kinds = Counter[tuple[str, Status]]()
+    for part in parts:
+        kinds.update(part)
+    return kinds if kinds.total() == failed else None

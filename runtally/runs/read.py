@@ -213,7 +213,8 @@ async def read_names(connection: Connection, project_id: str | None, projects: S
     return Names(found, models, await queries.select_experiments(connection, project_id, MAX_EXPERIMENTS))
 
 
-async def read_run(
+async def read_run(  # noqa: PLR0913, PLR0917  # Two databases, and where to look.
+    control: Connection,
     connection: Connection,
     project_id: str,
     run_id: str,
@@ -234,8 +235,8 @@ async def read_run(
         )
     if run.price_entry_id is None:
         return ExplainedRun(run, explain(run, None), is_archived)
-    candidate = await select_candidate(connection, run.price_entry_id)
-    explanation = explain(run, candidate, await select_discounts(connection, project_id))
+    candidate = await select_candidate(control, run.price_entry_id)
+    explanation = explain(run, candidate, await select_discounts(control, project_id))
     return ExplainedRun(run, explanation, is_archived)
 
 

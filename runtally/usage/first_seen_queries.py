@@ -61,7 +61,9 @@ stored_values AS (
                      WHERE project_id = $1
                        AND key_id = (SELECT id FROM key)
                        AND detail = '{Detail.HOUR}'
-                       AND day IN (SELECT day FROM first_days)) AS hours USING (key_id, day, value)
+                       AND day IN (SELECT day
+                                     FROM first_days
+                                    WHERE day >= ($3::timestamptz AT TIME ZONE 'UTC')::date)) AS hours USING (key_id, day, value)
 GROUP BY first_days.value, day
 ),
 seen AS (

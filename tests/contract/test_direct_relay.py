@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.audit import OPERATOR
 from runtally.db.database import Connection, Database
 from runtally.errors import ReceiverUnavailable, StoreUnavailable
@@ -319,7 +319,7 @@ async def test_a_project_that_is_erased_meanwhile_does_not_come_back(
     own: Database, reporting: Database, relay: DirectRelay
 ) -> None:
     await store(own, 10)
-    await erase_project(own, reporting, None, OPERATOR, "p")
+    await erase_project(Places(own, own, reporting, None), OPERATOR, "p")
 
     await drain(relay)
 

@@ -12,10 +12,11 @@ from quart import Quart
 from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
+from runtally.cells import CONNECTIONS, PAGE_CONNECTIONS
 from runtally.clock import system_clock
 from runtally.db import database
 from runtally.db.database import Database
-from runtally.services import CONNECTIONS, PAGE_CONNECTIONS, Services
+from runtally.services import Services
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, Postgres, settings_for
 from webapp.app import create_app
@@ -57,8 +58,8 @@ async def test_readers_that_use_all_their_connections_do_not_block_ingest(
     assert (await ingest()).status_code == 200
     async with AsyncExitStack() as stack:
         for _ in range(PAGE_CONNECTIONS):
-            await stack.enter_async_context(services.database.connection())
-        await stack.enter_async_context(services.reading.for_downloads())
+            await stack.enter_async_context(services.cells.of(None).database.connection())
+        await stack.enter_async_context(services.cells.of(None).reading.for_downloads())
         # Who asks for one more of these waits no longer than it takes to connect.
         monkeypatch.setattr(database, "CONNECT_SECONDS", 2.0)
 

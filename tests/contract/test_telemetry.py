@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runtally import __version__
+from runtally.cells import CONNECTIONS
 from runtally.db.database import Database
-from runtally.services import CONNECTIONS
 from tests.assertions import assert_error
 from tests.factories import insert_test_prices, make_run
 from tests.serving import PATIENCE_SECONDS, Postgres, Server, client_of, free_port, running_server, settings_for

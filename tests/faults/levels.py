@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from runtally.cells import CONNECTIONS
 from runtally.db.database import Database
-from runtally.services import CONNECTIONS
 from tests.faults.service import WORKERS, Service
 
 MEBIBYTE = 1024 * 1024

@@ -295,7 +295,7 @@ def test_a_restore_that_fails_halfway_leaves_no_row_and_can_be_done_again(
     assert "does not take" in refused.output
     rows = {name: int(found.split()[0]) for name, found in contents(url).items()}
     assert {name for name, count in rows.items() if count} == {
-        "alembic_version", "reporting_alembic_version", "tracked_keys",
+        "alembic_version", "cell_alembic_version", "reporting_alembic_version", "tracked_keys",
     }  # fmt: skip
     assert runtally(url, "restore", str(backup_file)).exit_code == 0
 

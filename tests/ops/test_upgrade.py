@@ -15,14 +15,15 @@ from alembic.script import ScriptDirectory
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
 from runtally.db.migrate import config
-from runtally.db.schema import MAIN, REPORTING, History, is_current
+from runtally.db.schema import CELL, CONTROL, REPORTING, History, is_current
+from runtally.models.databases import HOMES, Home
 from runtally.usage.upkeep.rebuild import rebuild_if_missing
 from runtally.usage.upkeep.verify import verify_sums
 from runtally.usage.window import CustomRange, Window
 from tests.serving import Postgres
 from tests.summaries import read_summary
 
-HISTORIES = {"main": MAIN, "reporting": REPORTING}
+HISTORIES = {"control": CONTROL, "cell": CELL, "reporting": REPORTING}
 # Made by the new version itself, when it finds none: from the runs, and one row for its archive.
 MADE_LATER = {
     "installation",
@@ -96,6 +97,21 @@ COLUMNS = """
 ORDER BY table_name, ordinal_position
 """
 FINGERPRINT = "SELECT count(*) || ' ' || md5(coalesce(string_agg(ROW({columns})::text, '|' ORDER BY ROW({columns})::text), '')) FROM {table}"
+
+# What two databases have of the tables of a cell, whatever the order of their columns.
+SHAPES = (
+    """
+    SELECT relname::text, attname::text, format_type(atttypid, atttypmod), attnotnull, attidentity::text,
+           attstorage::text, pg_get_expr(adbin, adrelid), col_description(attrelid, attnum), reloptions::text
+      FROM pg_attribute
+      JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'r' AND relnamespace = 'public'::regnamespace
+ LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+     WHERE attnum > 0 AND NOT attisdropped
+    """,
+    "SELECT conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid <> 0",
+    "SELECT tablename::text, indexname::text, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    "SELECT 'tracked_keys', project_id, key, names::text, state FROM tracked_keys",
+)
 
 Tables = dict[str, list[str]]
 
@@ -188,3 +204,19 @@ async def test_every_step_keeps_what_is_there_and_the_end_is_what_this_version_w
         assert [found async for _, found in verify_sums(database, system_clock()) if found] == []
     window = Window.of(CustomRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)), system_clock())
     assert (await read_summary(connection, window, "p")).total.runs == 2
+
+
+async def test_a_cell_of_its_own_has_the_tables_that_are_beside_control(postgres: Postgres) -> None:
+    together, alone = await shape_of(postgres, "together", *HISTORIES.values()), await shape_of(postgres, "alone", CELL)
+
+    assert alone
+    assert alone == together
+
+
+async def shape_of(postgres: Postgres, name: str, *histories: History) -> set[tuple[object, ...]]:
+    """What is in a new database of the tables of a cell."""
+    url = postgres.create_migrated(name, *histories)
+    async with Database(url) as database, database.connection() as connection:
+        rows = [row for query in SHAPES for row in await connection.fetch(query)]
+    postgres.drop(name)
+    return {tuple(row) for row in rows if HOMES.get(row[0]) in {Home.CELL, Home.EVERY}}

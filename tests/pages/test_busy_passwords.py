@@ -132,7 +132,7 @@ async def test_a_new_password_waits_for_its_turn_too_and_the_form_comes_back(
         user = await users.find_by_email(session, email)
         assert user
         grant = Grant(Role.ADMIN, None)
-        token = await invitations.invite(session, system_clock(), OPERATOR, f"new-{email}", grant)
+        token = await invitations.invite(session, session, system_clock(), OPERATOR, f"new-{email}", grant)
     hasher.may_go_on.clear()
     guesses = [asyncio.create_task(guess(closed_app, number, f"203.0.113.{number}")) for number in range(MAX_UNDER_WAY)]
     await until_under_way(MAX_UNDER_WAY)

@@ -11,7 +11,9 @@ from quart.typing import TestClientProtocol as Browser
 
 from api.current import EXTENSION
 from runtally.access.scopes import Scope
+from runtally.cells import Cells
 from runtally.db.database import Connection, Database
+from runtally.services import Services
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.memo import DayMemo
 from tests.factories import make_run
@@ -75,8 +77,9 @@ def forget(closed_app: Quart, database: Database, monkeypatch: pytest.MonkeyPatc
 
     async def forgotten() -> None:
         await until_merged(database)
-        emptied = replace(closed_app.extensions[EXTENSION], memo=DayMemo(MEMO_BYTES))
-        monkeypatch.setitem(closed_app.extensions, EXTENSION, emptied)
+        services: Services = closed_app.extensions[EXTENSION]
+        emptied = Cells(replace(services.cells.of(None), memo=DayMemo(MEMO_BYTES)))
+        monkeypatch.setitem(closed_app.extensions, EXTENSION, replace(services, cells=emptied))
 
     return forgotten
 

@@ -80,7 +80,7 @@ async def test_an_admin_with_an_account_is_led_to_a_key_and_told_where_the_share
     settings = settings_for(empty_database_url, service_dev_mode=False, data_dir=tmp_path)
     async with Database(empty_database_url) as database, database.session() as session:
         admin = Grant(Role.ADMIN, None)
-        token = await invitations.invite(session, system_clock(), OPERATOR, "ada@runs.example", admin)
+        token = await invitations.invite(session, session, system_clock(), OPERATOR, "ada@runs.example", admin)
     async with create_app(settings).test_app() as running:
         reader = running.app.test_client()  # type: ignore[attr-defined]  # As above.
         form = {"token": token, "name": "Ada", "password": PASSWORD, "again": PASSWORD}

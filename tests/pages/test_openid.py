@@ -129,7 +129,7 @@ async def test_an_invitation_is_used_up(
     provider.claims = {"email": f"invited-{uuid4().hex[:8]}@elsewhere.example"}
     async with database.session() as session:
         grant = Grant(Role.MEMBER, project_id)
-        token = await invitations.invite(session, system_clock(), OPERATOR, provider.claims["email"], grant)
+        token = await invitations.invite(session, session, system_clock(), OPERATOR, provider.claims["email"], grant)
 
     await come_back(browser, await leave(browser, provider))
 
@@ -262,7 +262,7 @@ async def test_the_first_admin_comes_in_by_the_link_that_the_server_prints(empty
     person = Person(ISSUER, "1", f"ada@{DOMAIN}", "Ada")
     async with Database(empty_database_url) as database, database.session() as session:
         with pytest.raises(NotInvited):
-            await signed_in(session, system_clock(), person, settings)
+            await signed_in(session, session, system_clock(), person, settings)
 
 
 @pytest.mark.parametrize("role", ["viewer", "member"])
@@ -275,10 +275,10 @@ async def test_the_settings_may_give_a_role(
 
     with pytest.raises(InvalidUser):
         async with database.session() as session:
-            await signed_in(session, system_clock(), person, settings)
+            await signed_in(session, session, system_clock(), person, settings)
     person = replace(person, name="Ada " * 99)
     async with database.session() as session:
-        user = await signed_in(session, system_clock(), person, replace(settings, role=(role, project_id)))
+        user = await signed_in(session, session, system_clock(), person, replace(settings, role=(role, project_id)))
         account = await users.get(session, user.id)
 
     assert account.roles == {project_id: Role(role)}

@@ -72,7 +72,9 @@ async def test_an_invited_admin_sees_everything(invite: Invite, post: Post, proj
 async def test_a_link_works_once(invite: Invite, stranger: Browser, database: Database, project_id: str) -> None:
     async with database.session() as session:
         grant = Grant(Role.ADMIN, None)
-        token = await invitations.invite(session, system_clock(), OPERATOR, f"{project_id}@once.example", grant)
+        token = await invitations.invite(
+            session, session, system_clock(), OPERATOR, f"{project_id}@once.example", grant
+        )
     form = {"token": token, "name": "Ada", "password": PASSWORD, "again": PASSWORD}
 
     first = await stranger.post("/join", form=form)
@@ -125,7 +127,7 @@ async def test_a_link_expires(database: Database, stranger: Browser, project_id:
     async with database.session() as session:
         earlier = system_clock() - invitations.LIFETIME
         grant = Grant(Role.ADMIN, None)
-        token = await invitations.invite(session, earlier, OPERATOR, f"{project_id}@late.example", grant)
+        token = await invitations.invite(session, session, earlier, OPERATOR, f"{project_id}@late.example", grant)
 
     assert (await stranger.get(f"/join?token={token}")).status_code == 404
 
@@ -144,7 +146,7 @@ async def test_what_is_wrong_with_an_account_is_said_at_its_field_and_no_passwor
 ) -> None:
     async with database.session() as session:
         grant = Grant(Role.ADMIN, None)
-        token = await invitations.invite(session, system_clock(), OPERATOR, f"{project_id}@new.example", grant)
+        token = await invitations.invite(session, session, system_clock(), OPERATOR, f"{project_id}@new.example", grant)
     form = {"token": token, "name": "Ada", "password": PASSWORD, "again": PASSWORD} | change
 
     response = await stranger.post("/join", form=form)

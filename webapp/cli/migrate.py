@@ -1,12 +1,13 @@
 """`runtally migrate`."""
 
 import asyncio
+from collections.abc import Sequence
 
 import click
 
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.schema import MAIN, REPORTING, History, newest, version_of
+from runtally.db.schema import CELL, LIVE, REPORTING, History, are_current, version_name
 from runtally.embedded.lifecycle import database_url
 from runtally.settings import load_settings
 from runtally.usage.upkeep.rebuild import rebuild_if_missing
@@ -22,23 +23,23 @@ def migrate() -> None:
     settings = load_settings()
     set_up_logs(settings)
     with database_url(settings) as url:
-        changed = bring_up_to_date(url)
+        changed = bring_up_to_date(url, *LIVE)
         changed |= bring_up_to_date(settings.reporting_database_url or url, REPORTING)
-    click.echo(f"{'Migrated to' if changed else 'Nothing to do: the schema is at'} version {newest()}.")
+    click.echo(f"{'Migrated to' if changed else 'Nothing to do: the schema is at'} version {version_name()}.")
 
 
-def bring_up_to_date(url: str, history: History = MAIN) -> bool:
+def bring_up_to_date(url: str, *histories: History) -> bool:
     """Migrate if anything is to do, and answer whether it was. Blocking, with an event loop of its own.
 
     Raises `StoreUnavailable` when the database is out of reach, and a plain `RuntallyError` when its tables are those of a
     newer version.
     """
-    if asyncio.run(_version(url, history)) == newest(history):
+    if asyncio.run(_are_current(url, histories)):
         return False
     from runtally.db.migrate import upgrade  # noqa: PLC0415  # A server that has nothing to migrate is spared Alembic.
 
-    upgrade(url, history)
-    if history == MAIN:
+    upgrade(url, *histories)
+    if CELL in histories:
         asyncio.run(_fill_rollups(url))
     return True
 
@@ -48,6 +49,6 @@ async def _fill_rollups(url: str) -> None:
         await rebuild_if_missing(database, system_clock())
 
 
-async def _version(url: str, history: History) -> str | None:
+async def _are_current(url: str, histories: Sequence[History]) -> bool:
     async with Database(url) as database, database.connection() as connection:
-        return await version_of(connection, history)
+        return await are_current(connection, *histories)

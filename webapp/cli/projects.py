@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from runtally.access import projects as registry
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.archive.archive import Archive
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
@@ -117,6 +117,6 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
     async def work(settings: Settings, database: Database) -> int:
         async with reporting_database(settings.reporting_database_url, database) as reporting:
             archive = Archive.of(settings, database, system_clock)
-            return await erase_project(database, reporting, archive, OPERATOR, project_id)
+            return await erase_project(Places(database, database, reporting, archive), OPERATOR, project_id)
 
     click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")

@@ -21,7 +21,7 @@ from runtally import COMMAND_AGENT
 from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
-from runtally.db.schema import REPORTING, version_of
+from runtally.db.schema import CONTROL, LIVE, REPORTING, version_of
 from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
@@ -115,7 +115,7 @@ def run(settings: Settings, url: str, listener: socket.socket, workers: int, *, 
 
 def _prepare(url: str, *, embedded: bool) -> None:
     try:
-        bring_up_to_date(url)
+        bring_up_to_date(url, *LIVE)
         seed_if_empty(url)
     except StoreUnavailable as error:
         if embedded:
@@ -174,7 +174,7 @@ async def _set_up_token(settings: Settings, url: str) -> str | None:
         async with Database(url) as database:
             async with database.connection() as connection:
                 # Where the tables could not be made, which was said above, there is nobody to make an account for.
-                if await version_of(connection) is None:
+                if await version_of(connection, CONTROL) is None:
                     return None
             async with database.session() as session:
                 return await set_up(session, system_clock())

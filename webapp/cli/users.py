@@ -56,7 +56,7 @@ def create(email: str, role: str, project_id: str | None, url: str | None) -> No
     async def work(settings: Settings, database: Database) -> str:
         async with database.session() as session:
             grant = Grant(Role(role), project_id)
-            token = await invitations.invite(session, system_clock(), OPERATOR, email, grant)
+            token = await invitations.invite(session, session, system_clock(), OPERATOR, email, grant)
         return _link(settings, url, token)
 
     click.echo(with_database(work))
@@ -79,7 +79,7 @@ def set_role(email: str, role: str, project_id: str | None) -> None:
             if role == "none":
                 await accounts.remove_role(session, OPERATOR, account, project_id)
             else:
-                await accounts.set_role(session, OPERATOR, account, Grant(Role(role), project_id))
+                await accounts.set_role(session, session, OPERATOR, account, Grant(Role(role), project_id))
 
     with_database(work)
     where = f" in {project_id}" if project_id else ""

@@ -1,7 +1,8 @@
 """Compute the costs of past runs again at current prices: compare first, and change them once an admin starts it.
 
 Each step is a transaction of its own, which stores how far it has come along with the costs. So whatever breaks off, no
-run is left out or counted twice, and runs, rollups and the relay's queue agree at every moment.
+run is left out or counted twice, and runs, rollups and the relay's queue agree at every moment. Where control and cell are two
+databases, a step that breaks off between them is done again, and the runs that it changed are not counted as changed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from runtally.audit import Actor, Change, record
 from runtally.clock import Clock
+from runtally.db import pair
 from runtally.db.database import Connection, Database
 from runtally.errors import InvalidPrice, NotFound
 from runtally.models.repricing import Repricing, RepricingState
@@ -115,22 +117,24 @@ def groups_of(repricing: Repricing) -> tuple[Group, ...]:
 class Repricer:
     """Do the steps of the repricings that are under way; one per process."""
 
-    def __init__(self, database: Database, prices: LivePrices, clock: Clock, *, queued: bool) -> None:
-        self._database = database
+    def __init__(self, control: Database, cell: Database, prices: LivePrices, clock: Clock, *, queued: bool) -> None:
+        self._control = control
+        self._cell = cell
         self._prices = prices
         self._clock = clock
         self._queued = queued
 
     async def work(self) -> bool:
         """Do one step, and return whether there was one to do. Raises `StoreUnavailable`; then the step was not done."""
-        async with self._database.transaction() as connection:
-            progress = await progress_queries.select_next(connection)
+        # A step that was committed in the cell alone is done again, and then finds those costs changed already.
+        async with pair.transactions(self._control, self._cell) as (control, cell):
+            progress = await progress_queries.select_next(control)
             if progress is None:
                 return False
             # Prices that were saved a moment ago are the reason to be here.
-            await self._prices.refresh_over(connection)
-            await self._step(connection, progress, self._prices.book)
-            await progress_queries.update_progress(connection, progress, self._clock())
+            await self._prices.refresh_over(control)
+            await self._step(cell, progress, self._prices.book)
+            await progress_queries.update_progress(control, progress, self._clock())
         return True
 
     async def _step(self, connection: Connection, progress: Progress, book: PriceBook) -> None:

@@ -13,15 +13,15 @@ from runtally.usage.groups.slices import (
     OTHERS,
     VALUE,
     SliceKey,
-    fetch_values,
+    WaitingRuns,
     kept_values,
+    key_cte,
     names_of,
     number_sql,
     of_days,
     of_key,
     read_group,
     runs_sql,
-    values_ctes,
     write_value,
 )
 from runtally.usage.plan import Group, GroupQuestion, Plan
@@ -71,16 +71,16 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
     key: Dimension,
     values: Sequence[str],
     *,
-    is_waiting: bool,
+    waiting: WaitingRuns | None,
 ) -> dict[SliceKey, Counter[int]]:
     """Read the stored latencies of these values of a key, and of all others as one."""
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    ctes = values_ctes(found, question, key, is_waiting=is_waiting)
+    ctes = key_cte(found, question, key) + (waiting.bins_cte(found) if waiting else "")
     on_days = of_days(found, plan.latency_cover.stored)
     number = number_sql(DAY_START, starts)
     which = " AND ".join(kept_values(found, question, key)) or "TRUE"
-    waiting = f"""
+    of_waiting = f"""
                UNION ALL
                   SELECT {number} AS number, value, latency, n
                     FROM dimension_bins
@@ -99,12 +99,12 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
                            WHERE {of_key(question)} AND {on_days}
                           OFFSET 0) AS blocks
                          CROSS JOIN LATERAL unnest(dimension_values, latencies, counts) AS bin (value, latency, n)
-                    {waiting if is_waiting else ""}) AS bins{named}
+                    {of_waiting if waiting else ""}) AS bins{named}
            WHERE {which}
         GROUP BY 1, 2, 3
           HAVING sum(n) <> 0) AS binned
 GROUP BY 1, 2"""
-    rows = await fetch_values(connection, sql, found, is_waiting=is_waiting)
+    rows = await connection.fetch(sql, *found.values)
     return {
         (number, read_group([value]) if question.by else ()): Counter(dict(zip(latencies, counts, strict=True)))
         for number, value, latencies, counts in rows

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from runtally.db.database import Connection
 from runtally.models.dimension import Detail
@@ -17,8 +17,9 @@ from runtally.usage.groups.slices import (
     VALUE,
     ArchivedSlices,
     SliceKey,
+    WaitingRuns,
     archived_slices,
-    fetch_values,
+    key_cte,
     names_of,
     of_days,
     of_key,
@@ -27,7 +28,6 @@ from runtally.usage.groups.slices import (
     stored_slices,
     unusual,
     value_slices,
-    values_ctes,
     write_value,
 )
 from runtally.usage.plan import Group, GroupQuestion, Plan
@@ -54,14 +54,6 @@ SELECT (SELECT count(*) FROM tracked) = (SELECT count(*) FROM scope) AS is_track
        EXISTS (SELECT FROM dimension_deltas WHERE $1 IS NULL OR project_id = $1) AS is_waiting,
        (SELECT md5(string_agg(id::text, ' ' ORDER BY project_id)) FROM tracked) AS version
 """
-
-
-SELECT_IS_WAITING = """
-SELECT EXISTS (SELECT
-                 FROM dimension_deltas CROSS JOIN LATERAL unnest(hours) AS each (hour)
-                WHERE ($1::text IS NULL OR project_id = $1) AND hour >= $2 AND hour < $3)
-"""
-_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +83,6 @@ async def select_tracked(connection: Connection, project_id: str | None, key: st
     return TrackedState(*row) if row else TrackedState()
 
 
-async def select_is_waiting(connection: Connection, project_id: str | None, days: TimeSpan) -> bool:
-    """Return whether any runs of some days are not merged into the sums of tracked keys yet."""
-    hours = ((at - EPOCH) // _HOUR for at in days)
-    return bool(await connection.fetchval(SELECT_IS_WAITING, project_id, *hours))
-
-
 async def count_runs(
     connection: Connection, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan], limit: int
 ) -> int:
@@ -114,12 +100,12 @@ async def count_runs(
 
 
 async def select_hidden_days(
-    connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension, *, is_waiting: bool
+    connection: Connection, question: GroupQuestion, plan: Plan, key: Dimension, waiting: WaitingRuns | None
 ) -> list[datetime]:
     """List the days on which runs with the selected value may be part of "(other)"."""
     found = Conditions()
     value = found.value(question.filter.value_of(key))
-    ctes = values_ctes(found, question, key, is_waiting=is_waiting)
+    ctes = key_cte(found, question, key) + (waiting.slices_cte(found) if waiting else "")
     days = of_days(found, plan.cover.stored)
     parts = [
         f"""SELECT project_id, day, array_position(dimension_values, NULL) IS NOT NULL AS is_full,
@@ -127,7 +113,7 @@ async def select_hidden_days(
     FROM dimension_sums
    WHERE {of_key(question)} AND detail = '{Detail.DAY}' AND {days}"""
     ]
-    if is_waiting:
+    if waiting:
         parts.append(
             f"""SELECT project_id, day, value IS NULL, value = {value}
     FROM dimension_slices
@@ -140,7 +126,7 @@ async def select_hidden_days(
         GROUP BY project_id, day
           HAVING bool_or(is_full) AND NOT coalesce(bool_or(is_known), FALSE)) AS hidden
 ORDER BY start"""
-    return [row[0] for row in await fetch_values(connection, sql, found, is_waiting=is_waiting)]
+    return [row[0] for row in await connection.fetch(sql, *found.values)]
 
 
 async def select_ranks(
@@ -148,7 +134,7 @@ async def select_ranks(
     question: GroupQuestion,
     plan: Plan,
     *,
-    is_waiting: bool,
+    waiting: WaitingRuns | None,
     archived: ArchivedSlices = (),
 ) -> Ranks:
     """Read the rank of each group, with the measures of `of_ranks`.
@@ -156,7 +142,7 @@ async def select_ranks(
     There may be many, so all of them are one row, and their measures text, which is read faster than decimals.
     """
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, is_waiting=is_waiting)
+    slices = _slices_sql(found, question, plan, archived, waiting)
     if slices is None:
         return Ranks.of({})
     names = names_of(question.by)
@@ -173,7 +159,7 @@ async def select_ranks(
                    WHERE {told_apart}
                 GROUP BY {", ".join(names)}) AS summed
         ORDER BY measure DESC, runs DESC{"".join(f', {name} COLLATE "C"' for name in names)}) AS ranked"""
-    [row] = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    [row] = await connection.fetch(sql, *found.values)
     *written, measures, runs = row
     if measures is None:
         return Ranks.of({})
@@ -188,17 +174,17 @@ async def select_valued(  # noqa: PLR0913  # The parts of a statement.
     plan: Plan,
     rest_of: Dimension,
     *,
-    is_waiting: bool,
+    waiting: WaitingRuns | None,
     archived: ArchivedSlices = (),
 ) -> GroupRows:
     """Read the sums of all runs that have a value of a dimension, in groups without it."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, is_waiting=is_waiting)
+    slices = _slices_sql(found, question, plan, archived, waiting)
     if slices is None:
         return GroupRows()
     totals_of = totals_reader(question.measures)
     sql = f"{slices}\n  {_valued_sql(question, rest_of)}"
-    rows = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    rows = await connection.fetch(sql, *found.values)
     return GroupRows(valued={(number, read_group(group)): totals_of(values) for _, number, group, *values in rows})
 
 
@@ -208,12 +194,12 @@ async def count_groups(  # noqa: PLR0913  # The parts of a statement.
     plan: Plan,
     most: int,
     *,
-    is_waiting: bool,
+    waiting: WaitingRuns | None,
     archived: ArchivedSlices = (),
 ) -> int:
     """Count the groups with a value, up to one more than `most`."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, is_waiting=is_waiting)
+    slices = _slices_sql(found, question, plan, archived, waiting)
     if slices is None:
         return 0
     names = names_of(question.by)
@@ -222,7 +208,7 @@ async def count_groups(  # noqa: PLR0913  # The parts of a statement.
     sql = f"""{slices}
   SELECT count(*)
     FROM (SELECT FROM slices WHERE {told_apart} GROUP BY {", ".join(names)} LIMIT {limit}) AS counted"""
-    [row] = await fetch_values(connection, sql, found, is_waiting=is_waiting and plan.sums is Source.VALUES)
+    [row] = await connection.fetch(sql, *found.values)
     return int(row[0])
 
 
@@ -231,19 +217,18 @@ async def select_groups(
     question: GroupQuestion,
     plan: Plan,
     *,
-    is_waiting: bool,
+    waiting: WaitingRuns | None,
     archived: ArchivedSlices = (),
 ) -> GroupRows:
     """Read the sums of the named groups, and of all others as one, over the whole time and in each bucket."""
     found = Conditions()
-    slices = _slices_sql(found, question, plan, archived, is_waiting=is_waiting)
+    slices = _slices_sql(found, question, plan, archived, waiting, is_read_twice=True)
     result = GroupRows()
     if slices is None:
         return result
     totals_of = totals_reader(question.measures)
     sql = slices + _groups_sql(found, question, plan)
-    is_joined = is_waiting and plan.sums is Source.VALUES
-    for kind, number, group, *values in await fetch_values(connection, sql, found, is_waiting=is_joined):
+    for kind, number, group, *values in await connection.fetch(sql, *found.values):
         if kind == _GROUP:
             result.groups[read_group(group)] = totals_of(values)
         else:
@@ -252,27 +237,45 @@ async def select_groups(
     return result
 
 
-def _slices_sql(
-    found: Conditions, question: GroupQuestion, plan: Plan, archived: ArchivedSlices, *, is_waiting: bool
+def _slices_sql(  # noqa: PLR0913  # The parts of a statement.
+    found: Conditions,
+    question: GroupQuestion,
+    plan: Plan,
+    archived: ArchivedSlices,
+    waiting: WaitingRuns | None,
+    *,
+    is_read_twice: bool = False,
 ) -> str | None:
     """SQL of `slices`, the rows of all sources; None where there is nothing to read."""
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     key, ctes, slices = question.key, "WITH ", list[str]()
     if plan.sums is Source.VALUES and key is not None:
-        ctes = f"{values_ctes(found, question, key, is_waiting=is_waiting)},\n"
+        ctes = f"{key_cte(found, question, key)}{waiting.slices_cte(found) if waiting else ''},\n"
     if plan.cover.stored and plan.sums in {Source.TOTALS, Source.SLICES}:
         slices.append(stored_slices(found, question, plan, starts))
     elif plan.cover.stored and key is not None:
-        slices += value_slices(found, question, plan, key, starts, is_waiting=is_waiting)
+        slices += value_slices(found, question, plan, key, starts, has_waiting=waiting is not None)
     slices += [run_slices(found, question, plan, span, starts) for span in plan.cover.runs]
     if archived:
         slices.append(archived_slices(found, question, archived))
     if not slices:
         return None
     listed = "\n   UNION ALL\n  ".join(slices)
-    return f"""{ctes}slices AS MATERIALIZED (
+    if question.named is not None and len(question.by) == 1:
+        listed = _of_named(found, question, listed)
+    return f"""{ctes}slices AS {"MATERIALIZED " if is_read_twice else ""}(
   {listed}
 )"""
+
+
+def _of_named(found: Conditions, question: GroupQuestion, slices: str) -> str:
+    """SQL of slices of one dimension added up as all others unless they are named, so that what is kept is not each of thousands."""
+    [name] = names_of(question.by)
+    names = found.value([write_value(value) for (value,) in question.named or ()], "text[]")
+    sums = ", ".join(f"{one.over_sums} AS {one.name}" for one in measures_named(*question.measures))
+    return f"""SELECT number, coalesce(named.value, CASE {name} WHEN '{ANY}' THEN '{ANY}' ELSE '{OTHERS}' END) AS {name}, {sums}
+    FROM ({slices}) AS each LEFT JOIN unnest({names}) AS named (value) ON named.value = {name}
+GROUP BY 1, 2"""
 
 
 def _groups_sql(found: Conditions, question: GroupQuestion, plan: Plan) -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from heapq import nlargest, nsmallest
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from runtally.money import USD_DECIMALS
@@ -74,6 +74,10 @@ class Ranks:
         place = self.places.get(name)
         return _NO_RUNS if place is None else Rank(self.measures[place], self.runs[place])
 
+    def measure_of(self, name: Name) -> int:
+        place = self.places.get(name)
+        return 0 if place is None else self.measures[place]
+
     @property
     def groups(self) -> list[Group]:
         """All groups, the one with the highest rank first."""
@@ -84,23 +88,26 @@ _NO_RUNS = Rank()
 
 
 def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
-    """Return the groups with the highest rank over several time ranges together."""
-    first, *others = sorted(ranks, key=lambda one: -len(one.places))
-    if not others:
-        return tuple(map(_group, islice(first.places, limit)))
-    listed = dict.fromkeys(chain.from_iterable(one.places for one in others))
-    # Of groups that only the first has, as many as can be among the highest.
-    left = islice((name for name in first.places if name not in listed), limit)
+    """Return the groups with the highest rank over several time ranges together.
+
+    Each range is walked from its highest rank down, until no group that is left can be among them.
+    """
+    if len(ranks) == 1:
+        return tuple(map(_group, islice(ranks[0].places, limit)))
     measures: dict[Name, int] = {}
-    for name in chain(listed, left):
-        measure = 0
-        for one in ranks:
-            place = one.places.get(name)
-            if place is not None:
-                measure += one.measures[place]
-        measures[name] = measure
+    walks = [zip(one.places, one.measures, strict=True) for one in ranks]
+    step, least = max(limit, 1), 0
+    while walks:
+        parts = [list(islice(walk, step)) for walk in walks]
+        walks = [walk for walk, part in zip(walks, parts, strict=True) if len(part) == step]
+        for name in (name for part in parts for name, _ in part if name not in measures):
+            measures[name] = sum(one.measure_of(name) for one in ranks)
+        least = min(nlargest(limit, measures.values()), default=0)
+        most_of_rest = sum(max(part[-1][1], 0) for part in parts if len(part) == step)
+        if len(measures) >= limit and least > most_of_rest:
+            break
+        step *= 2
     # Only the runs and names of these matter, as all others have less.
-    least = min(nlargest(limit, measures.values()), default=0)
     orders = [
         (*_order(name, Rank(measure, sum(one.rank_of(name).runs for one in ranks))), name)
         for name, measure in measures.items()

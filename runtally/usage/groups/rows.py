@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from runtally.clock import start_of_day
 from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
@@ -24,7 +23,7 @@ from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
 from runtally.usage.groups.queries import GroupRows, TrackedState
 from runtally.usage.groups.ranks import Rank, Ranks
-from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey
+from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey, WaitingRuns, select_waiting
 from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
@@ -50,7 +49,7 @@ class GroupRowReader:
         """The days of the questions, where they were read already."""
         self._missing: dict[tuple[str | None, TimeSpan], bool] = {}
         self._tracked: dict[tuple[str | None, str], TrackedState] = {}
-        self._waiting: dict[tuple[str | None, TimeSpan], bool] = {}
+        self._waiting: dict[tuple[str | None, str | None], WaitingRuns] = {}
         self._hidden: dict[Hashable, Sequence[datetime]] = {}
         self._runs: dict[Hashable, int] = {}
         self._hours: dict[tuple[str, TimeSpan], Version] = {}
@@ -86,16 +85,14 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             return ranks_of(question, (await self._rows(question)).groups)
-        plan, state, of_old = await self._readable_plan(question)
-        reading = group_queries.select_ranks(
-            self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
-        )
+        plan, waiting, of_old = await self._readable_plan(question)
+        reading = group_queries.select_ranks(self.connection, question, plan, waiting=waiting, archived=of_old)
         if plan.rest_of is None:
             return await reading
         ranks, valued, whole = await self.reads.together(
             reading,
             group_queries.select_valued(
-                self.connection, question, plan, plan.rest_of, is_waiting=state.is_waiting, archived=of_old
+                self.connection, question, plan, plan.rest_of, waiting=waiting, archived=of_old
             ),
             self._rows(replace(without_key(question, plan.rest_of), named=None)),
         )
@@ -110,10 +107,8 @@ class GroupRowReader:
         question = question.of_ranks()
         if keeps_all_but_failed(question):
             question = replace(question, filter=question.filter.replace(status=None))
-        plan, state, of_old = await self._readable_plan(question)
-        return await group_queries.count_groups(
-            self.connection, question, plan, most, is_waiting=state.is_waiting, archived=of_old
-        )
+        plan, waiting, of_old = await self._readable_plan(question)
+        return await group_queries.count_groups(self.connection, question, plan, most, waiting=waiting, archived=of_old)
 
     async def rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the named groups, and of all others as one; without names those of all groups.
@@ -127,10 +122,8 @@ class GroupRowReader:
         """Read the sums of the named groups, of all others as one, and of the group without a value."""
         if keeps_all_but_failed(question):
             return _succeeded(await self._rows(replace(with_status(question), named=None)))
-        plan, state, of_old = await self._readable_plan(question)
-        reading = group_queries.select_groups(
-            self.connection, question, plan, is_waiting=state.is_waiting, archived=of_old
-        )
+        plan, waiting, of_old = await self._readable_plan(question)
+        reading = group_queries.select_groups(self.connection, question, plan, waiting=waiting, archived=of_old)
         if plan.rest_of is None:
             return await reading
         rows, whole = await self.reads.together(
@@ -157,7 +150,7 @@ class GroupRowReader:
             if with_failed is None:
                 return None
             return {(at, group[:-1]): one for (at, group), one in with_failed.items() if group[-1] == STATUS.usual}
-        plan, state = await self._plan(question)
+        plan, waiting = await self._plan(question)
         plan = replace(plan, rest_of=plan.latency_rest_of)
         try:
             old = await self._archived_spans(question, plan, plan.latency_cover.runs)
@@ -166,7 +159,7 @@ class GroupRowReader:
             return None
         without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)
         found, whole = await self.reads.together(
-            self._counts(question, plan, state, named, of_old), self._all_counts(without_any)
+            self._counts(question, plan, waiting, named, of_old), self._all_counts(without_any)
         )
         if plan.rest_of is None:
             return found
@@ -180,7 +173,7 @@ class GroupRowReader:
         self,
         question: GroupQuestion,
         plan: Plan,
-        state: TrackedState,
+        waiting: WaitingRuns | None,
         named: Collection[Group] | None,
         of_old: Mapping[SliceKey, Counter[int]],
     ) -> Counts:
@@ -198,7 +191,7 @@ class GroupRowReader:
                     plan,
                     question.key,
                     [value for value in values if value is not None and value != OTHER],
-                    is_waiting=state.is_waiting,
+                    waiting=waiting,
                 )
             )
         readings += [
@@ -210,14 +203,14 @@ class GroupRowReader:
             _add(found, more)
         return found
 
-    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState, ArchivedSlices]:
+    async def _readable_plan(self, question: GroupQuestion) -> tuple[Plan, WaitingRuns | None, ArchivedSlices]:
         """Return the plan, and the slices over runs that are archived. Raises `DimensionNotTracked`."""
-        plan, state = await self._plan(question)
+        plan, waiting = await self._plan(question)
         old = await self._archived_spans(question, plan, plan.cover.runs)
         if not old or self.archive is None:
-            return plan, state, ()
+            return plan, waiting, ()
         with _explained():
-            return plan, state, await self.archive.slices(self.connection, question, plan, old)
+            return plan, waiting, await self.archive.slices(self.connection, question, plan, old)
 
     async def _archived_latencies(
         self, question: GroupQuestion, plan: Plan, old: Sequence[TimeSpan]
@@ -227,33 +220,34 @@ class GroupRowReader:
         with _explained():
             return await self.archive.latencies(self.connection, question, plan, old)
 
-    async def _plan(self, question: GroupQuestion) -> tuple[Plan, TrackedState]:
+    async def _plan(self, question: GroupQuestion) -> tuple[Plan, WaitingRuns | None]:
+        """Return the plan, and the runs of its days that are not merged into the sums of its key yet, if there are any."""
         key, state = question.key, await self.tracked(question)
-        plan = plan_of(question, is_tracked=state.is_tracked)
-        if state.is_waiting and plan.sums is Source.VALUES:
-            # To read what waits takes longer than all else.
-            state = replace(state, is_waiting=await self._is_waiting(question.filter.project_id, plan))
-        is_of_value = key is not None and question.filter.value_of(key) is not None
-        if plan.sums is Source.VALUES and plan.cover.stored and key is not None and is_of_value:
+        plan, waiting = plan_of(question, is_tracked=state.is_tracked), None
+        if key is None or plan.sums is not Source.VALUES:
+            return plan, None
+        if state.is_waiting:
+            waiting = await self._waiting_on(question, key, plan)
+        if plan.cover.stored and question.filter.value_of(key) is not None:
             place = question.filter, key, plan.cover.stored
             if place not in self._hidden:
                 self._hidden[place] = await group_queries.select_hidden_days(
-                    self.connection, question, plan, key, is_waiting=state.is_waiting
+                    self.connection, question, plan, key, waiting
                 )
             plan = _without_days(plan, self._hidden[place])
-        return plan, state
+        return plan, waiting
 
-    async def _is_waiting(self, project_id: str | None, plan: Plan) -> bool:
-        """Return whether runs of a plan's days are not merged yet; read once for the same days."""
+    async def _waiting_on(self, question: GroupQuestion, key: Dimension, plan: Plan) -> WaitingRuns | None:
+        """Return the runs that are not merged into the sums of a key yet, if any is of a plan's days. Read once."""
         stored = (*plan.cover.stored, *plan.latency_cover.stored)
         if not stored:
-            return False
-        last = max(one.until for one in stored)
-        days = TimeSpan(start_of_day(min(one.since for one in stored)), start_of_day(last) + DAY)
-        if (project_id, days) not in self._waiting:
-            found = await group_queries.select_is_waiting(self.connection, project_id, days)
-            self._waiting[project_id, days] = found
-        return self._waiting[project_id, days]
+            return None
+        place = question.filter.project_id, key.tracked_as
+        if place not in self._waiting:
+            self._waiting[place] = await select_waiting(self.connection, question, key)
+        first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
+        found = self._waiting[place]
+        return found if any(first <= day <= last for day in found.days) else None
 
     async def _archived_spans(
         self, question: GroupQuestion, plan: Plan, spans: Sequence[TimeSpan]

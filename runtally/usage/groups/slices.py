@@ -3,9 +3,10 @@
 A value is written with a sign before it, so that none can be taken for what stands for no value, for all others, or for any.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from sqlalchemy import BigInteger
 
@@ -83,38 +84,96 @@ def of_key(question: GroupQuestion) -> str:
     return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
 
 
-async def fetch_values(connection: Connection, sql: str, found: Conditions, *, is_waiting: bool) -> Sequence[Any]:
-    """Run a statement over unmerged runs, of which Postgres expects a row or two, and so would join them row by row."""
-    if not is_waiting:
-        return await connection.fetch(sql, *found.values)
-    return await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
-
-
-def values_ctes(found: Conditions, question: GroupQuestion, key: Dimension, *, is_waiting: bool) -> str:
-    """SQL of `key`, the key's number in each project, and of the runs not merged into its sums yet."""
+def key_cte(found: Conditions, question: GroupQuestion, key: Dimension) -> str:
+    """SQL of `key`, the key's number in each project."""
     project_id = question.filter.project_id
     projects = "SELECT id AS project_id FROM projects"
     if project_id is not None:
         projects = f"SELECT {found.value(project_id)} AS project_id"
-    ctes = f"""WITH key AS MATERIALIZED (
+    return f"""WITH key AS MATERIALIZED (
   SELECT project_id, id
     FROM ({keys_of(projects, "('tracked')")}) AS keys
    WHERE key = {found.value(key.tracked_as)}
 )"""
-    if not is_waiting:
-        return ctes
-    return f"""{ctes},
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRuns:
+    """The runs that are not merged into the sums of a key yet, added up as these are, column by column.
+
+    There are few of them, and to tell which have sums of their own takes longer than all that a statement reads besides.
+    """
+
+    slices: Sequence[Sequence[object]]
+    bins: Sequence[Sequence[object]]
+
+    @property
+    def days(self) -> Sequence[date]:
+        """The days of these runs."""
+        return cast("Sequence[date]", self.slices[_DAY_PLACE])
+
+    def slices_cte(self, found: Conditions) -> str:
+        """SQL of `dimension_slices`."""
+        return _columns_cte(found, "dimension_slices", _WAITING_SLICES, self.slices)
+
+    def bins_cte(self, found: Conditions) -> str:
+        """SQL of `dimension_bins`."""
+        return _columns_cte(found, "dimension_bins", _WAITING_BINS, self.bins)
+
+
+# Decimals are passed on as text, which is faster to read and to write.
+_WAITING_SLICES = {
+    "day": "date",
+    "project_id": "text",
+    "detail": "text",
+    "hour": "integer",
+    "value": "text",
+    "provider": "text",
+    "model": "text",
+    **dict.fromkeys((one.name for one in DIMENSION_MEASURES), "numeric"),
+}
+_WAITING_BINS = {"day": "date", "project_id": "text", "value": "text", "latency": "integer", "n": "bigint"}
+_DAY_PLACE = 0
+
+
+def _columns_cte(found: Conditions, name: str, columns: Mapping[str, str], values: Sequence[Sequence[object]]) -> str:
+    arrays = (
+        found.value(value, f"{'text' if kind == 'numeric' else kind}[]")
+        for value, kind in zip(values, columns.values(), strict=True)
+    )
+    return f""",
+{name} AS (
+  SELECT {", ".join(f"{column}::{kind} AS {column}" for column, kind in columns.items())}
+    FROM unnest({", ".join(arrays)}) AS waiting ({", ".join(columns)})
+)"""
+
+
+async def select_waiting(connection: Connection, question: GroupQuestion, key: Dimension) -> WaitingRuns:
+    """Read the runs that are not merged into the sums of a key yet."""
+    found = Conditions()
+    slices, bins = (
+        ", ".join(f"array_agg({name}::{'text' if kind == 'numeric' else kind})" for name, kind in columns.items())
+        for columns in (_WAITING_SLICES, _WAITING_BINS)
+    )
+    sql = f"""{key_cte(found, question, key)},
 waiting AS MATERIALIZED (
   SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM key)
 ),
 {waiting_ctes("waiting", "key", are_few=True)},
-{summed_ctes("waiting_entries", now="now()")}"""
+{summed_ctes("waiting_entries", now="now()")}
+  SELECT *
+    FROM (SELECT {slices} FROM dimension_slices) AS slices
+         CROSS JOIN (SELECT {bins} FROM dimension_bins) AS bins"""
+    # Of unmerged runs Postgres expects a row or two, and so would join them row by row.
+    [row] = await CombinedReads.over(connection).fetch(sql, *found.values, has_nested_loops=False)
+    columns = [column or () for column in row]
+    return WaitingRuns(columns[: len(_WAITING_SLICES)], columns[len(_WAITING_SLICES) :])
 
 
 def value_slices(  # noqa: PLR0913  # The parts of a statement.
-    found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, is_waiting: bool
+    found: Conditions, question: GroupQuestion, plan: Plan, key: Dimension, starts: str, *, has_waiting: bool
 ) -> Iterator[str]:
-    """SQL of slices over the stored sums of a key, and over the runs not merged into them yet."""
+    """SQL of slices over the stored sums of a key, and over those of waiting runs where there are any."""
     hours = [one for one in plan.cover.stored if one.grain.minutes == HOUR_MINUTES]
     days = [one for one in plan.cover.stored if one not in hours]
     for ranges, detail in ((days, plan.detail or Detail.DAY), (hours, Detail.HOUR)):
@@ -147,7 +206,7 @@ def value_slices(  # noqa: PLR0913  # The parts of a statement.
                  CROSS JOIN LATERAL unnest({", ".join(f"blocks.{name}" for name in arrays)})
                          AS slice ({", ".join(names)})) AS slices
    WHERE {which}"""
-        if is_waiting:
+        if has_waiting:
             yield f"""SELECT {number} AS number, {_columns_of_values(question, key)}
     FROM dimension_slices
    WHERE detail = '{detail}' AND {on_days} AND {which}"""

@@ -47,17 +47,20 @@ sent_days AS MATERIALIZED (
     FROM (SELECT number, day, sum(runs) AS runs FROM grouped GROUP BY 1, 2) AS days
          JOIN sent_values USING (number)
 ),
-known_values AS MATERIALIZED (
-  SELECT DISTINCT project_id, key_id, day, value
+known_blocks AS MATERIALIZED (
+  SELECT project_id, key_id, day, dimension_values, array_position(dimension_values, NULL) IS NOT NULL AS is_full
     FROM (SELECT DISTINCT project_id, key_id, day FROM sent_days) AS days
          JOIN dimension_sums USING (project_id, key_id, day)
-         CROSS JOIN LATERAL unnest(dimension_values) AS each (value)
    WHERE detail = '{Detail.DAY}'
 ),
+known_values AS MATERIALIZED (
+  SELECT project_id, key_id, day, value
+    FROM known_blocks CROSS JOIN LATERAL unnest(dimension_values) AS each (value)
+   WHERE value IN (SELECT value FROM sent_values)
+),
 known_days AS (
-  SELECT project_id, key_id, day, count(value) AS known, bool_or(value IS NULL) AS is_full
-    FROM known_values
-GROUP BY 1, 2, 3
+  SELECT project_id, key_id, day, cardinality(dimension_values) - is_full::int AS known, is_full
+    FROM known_blocks
 ),
 counted_values AS MATERIALIZED (
   SELECT number, project_id, key_id, day,

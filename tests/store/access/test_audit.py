@@ -64,14 +64,14 @@ async def made_public(session: AsyncSession, project_id: str) -> None:
 
 async def user(session: AsyncSession, project_id: str, role: Role = Role.VIEWER) -> users.Account:
     grant = Grant(role, None if role is Role.ADMIN else project_id)
-    token = await invitations.invite(session, NOW, BY, f"{role}@{project_id}.example", grant)
+    token = await invitations.invite(session, session, NOW, BY, f"{role}@{project_id}.example", grant)
     invitation = await invitations.opened(session, NOW, token)
     joined = await invitations.accept(session, NOW, invitation, Newcomer("", "Bob", "hash-of-a-password"))
     return await users.get(session, joined.id)
 
 
 async def role_set(session: AsyncSession, project_id: str) -> None:
-    await users.set_role(session, BY, await user(session, project_id), Grant(Role.MEMBER, project_id))
+    await users.set_role(session, session, BY, await user(session, project_id), Grant(Role.MEMBER, project_id))
 
 
 async def role_removed(session: AsyncSession, project_id: str) -> None:

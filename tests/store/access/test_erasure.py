@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.alerts.message import ProjectLink
 from runtally.alerts.registry import Channels
 from runtally.alerts.targets import NewTarget, TargetEditor
@@ -56,7 +56,7 @@ async def test_nothing_is_left_of_a_project_and_everything_of_the_others(databas
     other = f"{project_id}-other"
     await fill(database, project_id, other)
 
-    assert await erase_project(database, database, None, OPERATOR, project_id) == 1
+    assert await erase_project(Places(database, database, database, None), OPERATOR, project_id) == 1
 
     async with database.connection() as connection:
         for table in TABLES:
@@ -71,7 +71,7 @@ async def test_a_reporting_table_elsewhere_is_cleared_as_well(
     async with Database(empty_database_url) as reporting:
         await fill(reporting, project_id, "other")
 
-        await erase_project(database, reporting, None, OPERATOR, project_id)
+        await erase_project(Places(database, database, reporting, None), OPERATOR, project_id)
 
         async with reporting.connection() as connection:
             assert await count(connection, "reporting_runs", project_id) == 0
@@ -86,7 +86,7 @@ async def test_the_same_database_over_other_connections_is_cleared_in_one_transa
         monkeypatch.delattr(Database, "patient")
         monkeypatch.setattr(database, "patient", lambda: Database(database_url), raising=False)
 
-        await erase_project(database, reporting, None, OPERATOR, project_id)
+        await erase_project(Places(database, database, reporting, None), OPERATOR, project_id)
 
     async with database.connection() as connection:
         assert await count(connection, "reporting_runs", project_id) == 0
@@ -96,7 +96,7 @@ async def test_while_the_reporting_table_is_away_nothing_is_deleted(database: Da
     await fill(database, project_id)
     async with Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none") as away:
         with pytest.raises(StoreUnavailable):
-            await erase_project(database, away, None, OPERATOR, project_id)
+            await erase_project(Places(database, database, away, None), OPERATOR, project_id)
 
     async with database.connection() as connection:
         for table in TABLES:

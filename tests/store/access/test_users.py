@@ -42,7 +42,7 @@ async def joined(session: AsyncSession, token: str, email: str) -> users.Account
 
 
 async def invited(session: AsyncSession, email: str) -> users.Account:
-    token = await invitations.invite(session, NOW, OPERATOR, email, Grant(Role.ADMIN, None))
+    token = await invitations.invite(session, session, NOW, OPERATOR, email, Grant(Role.ADMIN, None))
     return await joined(session, token, email)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.archive import archiver, edit, queries
 from runtally.archive.archive import MARKER, Archive
 from runtally.archive.store import store_at
@@ -176,7 +176,7 @@ async def test_a_project_that_is_erased_while_its_file_is_written_leaves_nothing
     archive = archive_at(own, archive_url)
 
     async def erase() -> None:
-        await erase_project(own, own, archive, OPERATOR, "one")
+        await erase_project(Places(own, own, own, archive), OPERATOR, "one")
 
     watched = Watched(archive.store, 6, erase)
     assert await retain(own, Archive(own, watched, archive.clock)) == {"two": OLD_RUNS}
@@ -191,7 +191,7 @@ async def test_an_erased_project_leaves_the_archive_and_the_others_stay(own: Dat
     runs = len(await everywhere(own, archive)) // 2
     await retain(own, archive)
 
-    assert await erase_project(own, own, archive, OPERATOR, "one") == runs
+    assert await erase_project(Places(own, own, own, archive), OPERATOR, "one") == runs
 
     assert {path.split("/")[1] for path in await stored(archive)} == {"project=two"}
     assert {project for project, *_ in await everywhere(own, archive)} == {"two"}
@@ -206,11 +206,11 @@ async def test_a_project_is_not_erased_while_its_archive_is_away_or_not_set(
     before = await everywhere(own, archive)
 
     with pytest.raises(ArchiveMissing, match="Runs of this project are in 2 files of an archive"):
-        await erase_project(own, own, None, OPERATOR, "one")
+        await erase_project(Places(own, own, own, None), OPERATOR, "one")
     bucket.stop()
     try:
         with pytest.raises(ArchiveUnavailable):
-            await erase_project(own, own, archive, OPERATOR, "one")
+            await erase_project(Places(own, own, own, archive), OPERATOR, "one")
     finally:
         bucket.start()
 
@@ -402,7 +402,7 @@ async def test_a_project_is_erased_though_the_database_goes_away_before_its_file
         raise StoreUnavailable
 
     monkeypatch.setattr(queries, "delete_file", go_away)
-    assert await erase_project(own, own, archive, OPERATOR, "one") > 0
+    assert await erase_project(Places(own, own, own, archive), OPERATOR, "one") > 0
     monkeypatch.undo()
     await retain(own, archive)
 

@@ -245,13 +245,13 @@ async def test_a_run_and_its_trace_are_found_by_their_ids(own: Database, folder:
 
     async with own.snapshot() as connection:
         for near in (None, run.occurred_at):
-            found = await read.read_run(connection, "one", "of a trace", runs, near)
+            found = await read.read_run(connection, connection, "one", "of a trace", runs, near)
             assert (found.run, found.is_archived) == (run, True)
             trace = await read.read_trace(connection, "one", "trace", runs, near)
             assert [step.run for step in trace.steps] == [run]
         for near in (None, run.occurred_at):
             with pytest.raises(NotFound):
-                await read.read_run(connection, "two", "of a trace", runs, near)
+                await read.read_run(connection, connection, "two", "of a trace", runs, near)
             with pytest.raises(NotFound):
                 await read.read_trace(connection, "two", "trace", runs, near)
 

@@ -12,7 +12,7 @@ from runtally.alerts.sender import AlertSender
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.migrate import upgrade
-from runtally.db.schema import MAIN
+from runtally.db.schema import LIVE
 from runtally.jobs.loop import Job, repeat
 from runtally.jobs.registry import (
     evaluate_alerts_job,
@@ -45,7 +45,7 @@ async def unmigrated(postgres: Postgres, unmigrated_url: str) -> AsyncIterator[D
 
 def migrate(url: str) -> None:
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(upgrade, url, MAIN).result()
+        thread.submit(upgrade, url, *LIVE).result()
 
 
 async def outcomes(job: Job, between: Callable[[], object]) -> list[bool]:

@@ -232,7 +232,7 @@ async def test_a_discount_changes_the_book_and_explains_the_cost(own: Database, 
     run = stored_run("acme", "a", cost_usd=Decimal("0.00225"), cost_source="catalog", price_entry_id=number)
     await insert_runs(own_connection, [run])
 
-    explained = await read_run(own_connection, "acme", "a")
+    explained = await read_run(own_connection, own_connection, "acme", "a")
 
     assert (await load_book(own_connection)).version != before
     assert explained.explanation.accounts_for(explained.run)

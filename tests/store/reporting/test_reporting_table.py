@@ -7,7 +7,7 @@ import pytest
 
 from runtally.db.database import Connection, Database
 from runtally.db.migrate import models_differ, upgrade
-from runtally.db.schema import MAIN, REPORTING, is_current, newest, version_of
+from runtally.db.schema import CONTROL, LIVE, REPORTING, is_current, newest, version_of
 from runtally.models.reporting import DAILY_VIEWS, DailyView, ReportingRun
 from runtally.models.run import RunColumns, Status, StoredRun
 from runtally.reporting.queries import upsert_reported
@@ -148,7 +148,7 @@ async def test_the_reporting_table_may_be_alone_in_a_database(postgres: Postgres
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v')"
         )
         version = await version_of(connection, REPORTING)
-        main = await version_of(connection, MAIN)
+        main = await version_of(connection, CONTROL)
 
     assert {row["relname"] for row in tables} == {
         "reporting_runs",
@@ -159,7 +159,7 @@ async def test_the_reporting_table_may_be_alone_in_a_database(postgres: Postgres
 
 
 async def test_the_main_database_is_current_without_the_reporting_table(postgres: Postgres) -> None:
-    url = postgres.create_migrated("main_alone", MAIN)
+    url = postgres.create_migrated("main_alone", *LIVE)
 
     async with Database(url) as database, database.connection() as connection:
         assert await is_current(connection)

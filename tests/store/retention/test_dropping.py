@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from runtally.access import projects
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.audit import OPERATOR
 from runtally.clock import start_of_day
 from runtally.db.database import Database
@@ -290,7 +290,7 @@ async def test_runs_that_only_the_reporting_table_has_are_no_difference(own: Dat
 async def test_a_deleted_project_takes_the_sums_of_its_dropped_runs_along(own: Database) -> None:
     await drop(own)
 
-    await erase_project(own, own, None, OPERATOR, "one")
+    await erase_project(Places(own, own, own, None), OPERATOR, "one")
 
     assert await differences(own) == {}
     await merge_waiting(own, NOW)

@@ -340,7 +340,7 @@ async def test_a_page_that_has_all_needs_no_count(reading: Connection, project: 
 
 async def test_an_unknown_run_is_not_found(reading: Connection, project_id: str) -> None:
     with pytest.raises(NotFound):
-        await read.read_run(reading, project_id, "none")
+        await read.read_run(reading, reading, project_id, "none")
     with pytest.raises(NotFound):
         await read.read_trace(reading, project_id, "none")
 

@@ -55,7 +55,7 @@ async def change_password() -> ResponseReturnValue:
         return await render_refused(AccountPage(own, form=form.refused(error, "current")), error)
     except PasswordsBusy as error:
         return await render_refused(AccountPage(own, form=form.refused(error)), error)
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         user = (await users.get(database, own.user.id)).user
         await users.set_password(database, actor(), user, hash_)
     await sessions.begin_as(user)
@@ -67,7 +67,7 @@ async def change_password() -> ResponseReturnValue:
 async def sign_out_everywhere() -> ResponseReturnValue:
     """End all sessions of this user, this one too."""
     own = await _own()
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         await end_all(database, own.user.id)
     await sessions.sign_out()
     return see_other(url_for("sign_in.sign_in"), flash="You are signed out everywhere.")
@@ -77,7 +77,7 @@ async def _own() -> Account:
     """Return the signed-in user. Raises `NotFound` for a session of a key or of dev mode."""
     if actor().kind is not ActorKind.USER:
         raise NotFound
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         return await users.get(database, UUID(actor().name))
 
 

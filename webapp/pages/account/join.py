@@ -52,7 +52,7 @@ async def keep_token_to_oneself(response: Response) -> Response:
 async def join() -> ResponseReturnValue:
     """The form; opening it uses nothing up."""
     token = request.args.get("token", "")
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         return await render(_page(token, await invitations.opened(database, services().clock(), token), Form()))
 
 
@@ -63,7 +63,7 @@ async def post_join() -> ResponseReturnValue:
     sessions.demand_secret()
     form = await sent_form()
     token = form.value("token")
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         invitation = await invitations.opened(database, services().clock(), token)
     try:
         user = await _joined(token, invitation, form)
@@ -82,7 +82,7 @@ async def _joined(token: str, invitation: Invitation, form: Form) -> User:
         raise InvalidUser(details=(Detail("again", "Type the same password twice."),))
     # Outside of a transaction: hashing takes long.
     hash_ = await passwords.hashed(password, sessions.source())
-    async with services().database.session() as database:
+    async with services().control.database.session() as database:
         now = services().clock()
         claimed = await invitations.claimed(database, now, token)
         if claimed.user_id is not None:

@@ -96,6 +96,6 @@ async def _with_key(key: str) -> None:
 async def _has_users() -> bool:
     """Return whether any user exists; True while the database is away."""
     with suppress(StoreUnavailable):
-        async with services().database.session() as database:
+        async with services().control.database.session() as database:
             return await users.any_exist(database)
     return True

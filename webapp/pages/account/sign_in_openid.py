@@ -62,8 +62,9 @@ async def back() -> ResponseReturnValue:
 
 
 async def _enter(person: Person) -> None:
-    async with services().database.session() as database:
-        user = await identities.signed_in(database, services().clock(), person, _settings())
+    role = _settings().role
+    async with services().granting(role[1] if role else None) as (cell, database):
+        user = await identities.signed_in(database, cell, services().clock(), person, _settings())
     await sessions.begin_as(user)
 
 

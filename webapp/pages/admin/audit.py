@@ -64,7 +64,7 @@ class AuditPage(Page):
 async def audit() -> ResponseReturnValue:
     """The log, of one project or of all."""
     project_id, before = chosen_project(request.args), parse_whole(request.args.get("before", ""), MAX_ROW)
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         found = await history.entries(session, project_id=project_id, before=before, limit=history.PAGE + 1)
         known = await projects.list_all(session)
     page = AuditPage(

@@ -11,7 +11,7 @@ from quart.typing import ResponseReturnValue
 
 from api.current import services
 from runtally import __version__
-from runtally.db.schema import newest
+from runtally.db.schema import version_name
 from runtally.doctor import Finding, State, examine_archive, examine_database, examine_disk, examine_settings
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
@@ -47,10 +47,10 @@ class HealthPage(Page):
 async def health() -> ResponseReturnValue:
     """The findings of `runtally doctor` for this server."""
     settings = services().settings
-    async with services().database.connection() as connection:
+    async with services().cells.of(None).database.connection() as connection:
         found = await examine_database(connection, services().clock, services().prices.book)
-        archive = await examine_archive(services().archive, connection)
-    async with services().database.snapshot() as connection:
+        archive = await examine_archive(services().cells.of(None).archive, connection)
+    async with services().cells.of(None).database.snapshot() as connection:
         relay = await relay_part(connection, services().clock())
     findings = [*examine_settings(settings), *found, *([archive] if archive else [])]
     if settings.data_dir.is_dir():
@@ -64,6 +64,6 @@ def _facts() -> Iterator[tuple[str, str]]:
     up = services().clock() - services().opened_at
     yield "Runtally", __version__
     yield "Up for", formats.duration(int(up.total_seconds() * 1000))
-    yield "Schema", f"version {newest()}"
+    yield "Schema", f"version {version_name()}"
     yield "Python", platform.python_version()
     yield "Quart", version("quart")

@@ -96,8 +96,8 @@ class UsersPage(Page):
 @admin
 async def users_list() -> ResponseReturnValue:
     """List all users and open invitations."""
-    async with services().database.session() as session:
-        return await render(await _page(session))
+    async with services().sessions_of(None) as (session, cell):
+        return await render(await _page(session, cell))
 
 
 @blueprint.post("/invite")
@@ -105,16 +105,16 @@ async def users_list() -> ResponseReturnValue:
 async def invite() -> ResponseReturnValue:
     """Create an invitation and show its link, which is shown only once."""
     form = await sent_form("invite")
-    async with services().database.session() as session:
-        page = await _page(session)
+    async with services().granting(_project_of(form)) as (cell, session):
+        page = await _page(session, cell)
         try:
             grant = _grant(form)
-            token = await invitations.invite(session, services().clock(), actor(), form.value("email"), grant)
+            token = await invitations.invite(session, cell, services().clock(), actor(), form.value("email"), grant)
         except (InvalidUser, NotFound) as error:
             return await render(replace(page, form=form.refused(error, "project")), 422)
         await session.flush()
         email = users.parse_email(form.value("email"))
-        page = replace(await _page(session), link=ShownLink(email, _join_url(token), is_reset=False))
+        page = replace(await _page(session, cell), link=ShownLink(email, _join_url(token), is_reset=False))
     return await render(page)
 
 
@@ -122,7 +122,7 @@ async def invite() -> ResponseReturnValue:
 @admin
 async def withdraw(invitation_id: UUID) -> ResponseReturnValue:
     """The link of an invitation works no more."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         invitation = await invitations.withdraw(session, actor(), invitation_id)
     return _back(f"The link for {invitation.email} no longer works.")
 
@@ -132,10 +132,10 @@ async def withdraw(invitation_id: UUID) -> ResponseReturnValue:
 async def set_role(user_id: UUID) -> ResponseReturnValue:
     """Give a user a role, in a project or as admin."""
     form = await sent_form(f"role-{user_id}")
-    async with services().database.session() as session:
-        page, account = await _page(session), await users.get(session, user_id)
+    async with services().granting(_project_of(form)) as (cell, session):
+        page, account = await _page(session, cell), await users.get(session, user_id)
         try:
-            await users.set_role(session, actor(), account, grant := _grant(form))
+            await users.set_role(session, cell, actor(), account, grant := _grant(form))
         except (InvalidUser, NotFound) as error:
             return await render(replace(page, refusal=form.refused(error)), 422)
     where = f" in {grant.project_id}" if grant.project_id else ""
@@ -147,9 +147,9 @@ async def set_role(user_id: UUID) -> ResponseReturnValue:
 async def remove_role(user_id: UUID) -> ResponseReturnValue:
     """Take a role away: that in the project that the form names, or that of an admin."""
     form = await sent_form(f"role-{user_id}")
-    project_id = trimmed(form.value("project")) or None
-    async with services().database.session() as session:
-        page, account = await _page(session), await users.get(session, user_id)
+    project_id = _project_of(form)
+    async with services().sessions_of(project_id) as (session, cell):
+        page, account = await _page(session, cell), await users.get(session, user_id)
         try:
             await users.remove_role(session, actor(), account, project_id)
         except InvalidUser as error:
@@ -161,8 +161,8 @@ async def remove_role(user_id: UUID) -> ResponseReturnValue:
 @admin
 async def disable(user_id: UUID) -> ResponseReturnValue:
     """Turn a user away from now on."""
-    async with services().database.session() as session:
-        page, account = await _page(session), await users.get(session, user_id)
+    async with services().sessions_of(None) as (session, cell):
+        page, account = await _page(session, cell), await users.get(session, user_id)
         try:
             await users.disable(session, actor(), account.user, services().clock())
         except InvalidUser as error:
@@ -175,7 +175,7 @@ async def disable(user_id: UUID) -> ResponseReturnValue:
 @admin
 async def enable(user_id: UUID) -> ResponseReturnValue:
     """Let a user in again."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         account = await users.get(session, user_id)
         users.enable(session, actor(), account.user)
     return _back(f"{account.user.email} can sign in again.")
@@ -185,10 +185,10 @@ async def enable(user_id: UUID) -> ResponseReturnValue:
 @admin
 async def reset(user_id: UUID) -> ResponseReturnValue:
     """Make a link with which the user sets a new password, and show it, this once."""
-    async with services().database.session() as session:
+    async with services().sessions_of(None) as (session, cell):
         user = (await users.get(session, user_id)).user
         token = await invitations.new_password(session, services().clock(), actor(), user)
-        page = await _page(session)
+        page = await _page(session, cell)
     return await render(replace(page, link=ShownLink(user.email, _join_url(token), is_reset=True)))
 
 
@@ -202,20 +202,24 @@ def _grant(form: Form) -> Grant:
         role = Role(form.value("role"))
     except ValueError:
         raise InvalidUser(details=(Detail("role", "Choose a role."),)) from None
-    return Grant(role, trimmed(form.value("project")) or None)
+    return Grant(role, _project_of(form))
+
+
+def _project_of(form: Form) -> str | None:
+    return trimmed(form.value("project")) or None
 
 
 def _join_url(token: str) -> str:
     return join_url(server_url(), token)
 
 
-async def _page(session: AsyncSession) -> UsersPage:
+async def _page(session: AsyncSession, cell: AsyncSession) -> UsersPage:
     now = services().clock()
     return UsersPage(
         frame=frame("admin_users.users_list"),
         users=tuple(_row(account, now) for account in await users.list_all(session)),
         invited=tuple(_invited(one) for one in await invitations.pending(session, now)),
-        projects=_choices(await projects.list_all(session)),
+        projects=_choices(await projects.list_all(cell)),
     )
 
 

@@ -156,7 +156,7 @@ async def breakdown() -> ResponseReturnValue:
     project_id = chosen_project(request.args) or actor().project_id
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = BreakdownView.parse(request.args, project_id), services().clock()
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         range_ = await readable(connection, shown.view.range, project_id, now)
         return await render(await _page(connection, replace(shown, view=shown.view.replace(range=range_)), now))
 
@@ -172,8 +172,10 @@ async def breakdown_csv() -> ResponseReturnValue:
     asked = read_request(query, project_id, services().clock())
     if not all(map(is_open, (*asked.question.by, *asked.question.filter.dimensions))):
         raise Forbidden
-    async with services().reading.snapshot() as connection:
-        answer = await read_groups(connection, replace(asked.question, latencies=LatencyDetail.NONE), services().memo)
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        answer = await read_groups(
+            connection, replace(asked.question, latencies=LatencyDetail.NONE), services().cells.of(project_id).memo
+        )
 
     async def parts() -> AsyncIterator[str]:
         for part in csv_parts(answer):
@@ -194,7 +196,7 @@ async def _page(connection: Connection, shown: BreakdownView, now: datetime) -> 
     if project_id is not None and not projects:
         raise NotFound("There is no such project. A project appears with its first run.")
     window = view.window(now)
-    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
     figures, refusal = None, None
     try:
         figures = await _read(reader, shown, window, now)

@@ -110,7 +110,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     """Cost, errors, latency, tokens and cache of any two sets of a project's runs, and whether they differ by more than chance."""
     demand(actor(), Scope.METRICS_READ, project_id)
     shown = CompareView.parse(request.args, request.args.getlist("value"), project_id)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         return await render(await _page(connection, shown, services().clock()))
 
 
@@ -118,7 +118,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     view, project_id = shown.view, shown.view.project_id or ""
     window = view.window(now)
     project = await heading_of(connection, project_id)
-    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
     values = await _values(reader, shown)
     ids = [*values, *(value for side in shown.sides if (value := side.filter.value_of(KEY)))]
     names = await read_names(reader, view.filter, ids if shown.dimension == KEY else ids[len(values) :])
@@ -155,7 +155,9 @@ def _place(shown: CompareView, side: Side, now: datetime) -> tuple[object, ...]:
 
 
 async def _read(connection: Connection, shown: CompareView, side: Side, now: datetime) -> ComparedRuns:
-    return await read_runs(connection, shown.filter_of(side), shown.timeline_of(side, now), services().memo)
+    return await read_runs(
+        connection, shown.filter_of(side), shown.timeline_of(side, now), services().cells.of(shown.view.project_id).memo
+    )
 
 
 async def _values(reader: UsageReader, shown: CompareView) -> tuple[str, ...]:

@@ -119,8 +119,10 @@ class BadgePage(Page):
 async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """The badge panel with the options of the query; the page around it takes their address, and is where else it leads."""
     demand(actor(), Scope.METRICS_READ, project_id)
-    async with services().database.snapshot() as connection:
-        judged = await verdict_on(connection, services().clock(), project_id, experiment_id, services().memo)
+    async with services().cells.of(project_id).database.snapshot() as connection:
+        judged = await verdict_on(
+            connection, services().clock(), project_id, experiment_id, services().cells.of(project_id).memo
+        )
     badge = badge_panel(judged.experiment)
     page_url = _page_url(badge.project_id, badge.experiment_id, badge.look, badge.look.markup)
     if not wants_part():
@@ -135,7 +137,7 @@ async def panel(project_id: str, experiment_id: str) -> ResponseReturnValue:
 async def change(project_id: str, experiment_id: str) -> ResponseReturnValue:
     """Make the badge private, with a token that no URL had before, or public."""
     is_private = (await request.form).get("visibility") == "private"
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         experiment = await edit.get(session, project_id, experiment_id)
         was_private = experiment.badge_token is not None
         if is_private:

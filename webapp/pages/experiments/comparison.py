@@ -126,7 +126,7 @@ class Pair:
 async def compare() -> ResponseReturnValue:
     """Cost per run, p95 latency and error rate of two experiments, with confidence intervals."""
     pair = Pair.parse()
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(None).reading.snapshot() as connection:
         found = await select_keys(connection, readable(actor()))
     return await render(await _page(pair, tuple(_option(*key) for key in found)))
 
@@ -159,7 +159,7 @@ def _option(project_id: str, experiment_id: str) -> Option:
 
 async def _read(pair: Pair, places: Sequence[tuple[str, str]]) -> Comparison:
     since = services().clock() - pair.range.length
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(None).reading.snapshot() as connection:
         first, second = [await read_arm(connection, *place, since) for place in places]
     return Comparison(first, second)
 

@@ -100,7 +100,7 @@ async def set_thresholds(project_id: str, experiment_id: str) -> ResponseReturnV
     except InvalidThresholds as error:
         judged, past = await _read(project_id, experiment_id)
         return await render(await _page(judged, past, form.refused(error)), 422)
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         edit.set_rule(session, actor(), await edit.get(session, project_id, experiment_id), rule)
     url = url_for(".experiment", project_id=project_id, experiment_id=experiment_id)
     return see_other(url, flash="Thresholds saved.")
@@ -123,15 +123,15 @@ async def chart(project_id: str, experiment_id: str, name: str, kind: str) -> Re
 
 
 async def _read(project_id: str, experiment_id: str) -> tuple[Judged, tuple[DayVerdict, ...]]:
-    async with services().database.snapshot() as connection:
-        now, memo = services().clock(), services().memo
+    async with services().cells.of(project_id).database.snapshot() as connection:
+        now, memo = services().clock(), services().cells.of(project_id).memo
         judged = await verdict_on(connection, now, project_id, experiment_id, memo)
         return judged, await history(connection, now, judged, memo)
 
 
 async def _page(judged: Judged, past: tuple[DayVerdict, ...], form: Form) -> ExperimentPage:
     experiment, verdict = judged.experiment, judged.verdict
-    async with services().database.connection() as connection:
+    async with services().cells.of(experiment.project_id).database.connection() as connection:
         project = await heading_of(connection, experiment.project_id)
     return ExperimentPage(
         id=experiment.id,

@@ -87,9 +87,9 @@ async def experiments() -> ResponseReturnValue:
     project_id = chosen_project(request.args)
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
-    async with services().database.snapshot() as connection:
+    async with services().cells.of(project_id).database.snapshot() as connection:
         ids = readable(actor(), project_id)
-        found = await verdicts(connection, services().clock(), ids, services().memo)
+        found = await verdicts(connection, services().clock(), ids, services().cells.of(project_id).memo)
         project = await heading_of(connection, project_id) if project_id is not None else None
     rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)

@@ -88,9 +88,9 @@ async def overview() -> ResponseReturnValue:
         return await render(await your_projects())
     view, now, of_project = _view(), services().clock(), actor().project_id
     demand(actor(), Scope.METRICS_READ, of_project)
-    async with services().reading.connection() as connection:
+    async with services().cells.of(of_project).reading.connection() as connection:
         changes = await recent_changes(connection)
-        reader = UsageReader.of_page(connection, services().memo, view.window(now), of_project)
+        reader = UsageReader.of_page(connection, services().cells.of(of_project).memo, view.window(now), of_project)
         if known := await unchanged(reader, view.window(now), changes):
             return known
     return await render(await _overview_page(view, now) or _first_run_page())
@@ -115,10 +115,10 @@ async def _overview_page(view: View, now: datetime) -> OverviewPage | None:
     """Build the overview; None before the first run."""
     of_project = actor().project_id
     async with concurrently(_newest(view, now)) as reading:
-        async with services().reading.snapshot() as connection:
+        async with services().cells.of(of_project).reading.snapshot() as connection:
             view = await _readable(connection, view, now)
             window = view.window(now)
-            reader = UsageReader.of_page(connection, services().memo, window, of_project)
+            reader = UsageReader.of_page(connection, services().cells.of(of_project).memo, window, of_project)
             try:
                 report = await read.overview(reader, window, view.filter, has_lines=not view.metric.is_sum)
             except DimensionNotTracked as error:
@@ -179,10 +179,11 @@ async def _readable(connection: Connection, view: View, now: datetime) -> View:
 
 async def _newest(view: View, now: datetime) -> tuple[ListedRun, ...]:
     """Read the newest runs; None for readers who may not see single runs."""
-    if not may(actor(), Scope.RUNS_READ, actor().project_id):
+    of_project = actor().project_id
+    if not may(actor(), Scope.RUNS_READ, of_project):
         return ()
-    async with services().reading.snapshot() as connection:
-        run_filter = (await _readable(connection, view, now)).run_filter.replace(project_id=actor().project_id)
+    async with services().cells.of(of_project).reading.snapshot() as connection:
+        run_filter = (await _readable(connection, view, now)).run_filter.replace(project_id=of_project)
         return await read_newest(connection, run_filter, now, NEWEST)
 
 

@@ -41,7 +41,7 @@ def has_several_or_none(reader: Actor) -> bool:
 
 
 async def your_projects() -> YourProjectsPage:
-    async with services().database.session() as session:
+    async with services().cells.of(None).database.session() as session:
         found = await projects.list_by_ids(session, list(actor().grants))
     return YourProjectsPage(tuple(_own(found)))
 

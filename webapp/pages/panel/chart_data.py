@@ -30,9 +30,9 @@ async def chart(name: str) -> ResponseReturnValue:
     view = View.parse(request.args, requested_project(request.args))
     demand(actor(), Scope.METRICS_READ, view.project_id)
     window = view.window(services().clock())
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(view.project_id).reading.snapshot() as connection:
         changes = await recent_changes(connection)
-        reader = UsageReader.of_page(connection, services().memo, window, view.project_id)
+        reader = UsageReader.of_page(connection, services().cells.of(view.project_id).memo, window, view.project_id)
         if known := await unchanged(reader, window, changes):
             return known
         view = view.replace(range=await readable(connection, view.range, view.project_id, window.now))
@@ -48,7 +48,7 @@ async def budget_chart() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     if project_id is None:
         raise NotFound
-    async with services().database.snapshot() as connection:
+    async with services().cells.of(project_id).database.snapshot() as connection:
         budget = await get_burn_down(connection, project_id, services().clock())
     if budget is None:
         raise NotFound("This project has no budget.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from uuid import UUID
 
+from api.current import services
 from runtally.access.keys import names_of
 from runtally.errors import DimensionNotTracked
 from runtally.usage.dimensions import (
@@ -117,7 +118,10 @@ async def read_names(reader: UsageReader, run_filter: RunFilter, values: Iterabl
     """Read what people call the keys with these ids, and the one that a filter keeps."""
     ids = {UUID(value) for value in values if value not in {NO_VALUE, OTHER}}
     ids |= {run_filter.key_id} if run_filter.key_id is not None else set()
-    return {str(id_): name for id_, name in (await names_of(reader.connection, [*ids])).items()} if ids else {}
+    if not ids:
+        return {}
+    async with services().control_beside(reader.connection, reader.project_id) as control:
+        return {str(id_): name for id_, name in (await names_of(control, [*ids])).items()}
 
 
 async def read_chart_groups(found: PageGroups, view: View) -> Groups | None:

@@ -1,5 +1,6 @@
 """Controls that narrow a report: filters, a custom range and one bucket of a chart; and the switch for live updates."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,10 +10,14 @@ from runtally.errors import InvalidFilter
 from runtally.models.rollup import GRAINS
 from runtally.usage.dimensions import NO_VALUE, OTHER, Dimension
 from runtally.usage.window import CustomRange, Range, Window
+from webapp.addresses import escaped_value
 from webapp.links import MINUTES, View
 from webapp.pages.panel.ranges import Choice, RangeMenu, calendar_choices, range_menu
 from webapp.words import parts_of
 
+_SOME_VALUE = "some-value-of-a-dimension"
+# No filter reads it as another value.
+_PLAIN = re.compile(r"[!-~]([ -~]{0,98}[!-~])?")
 MISTAKEN = "Choose a start before the end, at most two years apart. Shown instead: {shown}."
 
 
@@ -70,6 +75,23 @@ def toggled(
         return url_of(view.replace(filter=view.filter.with_value(dimension, value)))
     except InvalidFilter:
         return None
+
+
+def value_urls(
+    view: View, dimension: Dimension, url_of: Callable[[View], str] = attrgetter("url")
+) -> Callable[[str], str | None]:
+    """Return a function from a value to what `toggled` returns; it is fast, for pages of many values."""
+    written = toggled(view, dimension, _SOME_VALUE, url_of) or ""
+    before, *after = written.split(_SOME_VALUE)
+    chosen = {NO_VALUE, OTHER, view.filter.value_of(dimension)}
+
+    def of(value: str) -> str | None:
+        # Values of a few dimensions are no text.
+        if len(after) != 1 or value in chosen or not _PLAIN.fullmatch(value):
+            return toggled(view, dimension, value, url_of)
+        return f"{before}{escaped_value(value)}{after[0]}"
+
+    return of
 
 
 def narrower_of(view: View, window: Window) -> Narrower:

@@ -29,7 +29,7 @@ from webapp.pages.panel.drivers import Drivers, drivers_of
 from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
-from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled
+from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled, value_urls
 from webapp.pages.panel.ranges import Choice
 
 COMPARED_WITH = {
@@ -345,6 +345,7 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
     """Return the bars of these values; their shares are of what all runs cost."""
     money = formats.column_money(totals.cost_usd for totals in groups.values())
     longest = max((totals.cost_usd for totals in groups.values()), default=Decimal(0))
+    chosen, url_of = view.filter.value_of(dimension), value_urls(view, dimension)
 
     def bar(value: str, totals: Totals) -> Bar:
         has_cost = totals.runs > totals.unpriced
@@ -357,8 +358,8 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
             length=round(float(totals.cost_usd / longest * 100), 2) if longest else 0,
             share=formats.share(totals.cost_usd, whole_usd) if has_cost else formats.NOTHING,
             amount=money(totals.cost_usd) if has_cost else "no price",
-            url=of_project or toggled(view, dimension, value),
-            is_chosen=dimension != PROJECT and view.filter.value_of(dimension) == value,
+            url=of_project or url_of(value),
+            is_chosen=dimension != PROJECT and value == chosen,
         )
 
     return tuple(bar(value, totals) for value, totals in sorted(groups.items(), key=lambda item: item[0] == OTHER))

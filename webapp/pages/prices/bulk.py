@@ -97,7 +97,7 @@ async def bulk() -> ResponseReturnValue:
     """The prices in force that have the words in a name, to select from; with `all` all are selected."""
     tomorrow = services().clock() + timedelta(days=1)
     form = Form("bulk", {"effective_from": (f"{tomorrow:%Y-%m-%d}",)})
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         page = await _page(session, request.args.get("q", ""), form)
     if request.args.get("all"):
         every = tuple(str(row.id) for row in page.rows)
@@ -110,7 +110,7 @@ async def bulk() -> ResponseReturnValue:
 async def change() -> ResponseReturnValue:
     """Preview the change, or schedule it for all selected prices."""
     form, now = await sent_form("bulk"), services().clock()
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         page = await _page(session, form.value("q"), form)
         try:
             asked = changes_of_prices.read_change(form.sent)
@@ -134,7 +134,7 @@ def _ids(form: Form) -> Sequence[int]:
 async def _page(session: AsyncSession, text: str, form: Form) -> BulkPage:
     await services().prices.refresh()
     now = services().clock()
-    async with services().database.connection() as connection:
+    async with services().cells.of(None).database.connection() as connection:
         in_use = await registry.list_in_use(connection, services().prices.book, now)
     found = await registry.search(session, text, now, past=False, first=in_use)
     chosen = set(_ids(form))

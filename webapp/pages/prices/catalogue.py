@@ -82,7 +82,7 @@ class CataloguePage(Page):
 async def differences() -> ResponseReturnValue:
     """New, changed and vanished prices; to read the catalogue takes seconds, so the page comes first and asks for them."""
     comparison = services().comparison
-    async with services().database.connection() as connection:
+    async with services().control.database.connection() as connection:
         found = await (comparison.read if "read" in request.args else comparison.known)(connection)
     groups = tuple(_group(kind, [one for one in found or () if one.kind is kind]) for kind in Kind)
     page = CataloguePage(
@@ -99,13 +99,13 @@ async def differences() -> ResponseReturnValue:
 async def take() -> ResponseReturnValue:
     """Take over what is chosen, or with `all` everything that is new or changed."""
     form, now = await sent_form(), services().clock()
-    async with services().database.connection() as connection:
+    async with services().control.database.connection() as connection:
         keys = set(form.chosen("key"))
         if form.value("all"):
             keys = {one.entry.catalogue_key for one in await services().comparison.read(connection) if one.after}
         report = await catalogue.take(connection, keys, now)
     done = {"added": report.added, "changed": report.changed, "ended": report.vanished, "left_out": report.kept}
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         record(session, actor(), Change("catalogue.taken", version(catalogue.PACKAGE), after=done))
     said = f"{report.added:,} added, {report.changed:,} changed, {report.vanished:,} ended, {report.kept:,} left out."
     return see_other(url_for(".differences"), flash=said)

@@ -57,7 +57,7 @@ async def covered_models(sent: Mapping[str, str]) -> CoveredModels:
     if not names.provider or not (names.model or names.pattern):
         return CoveredModels("Enter a provider and a model to see which models in use it matches.")
     now = services().clock()
-    async with services().database.connection() as connection:
+    async with services().cells.of(None).database.connection() as connection:
         used = await select_used_models(connection, now - registry.USED_WITHIN)
     try:
         # Thousands of models against a new pattern; requests must not wait for that.

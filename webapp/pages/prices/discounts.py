@@ -63,8 +63,8 @@ class DiscountsPage(Page):
 @admin
 async def discounts() -> ResponseReturnValue:
     """The discounts of all projects."""
-    async with services().database.session() as session:
-        return await render(await _page(session, Form()))
+    async with services().sessions_of(None) as (session, cell):
+        return await render(await _page(session, cell, Form()))
 
 
 @blueprint.post(PATH)
@@ -72,13 +72,14 @@ async def discounts() -> ResponseReturnValue:
 async def add() -> ResponseReturnValue:
     """Give a project a discount."""
     form = await sent_form()
-    async with services().database.session() as session:
+    project_id = requested_project({"project": form.value("project")}) or ""
+    async with services().sessions_of(project_id) as (session, cell):
         try:
-            project = await projects.get(session, requested_project({"project": form.value("project")}) or "")
+            project = await projects.get(cell, project_id)
             sent = {name: form.value(name) for name in FIELDS}
             await project_discounts.add(session, actor(), project.id, sent, services().clock())
         except InvalidPrice as error:
-            return await render(await _page(session, form.refused(error)), 422)
+            return await render(await _page(session, cell, form.refused(error)), 422)
     return see_other(
         url_for(".discounts"), flash="Discount saved. It applies to new runs; reprice past runs to apply it to them."
     )
@@ -88,17 +89,17 @@ async def add() -> ResponseReturnValue:
 @admin
 async def end(discount_id: int) -> ResponseReturnValue:
     """Let a discount hold until now."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         await project_discounts.end(session, actor(), discount_id, services().clock())
     return see_other(url_for(".discounts"), flash="The discount has ended.")
 
 
-async def _page(session: AsyncSession, form: Form) -> DiscountsPage:
+async def _page(session: AsyncSession, cell: AsyncSession, form: Form) -> DiscountsPage:
     now = services().clock()
     return DiscountsPage(
         frame=prices_frame("price_discounts.discounts"),
         rows=tuple(_row(one, now) for one in await registry.list_discounts(session)),
-        projects=tuple((one.id, one.id) for one in await projects.list_all(session)),
+        projects=tuple((one.id, one.id) for one in await projects.list_all(cell)),
         form=form,
         names=await names_in_use(),
     )

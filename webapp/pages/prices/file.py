@@ -66,7 +66,7 @@ async def form() -> ResponseReturnValue:
 @admin
 async def download() -> ResponseReturnValue:
     """Download all current and future prices."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         text = await price_file.write(session)
     headers = {"Content-Disposition": 'attachment; filename="prices.csv"', "Cache-Control": "private, no-store"}
     return Response(text, mimetype="text/csv", headers=headers)
@@ -78,7 +78,7 @@ async def upload() -> ResponseReturnValue:
     """Show what each line would do; with `apply`, do it, all of it or nothing."""
     sent, applies = await sent_form(), (await request.form).get("apply") == "1"
     page = FilePage(prices_frame("price_file.form"), Form())
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         try:
             rows = price_file.read(await _text(sent))
         except InvalidPrice as error:

@@ -67,7 +67,7 @@ class PricePage(Page):
 @admin
 async def price(entry_id: int) -> ResponseReturnValue:
     """The entry, and the entries for the same names."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         return await render(await _page(session, await entries.get(session, entry_id)))
 
 
@@ -76,7 +76,7 @@ async def price(entry_id: int) -> ResponseReturnValue:
 async def end(entry_id: int) -> ResponseReturnValue:
     """Let it hold until a day, by default until now."""
     form, now = await sent_form("end"), services().clock()
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
         try:
             await entries.end(session, actor(), entry, _end(form, now), now)
@@ -90,7 +90,7 @@ async def end(entry_id: int) -> ResponseReturnValue:
 @admin
 async def withdraw(entry_id: int) -> ResponseReturnValue:
     """Have it price nothing any more."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
         try:
             await entries.withdraw(session, actor(), entry, services().clock())
@@ -131,7 +131,7 @@ async def _page(session: AsyncSession, entry: PriceEntry, end_form: Form = END_F
 async def _used(entry: PriceEntry, now: datetime) -> tuple[tuple[str, str], ...]:
     # Read from the main database, for a reader who has just saved the price.
     await services().prices.refresh()
-    async with services().database.connection() as connection:
+    async with services().cells.of(None).database.connection() as connection:
         found = await registry.list_priced_by(connection, services().prices.book, entry, now)
     return tuple((f"{one.provider} {one.model}", formats.runs(one.runs)) for one in found)
 

@@ -45,11 +45,11 @@ async def prices() -> ResponseReturnValue:
     # Whose price was just saved is not without one any more.
     await services().prices.refresh()
     text, past, now = request.args.get("q", ""), request.args.get("past") == "1", services().clock()
-    async with services().database.snapshot() as connection:
+    async with services().cells.of(None).database.snapshot() as connection:
         book, direct = services().prices.book, services().settings.direct_cost_providers
         unpriced = await registry.list_unpriced(connection, book, direct, now)
         in_use = await registry.list_in_use(connection, book, now)
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         found = await registry.search(session, text, now, past=past, first=in_use)
     page = PricesPage(
         frame=prices_frame("prices.prices"),

@@ -138,8 +138,8 @@ class RepricingPage(Page):
 async def repricings() -> ResponseReturnValue:
     """The latest, and a form that the address may fill in."""
     form = Form(values={name: (request.args[name],) for name in FIELDS if name in request.args})
-    async with services().database.session() as session:
-        return await render(await _list(session, form))
+    async with services().sessions_of(None) as (session, cell):
+        return await render(await _list(session, cell, form))
 
 
 @blueprint.post(PATH)
@@ -150,11 +150,11 @@ async def plan() -> ResponseReturnValue:
     try:
         scope = _scope(form)
     except InvalidPrice as error:
-        async with services().database.session() as session:
-            return await render(await _list(session, form.refused(error)), 422)
-    async with services().database.connection() as connection:
+        async with services().sessions_of(None) as (session, cell):
+            return await render(await _list(session, cell, form.refused(error)), 422)
+    async with services().cells.of(scope.project_id).database.connection() as connection:
         runs = await select_number(connection, scope)
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         made = await repricer.plan(session, actor(), scope, runs, services().clock())
     return see_other(url_for(".repricing", repricing_id=made.id))
 
@@ -163,7 +163,7 @@ async def plan() -> ResponseReturnValue:
 @admin
 async def repricing(repricing_id: int) -> ResponseReturnValue:
     """Build the page of a repricing: what would change, or how far it has changed."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         return await render(_page(await repricer.get(session, repricing_id), Form()))
 
 
@@ -171,7 +171,7 @@ async def repricing(repricing_id: int) -> ResponseReturnValue:
 @admin
 async def move(repricing_id: int, act: str) -> ResponseReturnValue:
     """Start, go on, pause or cancel."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         try:
             await repricer.move(session, actor(), repricing_id, STATES[act], services().clock())
         except InvalidPrice as error:
@@ -193,8 +193,8 @@ def _scope(form: Form) -> Scope:
     return Scope(project_id, provider, model, times["since"], times["until"])
 
 
-async def _list(session: AsyncSession, form: Form) -> RepricingsPage:
-    known = [one.id for one in await projects.list_all(session)]
+async def _list(session: AsyncSession, cell: AsyncSession, form: Form) -> RepricingsPage:
+    known = [one.id for one in await projects.list_all(cell)]
     now = services().clock()
     return RepricingsPage(
         frame=prices_frame("repricing.repricings"),

@@ -49,7 +49,7 @@ class EditedRowPage(Page):
 @admin
 async def row(entry_id: int) -> ResponseReturnValue:
     """The price as it stands in the list."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
     return await render(PriceRowPage(await _row(entry)))
 
@@ -58,7 +58,7 @@ async def row(entry_id: int) -> ResponseReturnValue:
 @admin
 async def edit(entry_id: int) -> ResponseReturnValue:
     """The price with its amounts to be corrected."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], services().clock())
     texts = Draft.of(entry).texts
@@ -71,7 +71,7 @@ async def edit(entry_id: int) -> ResponseReturnValue:
 async def save(entry_id: int) -> ResponseReturnValue:
     """Change the amounts from now on, or correct them: as in the forms for a whole price."""
     form, now = await sent_form(f"row-{entry_id}"), services().clock()
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         await entries.lock(session)
         entry = await entries.get(session, entry_id)
         [found] = rows_of([entry], now)
@@ -91,6 +91,6 @@ async def save(entry_id: int) -> ResponseReturnValue:
 
 async def _row(entry: PriceEntry) -> PriceRow:
     now = services().clock()
-    async with services().database.connection() as connection:
+    async with services().cells.of(None).database.connection() as connection:
         [found] = rows_of([entry], now, await registry.list_in_use(connection, services().prices.book, now))
     return found

@@ -87,7 +87,7 @@ async def tester() -> ResponseReturnValue:
         return await render(replace(page, form=form.refused(error)), 422)
     # Read from the main database, for a reader who has just saved a price.
     await services().prices.refresh()
-    async with services().database.connection() as connection:
+    async with services().control.database.connection() as connection:
         answer = await _answer(connection, services().prices.book, trial)
     return await render(replace(page, answer=answer))
 

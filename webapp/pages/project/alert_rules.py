@@ -22,8 +22,8 @@ blueprint = Blueprint("project_alert_rules", __name__)
 async def set_rules(project_id: str) -> ResponseReturnValue:
     """Set what an hour of the project may be like before it alerts."""
     form = await sent_form("rules")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         try:
             await rule_edit.set_rules(session, actor(), project_id, form.sent, services().clock())
         except InvalidAlertRule as error:

@@ -34,7 +34,7 @@ async def add(project_id: str) -> ResponseReturnValue:
         weekly_report=form.value("weekly_report") == "1",
     )
     is_tested = not form.value("untested")
-    editor, project = services().alert_targets, await _project(project_id)
+    editor, project = services().cells.of(project_id).alert_targets, await _project(project_id)
     try:
         added = editor.add_tested if is_tested else editor.add_untested
         target = await added(actor(), project, new)
@@ -57,9 +57,9 @@ async def add(project_id: str) -> ResponseReturnValue:
 async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
     """Send a test alert; the log shows its result."""
     project = await _project(project_id)
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
-        is_sent = await services().alert_targets.queue_test(session, actor(), target, project)
+        is_sent = await services().cells.of(project_id).alert_targets.queue_test(session, actor(), target, project)
     return _back(
         project_id, "Sending a test." if is_sent else "A test was sent a moment ago; wait a minute for the next."
     )
@@ -69,9 +69,9 @@ async def send_test(project_id: str, target_id: UUID) -> ResponseReturnValue:
 @project_editor
 async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
     """Send nothing more there."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
-        await services().alert_targets.remove(session, actor(), target)
+        await services().cells.of(project_id).alert_targets.remove(session, actor(), target)
     return _back(project_id, "Removed.")
 
 
@@ -79,15 +79,15 @@ async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
 @project_editor
 async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseReturnValue:
     """Queue a failed alert again."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
-        await services().alert_targets.retry(session, actor(), target, alert_id)
+        await services().cells.of(project_id).alert_targets.retry(session, actor(), target, alert_id)
     return _back(project_id, "Sending again.")
 
 
 async def _project(project_id: str) -> ProjectLink:
     """Return the target. Raises `NotFound`."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
     return project_link(project_id, project.name, services().settings.public_url)
 
@@ -97,6 +97,6 @@ def _back(project_id: str, said: str) -> Response:
 
 
 async def _with(project_id: str, status: int = 200, **changes: Form | AddedChannel | bool) -> Response:
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
     return await render(replace(page, alerts=replace(page.alerts, **changes)), status)  # type: ignore[arg-type]  # Named above.

@@ -23,8 +23,8 @@ blueprint = Blueprint("project_budget", __name__)
 async def set_budget(project_id: str) -> ResponseReturnValue:
     """Set the amount of a month, and the shares of it at which alerts are sent."""
     form = await sent_form("budget")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         try:
             await edit.set_budget(
                 session,
@@ -42,7 +42,7 @@ async def set_budget(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def remove_budget(project_id: str) -> ResponseReturnValue:
     """Remove the budget."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id)
     return back_to_settings(project_id, "Budget removed.")
 
@@ -52,8 +52,8 @@ async def remove_budget(project_id: str) -> ResponseReturnValue:
 async def add(project_id: str) -> ResponseReturnValue:
     """Set a budget for a day, for one value of a dimension, or for each."""
     form = await sent_form(FORM.id)
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         try:
             await edit.set_budget(session, actor(), project_id, form.sent, services().clock())
         except InvalidBudget as error:
@@ -67,6 +67,6 @@ async def add(project_id: str) -> ResponseReturnValue:
 async def remove_one(project_id: str) -> ResponseReturnValue:
     """Remove the budget that the form names."""
     form = await sent_form(FORM.id)
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id, form.sent)
     return back_to_settings(project_id, "Budget removed.", "#budgets")

@@ -44,9 +44,9 @@ async def budgets(project_id: str) -> ResponseReturnValue:
     """Show the amount spent of each budget in the current day or month."""
     demand(actor(), Scope.METRICS_READ, project_id)
     now = services().clock()
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
         states = await read_states(connection, project_id, now)
     may_edit = may(actor(), Permission.EDIT_PROJECT, project_id)

@@ -65,12 +65,14 @@ async def picture(name: str) -> ResponseReturnValue:
         zone.use(UTC)
     demand(actor(), Scope.METRICS_READ, view.project_id)
     now = services().clock()
-    async with services().database.snapshot() as connection:
+    async with services().cells.of(view.project_id).database.snapshot() as connection:
         found = await select_projects(connection, view.project_id) if view.project_id else ()
         if view.project_id and not found:
             raise NotFound
         view = view.replace(range=await readable(connection, view.range, view.project_id, now))
-        reader = UsageReader.of_page(connection, services().memo, view.window(now), view.project_id)
+        reader = UsageReader.of_page(
+            connection, services().cells.of(view.project_id).memo, view.window(now), view.project_id
+        )
         # Whoever has the address need not know what releases are called.
         chart = await read_chart(reader, Metric(name), view, has_releases=is_signed_in)
         names = await read_names(reader, view.filter)
@@ -86,7 +88,7 @@ async def change(project_id: str) -> ResponseReturnValue:
     """Make an address under which the project's charts are seen without signing in, or take it away."""
     form = await request.form
     is_shared = form.get("charts") == "shared"
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
         if is_shared:
             embeds.allow(session, actor(), project)

@@ -34,8 +34,8 @@ blueprint = Blueprint("project_keys", __name__)
 async def create(project_id: str) -> ResponseReturnValue:
     """Create a key and show it, this once."""
     form = await sent_form("key")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (session, cell):
+        page = await settings_page(session, cell, project_id)
         try:
             scopes = _scopes(form.chosen("scopes"))
         except InvalidScope as error:
@@ -62,7 +62,7 @@ async def rotate(project_id: str, key_id: UUID) -> ResponseReturnValue:
     form = await sent_form()
     overlap = _chosen(form.value("overlap"), OVERLAPS, timedelta(hours=1)) or timedelta(0)
     try:
-        async with services().database.session() as session:
+        async with services().control.database.session() as session:
             key = await keys.get(session, project_id, key_id, is_locked=True)
             issued = keys.rotate(session, services().clock(), actor(), key, overlap)
     except InvalidKey as error:
@@ -74,7 +74,7 @@ async def rotate(project_id: str, key_id: UUID) -> ResponseReturnValue:
 @project_editor
 async def revoke(project_id: str, key_id: UUID) -> ResponseReturnValue:
     """Refuse the key from now on."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         key = await keys.get(session, project_id, key_id, is_locked=True)
         keys.revoke(session, services().clock(), actor(), key)
     return back_to_settings(project_id, f"{key.prefix} is revoked; requests with it are refused.")
@@ -82,8 +82,8 @@ async def revoke(project_id: str, key_id: UUID) -> ResponseReturnValue:
 
 async def _shown(project_id: str, new: ShownKey) -> Response:
     """The settings with the new key: no redirect, because the key must not be kept anywhere on the way."""
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (session, cell):
+        page = await settings_page(session, cell, project_id)
     response = await render(replace(page, new=new))
     response.headers["Cache-Control"] = "no-store"
     return response

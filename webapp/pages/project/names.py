@@ -23,8 +23,8 @@ blueprint = Blueprint("project_names", __name__)
 async def set_rule(project_id: str) -> ResponseReturnValue:
     """Store the values of a key in another form from now on."""
     form = await sent_form(FORM.id)
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         now, can_hash = services().clock(), services().names.can_hash
         try:
             await edit.set_rule(
@@ -41,6 +41,6 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
 async def remove_rule(project_id: str) -> ResponseReturnValue:
     """Remove a key's rule, so that its values are stored as they are sent."""
     form = await sent_form(FORM.id)
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         await edit.remove_rule(session, actor(), project_id, form.value("key"))
     return back_to_settings(project_id, "Removed. Values are stored as they are sent.", "#names")

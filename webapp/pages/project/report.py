@@ -14,7 +14,7 @@ from runtally.budgets.read import get_burn_down
 from runtally.budgets.use import BurnDown
 from runtally.errors import DimensionNotTracked
 from runtally.models.run import Status
-from runtally.runs.failure_queries import select_kinds
+from runtally.runs.failures import read_kinds
 from runtally.runs.read import read_extremes
 from runtally.runs.values import Extremes
 from runtally.usage.filter import ALL_RUNS
@@ -22,7 +22,7 @@ from runtally.usage.read import find_project, project_report, readable
 from runtally.usage.reader import UsageReader
 from runtally.usage.report import KnownProject, Report
 from runtally.usage.sums.tracked_key_queries import select_tracked_keys
-from runtally.usage.window import TimeSpan, Window
+from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
 from webapp.links import View
 from webapp.pages.agents.agents import agents_url
@@ -72,8 +72,8 @@ async def project(project_id: str) -> ResponseReturnValue:
     """The project over a range, or some of its runs, with the chart of one metric large."""
     demand(actor(), Scope.METRICS_READ, project_id)
     view, now = View.parse(request.args, project_id), services().clock()
-    async with services().reading.snapshot() as connection:
-        reader = UsageReader.of_page(connection, services().memo, view.window(now), project_id)
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, view.window(now), project_id)
         changes, _ = await reader.reads.together(recent_changes(reader.connection, project_id), reader.days())
         if known := await unchanged(reader, view.window(now), changes):
             return known
@@ -132,11 +132,11 @@ def _page(  # noqa: PLR0913, PLR0917  # The parts of the page.
 
 async def _kinds(reader: UsageReader, view: View, report: Report) -> Mapping[tuple[str, Status], int] | None:
     """Read the kinds of failed runs; None where there are none, or where the page is of runs that ended in one way."""
-    total, window = report.bars.total, report.bars.window
+    total = report.bars.total
     if not total.failed or view.filter.status is not None:
         return None
     run_filter = view.filter.replace(project_id=reader.project_id)
-    return await select_kinds(reader.connection, run_filter, TimeSpan(window.start, window.until), total.failed)
+    return await read_kinds(reader, run_filter, report.bars.window, total.failed)
 
 
 async def _extremes(reader: UsageReader, view: View) -> Extremes:

@@ -12,7 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from api.current import actor, services
 from runtally.access import keys as project_keys
 from runtally.access import projects
-from runtally.access.erasure import erase_project
+from runtally.access.erasure import Places, erase_project
 from runtally.access.keys import IssuedKey, is_active
 from runtally.access.scopes import Scope, may
 from runtally.alerts import rule_edit
@@ -159,8 +159,8 @@ class SettingsPage(Page):
 @project_editor
 async def settings(project_id: str) -> ResponseReturnValue:
     """The project's settings."""
-    async with services().database.session() as session:
-        return await render(await settings_page(session, project_id))
+    async with services().sessions_of(project_id) as (control, session):
+        return await render(await settings_page(control, session, project_id))
 
 
 @blueprint.post(f"{PATH}/name")
@@ -168,8 +168,8 @@ async def settings(project_id: str) -> ResponseReturnValue:
 async def rename(project_id: str) -> ResponseReturnValue:
     """Change the name that pages show."""
     form = await sent_form("name")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         try:
             await projects.rename(session, actor(), project_id, form.value("name"))
         except InvalidName as error:
@@ -182,14 +182,15 @@ async def rename(project_id: str) -> ResponseReturnValue:
 async def retain(project_id: str) -> ResponseReturnValue:
     """Change how long runs are kept."""
     form = await sent_form("retention")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         try:
             await projects.retain(session, actor(), project_id, _days(form.value("days")))
         except InvalidRetention as error:
             return await render(replace(page, retention_form=form.refused(error, "days")), 422)
     return back_to_settings(
-        project_id, f"Saved. Older runs are {'archived' if services().archive else 'deleted'} within minutes."
+        project_id,
+        f"Saved. Older runs are {'archived' if services().cells.of(project_id).archive else 'deleted'} within minutes.",
     )
 
 
@@ -197,7 +198,7 @@ async def retain(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def hide(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         await projects.hide(session, actor(), project_id, services().clock())
     return back_to_settings(project_id, "Project hidden. New runs are still accepted.")
 
@@ -206,7 +207,7 @@ async def hide(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def show_again(project_id: str) -> ResponseReturnValue:
     """Show the project in the overview again."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         await projects.show_again(session, actor(), project_id)
     return back_to_settings(project_id, "Project shown in the overview again.")
 
@@ -216,14 +217,14 @@ async def show_again(project_id: str) -> ResponseReturnValue:
 async def delete(project_id: str) -> ResponseReturnValue:
     """Delete the project with its runs and keys, if its name was typed."""
     form = await sent_form("delete")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
     if form.value("typed").strip() != page.project.name:
         refused = form.refused(InvalidName("This is not the project's name; nothing was deleted."), "typed")
         return await render(replace(page, delete_form=refused), 422)
-    runs = await erase_project(
-        services().database, services().reporting.database, services().archive, actor(), project_id
-    )
+    cell = services().cells.of(project_id)
+    places = Places(services().control.database, cell.database, cell.reporting.database, cell.archive)
+    runs = await erase_project(places, actor(), project_id)
     return see_other(url_for("overview.overview"), flash=f"{page.project.name} and its {runs:,} runs are deleted.")
 
 
@@ -232,10 +233,10 @@ def back_to_settings(project_id: str, said: str, at: str = "") -> Response:
     return see_other(f"{url_for('project_settings.settings', project_id=project_id)}{at}", flash=said)
 
 
-async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
+async def settings_page(control: AsyncSession, session: AsyncSession, project_id: str) -> SettingsPage:
     """Return the project. Raises `NotFound`."""
     project, now = await projects.get(session, project_id), services().clock()
-    found = await project_keys.of_project(session, project_id)
+    found = await project_keys.of_project(control, project_id)
     budget = await budgets.get(session, project_id)
     rows = [_row(key, now) for key in found]
     permissions = offered_permissions()
@@ -250,14 +251,16 @@ async def settings_page(session: AsyncSession, project_id: str) -> SettingsPage:
         alerts=await alerts_part(session, project_id, services().channels, now),
         names=await names_part(session, project_id),
         rules_form=Form("rules", rule_edit.as_fields(await rule_edit.list_rules(session, project_id))),
-        links=await links_part(session, project_id, now),
+        links=await links_part(control, project_id, now),
         has_public_charts=project.embed_token is not None,
         has_public_badges=project.has_public_badges,
         key_form=Form("key", {"scopes": permissions[0][:1], "expires": ("90",)}),
         permissions=permissions,
         takes_project_keys=services().settings.ingest_project_keys,
         retention=Retention.of(
-            project, services().settings.retention_days, is_archiving=services().archive is not None
+            project,
+            services().settings.retention_days,
+            is_archiving=services().cells.of(project_id).archive is not None,
         ),
         tracked=await tracked_keys_part(session, project_id, now),
     )

@@ -81,8 +81,8 @@ async def create(project_id: str) -> ResponseReturnValue:
     password = form.value("password")
     hash_ = await passwords.hashed(password, sessions.source()) if password else None
     days = dict(EXPIRIES).get(form.value("expires")) and form.value("expires")
-    async with services().database.session() as session:
-        await projects.get(session, project_id)
+    async with services().sessions_of(project_id) as (session, cell):
+        await projects.get(cell, project_id)
         try:
             link = await shared_links.create(
                 session,
@@ -94,7 +94,7 @@ async def create(project_id: str) -> ResponseReturnValue:
                 password_hash=hash_,
             )
         except InvalidName as error:
-            return await _refused(session, project_id, form.refused(error, "name"))
+            return await _refused(session, cell, project_id, form.refused(error, "name"))
     return see_other(_settings_url(project_id), flash=f"Link created: {link.name}. Copy its address below.")
 
 
@@ -102,7 +102,7 @@ async def create(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def remove(project_id: str, link_id: UUID) -> ResponseReturnValue:
     """Remove a link."""
-    async with services().database.session() as session:
+    async with services().control.database.session() as session:
         link = await shared_links.remove(session, actor(), project_id, link_id)
     return see_other(_settings_url(project_id), flash=f"Link removed: {link.name}. It no longer works.")
 
@@ -112,7 +112,7 @@ async def remove(project_id: str, link_id: UUID) -> ResponseReturnValue:
 async def publish_badges(project_id: str) -> ResponseReturnValue:
     """Let everybody see badges of the project's metrics, or not."""
     is_public = (await sent_form()).value("badges") == "public"
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         embeds.set_public_badges(session, actor(), await projects.get(session, project_id), is_public=is_public)
     said = "Metric badges are public." if is_public else "Metric badges need the token of the charts' address."
     return see_other(_settings_url(project_id), flash=said)
@@ -147,7 +147,7 @@ async def open_with_password(token: str) -> ResponseReturnValue:
 
 async def _find(token: str) -> OpenLink:
     """Raises `InvalidLink`."""
-    async with services().database.connection() as connection:
+    async with services().control.database.connection() as connection:
         link = await shared_links.find_by_token(connection, services().clock(), token)
     if link is None:
         raise InvalidLink(GONE)
@@ -166,11 +166,11 @@ def _unlisted(response: Response) -> Response:
     return response
 
 
-async def _refused(session: AsyncSession, project_id: str, form: Form) -> Response:
+async def _refused(session: AsyncSession, cell: AsyncSession, project_id: str, form: Form) -> Response:
     # The settings page shows this part, so it is imported where it is needed.
     from webapp.pages.project.settings import settings_page  # noqa: PLC0415
 
-    page = await settings_page(session, project_id)
+    page = await settings_page(session, cell, project_id)
     return await render(replace(page, links=replace(page.links, form=form)), 422)
 
 

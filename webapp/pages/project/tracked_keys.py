@@ -22,8 +22,8 @@ blueprint = Blueprint("project_tracked_keys", __name__)
 async def track(project_id: str) -> ResponseReturnValue:
     """Track a key: its runs count from now on, and a job counts those of before."""
     form = await sent_form("track")
-    async with services().database.session() as session:
-        page = await settings_page(session, project_id)
+    async with services().sessions_of(project_id) as (control, session):
+        page = await settings_page(control, session, project_id)
         try:
             await keys.track(session, actor(), project_id, form.value("key"), services().clock())
         except InvalidTrackedKey as error:
@@ -37,7 +37,7 @@ async def track(project_id: str) -> ResponseReturnValue:
 async def untrack(project_id: str) -> ResponseReturnValue:
     """Track a key no more: a job deletes its sums. Its runs keep it."""
     form = await sent_form("track")
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         await keys.untrack(session, actor(), project_id, form.value("key"), services().clock())
     return back_to_settings(
         project_id, "Key no longer tracked. Its totals are deleted; runs keep the key.", "#tracked-keys"

@@ -76,7 +76,7 @@ async def save(project_id: str) -> ResponseReturnValue:
     form = await sent_form("view")
     try:
         shown = shown_at(form.value("here"), project_id)
-        async with services().database.session() as session:
+        async with services().cells.of(project_id).database.session() as session:
             view = await saved_views.save(
                 session,
                 services().clock(),
@@ -100,7 +100,7 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
     _demand(project_id)
     form = await sent_form(str(view_id))
     try:
-        async with services().database.session() as session:
+        async with services().cells.of(project_id).database.session() as session:
             view = await saved_views.rename(session, actor(), project_id, view_id, form.value("name"))
     except InvalidName as error:
         page = await _page(project_id, "")
@@ -115,7 +115,7 @@ async def rename(project_id: str, view_id: UUID) -> ResponseReturnValue:
 async def remove(project_id: str, view_id: UUID) -> ResponseReturnValue:
     """Delete a view."""
     _demand(project_id)
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         view = await saved_views.remove(session, actor(), project_id, view_id)
     return _back(project_id, f"View deleted: {view.name}.")
 
@@ -129,7 +129,7 @@ def _demand(project_id: str) -> None:
 
 async def _page(project_id: str, here: str) -> ViewsPage:
     """Raises `NotFound`."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
         found = await saved_views.list_views(session, project_id)
         session.expunge_all()

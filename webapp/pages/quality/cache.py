@@ -134,7 +134,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     """Show the cached share of input and the savings, by model or by the values of a key."""
     demand(actor(), Scope.METRICS_READ, project_id)
     shown, now = CacheView.parse(request.args, project_id), services().clock()
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         tracked = [
             one.key
             for one in await list_keys(session, project_id, now)
@@ -142,11 +142,11 @@ async def show(project_id: str) -> ResponseReturnValue:
         ]
     shown = shown if shown.key in tracked else replace(shown, key=None)
     window = shown.view.window(now)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
-        reader = UsageReader.of_page(connection, services().memo, window, project_id)
+        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
-        use = await read_cache_use(connection, services().memo, project_id, window)
+        use = await read_cache_use(connection, services().cells.of(project_id).memo, project_id, window)
         rows, problem = await _rows(connection, project_id, window, shown.key, use)
     page = CachePage(
         quality=quality_frame(
@@ -177,7 +177,9 @@ async def _rows(
         money = _savings_of(totals for _, totals in models)
         return tuple(_model_row(group, totals, use, money) for group, totals in models), None
     try:
-        answer = await read_cache_by(connection, services().memo, project_id, window, dimension_of_key(key))
+        answer = await read_cache_by(
+            connection, services().cells.of(project_id).memo, project_id, window, dimension_of_key(key)
+        )
     except DimensionNotTracked as error:
         return (), str(error)
     groups = [(value, sums.totals) for [value], sums in answer.groups.items() if sums.totals.input_tokens]
@@ -199,8 +201,8 @@ async def chart() -> ResponseReturnValue:
         raise NotFound
     shown = CacheView.parse(request.args, project_id)
     window = shown.view.window(services().clock())
-    async with services().reading.snapshot() as connection:
-        reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    async with services().cells.of(project_id).reading.snapshot() as connection:
+        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
     return await payload_of(await _chart(summary, groups, shown.measure))
 

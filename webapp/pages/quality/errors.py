@@ -99,7 +99,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     view, now = range_of(request.args, project_id), services().clock()
     window, is_open = view.window(now), may(actor(), Scope.RUNS_READ, project_id)
     run_filter = _failed(project_id, window)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         found = await read_failures(connection, project_id, window)
         whole = await read_totals(connection, project_id, window)
@@ -135,7 +135,7 @@ async def chart() -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     if project_id is None:
         raise NotFound
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_failures(
             connection, project_id, range_of(request.args, project_id).window(services().clock())
         )
@@ -144,7 +144,7 @@ async def chart() -> ResponseReturnValue:
 
 async def read_totals(connection: Connection, project_id: str, window: Window) -> Totals:
     """Read the totals of a window from stored sums."""
-    reader = UsageReader.of_page(connection, services().memo, window, project_id)
+    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
     return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
 
 

@@ -95,7 +95,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     demand(actor(), Scope.METRICS_READ, project_id)
     view, measure, model = range_of(request.args, project_id), _measure(), _model()
     window = view.window(services().clock())
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         found = await read_speeds(connection, project_id, window, measure, model)
         since = found.since or window.start
@@ -140,7 +140,7 @@ async def chart() -> ResponseReturnValue:
     if project_id is None:
         raise NotFound
     window = range_of(request.args, project_id).window(services().clock())
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_speeds(connection, project_id, window, _measure(), _model())
     return await payload_of(await _chart(found))
 

@@ -25,8 +25,9 @@ async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def exported(opened: Services, by: Actor, run_filter: RunFilter, format_: Format) -> AsyncIterator[bytes]:
     """Write the file; the first part is empty. `opened` are the services: what is streamed is sent when the request is over."""
+    cell = opened.cells.of(run_filter.project_id)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(opened.reading, run_filter, opened.clock(), format_, archive=opened.archived_runs):
+        async for part in export(cell.reading, run_filter, opened.clock(), format_, archive=cell.archived_runs):
             yield part
 
 
@@ -40,7 +41,8 @@ async def exported_in_frames(
         nonlocal runs
         runs += more
 
+    cell = opened.cells.of(run_filter.project_id)
     with opened.downloads.one_more(f"{by.kind}:{by.name}"):
-        async for part in export(opened.reading, run_filter, opened.clock(), format_, count, opened.archived_runs):
+        async for part in export(cell.reading, run_filter, opened.clock(), format_, count, cell.archived_runs):
             yield _HEAD.pack(runs, len(part)) + part if part else part
     yield _HEAD.pack(runs, 0)

@@ -130,10 +130,20 @@ class TracePage(Page):
 async def run(project_id: str, run_id: str) -> ResponseReturnValue:
     """Show a run and the explanation of its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
-    async with services().reading.snapshot() as connection:
-        found = await read.read_run(connection, project_id, run_id, services().archived_runs, archived_at(request.args))
+    async with (
+        services().cells.of(project_id).reading.snapshot() as connection,
+        services().control_beside(connection, project_id) as control,
+    ):
+        found = await read.read_run(
+            control,
+            connection,
+            project_id,
+            run_id,
+            services().cells.of(project_id).archived_runs,
+            archived_at(request.args),
+        )
         one = found.run
-        key_name = await keys.name_of(connection, one.key_id) if one.key_id else None
+        key_name = await keys.name_of(control, one.key_id) if one.key_id else None
         project = await heading_of(connection, project_id)
         alike = RunFilter(project_id=project_id, status=Outcome(one.status.value), error_code=one.error_code)
         similar = None if one.status is Status.SUCCESS else await read_totals(connection, alike, services().clock())
@@ -163,9 +173,9 @@ async def run(project_id: str, run_id: str) -> ResponseReturnValue:
 async def trace(project_id: str, trace_id: str) -> ResponseReturnValue:
     """The runs of a trace as a waterfall, each with its cost."""
     demand(actor(), Scope.RUNS_READ, project_id)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read.read_trace(
-            connection, project_id, trace_id, services().archived_runs, archived_at(request.args)
+            connection, project_id, trace_id, services().cells.of(project_id).archived_runs, archived_at(request.args)
         )
         project = await heading_of(connection, project_id)
     slots = await read_slots(MODEL, list(dict.fromkeys(step.run.model for step in found.steps)))

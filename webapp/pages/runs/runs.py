@@ -158,7 +158,7 @@ async def explorer() -> ResponseReturnValue:
 async def find() -> ResponseReturnValue:
     """The run with the id of the query; where there is none, or more than one, the explorer with what was looked for."""
     run_id = RunFilter.parse({"q": request.args.get("q", "")}).search or ""
-    async with services().reading.connection() as connection:
+    async with services().cells.of(None).reading.connection() as connection:
         project_ids = await select_projects_of_run(connection, run_id, _open_to(actor()))
     if len(project_ids) == 1:
         return see_other(run_url(project_ids[0], run_id))
@@ -219,15 +219,17 @@ def _open_to(reader: Actor) -> list[str] | None:
 async def _mistaken(query: Mapping[str, str], errors: Mapping[str, str], now: datetime) -> Response:
     """The form with what was sent and what is wrong with it, and no runs."""
     view = _view(RunFilter(project_id=chosen_project(request.args)))
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(view.run_filter.project_id).reading.snapshot() as connection:
         page = await _page(connection, view, now, None, query=query, errors=errors)
     return await render(page, 422)
 
 
 async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
     """The newest runs, or those behind a place."""
-    async with services().reading.snapshot() as connection:
-        found = await read.read_page(connection, view.run_filter, now, position, services().archived_runs)
+    async with services().cells.of(view.run_filter.project_id).reading.snapshot() as connection:
+        found = await read.read_page(
+            connection, view.run_filter, now, position, services().cells.of(view.run_filter.project_id).archived_runs
+        )
         sums = await _sums(connection, view.run_filter, now, found.problem, read.totals_of(found))
         listing = Listing(
             heading="Newest first",
@@ -249,7 +251,7 @@ async def _found(view: RunsView, position: Position, now: datetime) -> RunsPage:
 async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
     """The runs with the highest values of a column, or the lowest."""
     sorting = view.sorting
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(view.run_filter.project_id).reading.snapshot() as connection:
         found = await read_sorted(
             connection,
             view.run_filter,
@@ -257,7 +259,7 @@ async def _sorted(view: RunsView, number: int, now: datetime) -> RunsPage:
             SORT_KEYS[sorting.column],
             is_ascending=sorting.is_reversed,
             page=number,
-            archive=services().archived_runs,
+            archive=services().cells.of(view.run_filter.project_id).archived_runs,
         )
         sums = await _sums(connection, view.run_filter, now, found.problem)
         listing = Listing(
@@ -290,7 +292,7 @@ async def _sums(
     connection: Connection, run_filter: RunFilter, now: datetime, problem: str | None, known: Totals | None = None
 ) -> Sums:
     """Add up the runs; `known` is what the page adds up to, if it has all of them."""
-    archive = services().archived_runs
+    archive = services().cells.of(run_filter.project_id).archived_runs
     if problem is None:
         try:
             totals = known or await read_totals(connection, run_filter, now, archive)
@@ -339,8 +341,10 @@ def _live(view: RunsView, now: datetime) -> LiveSwitch | None:
 
 
 async def _key_names(connection: Connection, run_filter: RunFilter) -> Mapping[str, str]:
-    ids = [] if run_filter.key_id is None else [run_filter.key_id]
-    return {str(id_): name for id_, name in (await names_of(connection, ids)).items()} if ids else {}
+    if run_filter.key_id is None:
+        return {}
+    async with services().control_beside(connection, run_filter.project_id) as control:
+        return {str(id_): name for id_, name in (await names_of(control, [run_filter.key_id])).items()}
 
 
 def _headings(view: RunsView) -> Iterator[Any]:

@@ -88,7 +88,7 @@ async def choose() -> ResponseReturnValue:
 @project_editor
 async def show(project_id: str) -> ResponseReturnValue:
     """Show how to send runs to the project."""
-    async with services().database.session() as session:
+    async with services().cells.of(project_id).database.session() as session:
         return await render(await _send_page(session, project_id))
 
 
@@ -97,8 +97,8 @@ async def show(project_id: str) -> ResponseReturnValue:
 async def create_key(project_id: str) -> ResponseReturnValue:
     """Create a key that sends runs, and show it this once, in everything that is to be pasted."""
     form = await sent_form(KEY_FORM.id)
-    async with services().database.session() as session:
-        page = await _send_page(session, project_id)
+    async with services().sessions_of(project_id) as (session, cell):
+        page = await _send_page(cell, project_id)
         if not page.takes_project_keys:
             raise NotFound("This server accepts runs only with its shared key, INGEST_API_KEY.")
         try:
@@ -127,10 +127,10 @@ async def create_key(project_id: str) -> ResponseReturnValue:
 @project_editor
 async def arrival(project_id: str) -> ResponseReturnValue:
     """Answer that runs have arrived, or 204, on which the page stays unchanged and asks again."""
-    async with services().database.session() as session:
+    async with services().sessions_of(project_id) as (session, cell):
         key_id = request.args.get("key", type=UUID)
         key = await keys.get(session, project_id, key_id) if key_id else None
-        page = _arrival(project_id, await find_by_id(session, project_id), key)
+        page = _arrival(project_id, await find_by_id(cell, project_id), key)
     if page.waits_for:
         return no_content()
     return await done(page, else_to=url_for("send_runs.show", project_id=project_id))
@@ -150,7 +150,7 @@ async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
 
 
 async def _clients(project_id: str) -> tuple[ClientRow, ...]:
-    async with services().database.connection() as connection:
+    async with services().cells.of(project_id).database.connection() as connection:
         return await client_rows(connection, project_id, SHOWN_CLIENTS)
 
 

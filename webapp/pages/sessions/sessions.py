@@ -154,7 +154,7 @@ async def _list(project_id: str, kind: GroupKind) -> ResponseReturnValue:
     shown, now = SessionsView.parse(request.args, project_id, kind), services().clock()
     window = shown.view.window(now)
     span = TimeSpan(window.start, window.until)
-    async with services().reading.snapshot() as connection:
+    async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         dropped_before = await select_dropped_before(connection, project_id)
         kept = span if dropped_before is None else TimeSpan(max(span.since, dropped_before), span.until)

@@ -79,7 +79,7 @@ async def find() -> ResponseReturnValue:
     """Projects, pages, saved views, guides, models and runs with the text of the query in their name; of runs, the whole id."""
     text = trimmed(request.args.get("q", "")).replace("\0", "")[:MAX_NAME]
     reader = actor()
-    async with services().reading.connection() as connection:
+    async with services().cells.of(None).reading.connection() as connection:
         results = [
             *(await _projects(connection, reader, text)),
             *_pages(reader, text),
@@ -130,7 +130,7 @@ async def _views(reader: Actor, text: str) -> list[Result]:
     """Return the saved views that the reader may open."""
     if not text or not saved_views.may_save(reader):
         return []
-    async with services().database.session() as session:
+    async with services().cells.of(None).database.session() as session:
         found = await saved_views.find_by_text(session, text, _open_to(reader, Scope.METRICS_READ), SHOWN)
         return [
             Result("View", f"{view.name} in {view.project_id}", PAGES[view.page].url(view.project_id, view.query))

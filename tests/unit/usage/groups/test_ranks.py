@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.plan import Group
 
-groups = st.tuples(st.none() | st.sampled_from("abcdefgh"))
+groups = st.tuples(st.none() | st.sampled_from("abcdefghijklmnopqrstuvwxyz"))
 # Few different measures, so that many are equal, and some that no machine word holds.
 measures = st.integers(-1, 3) | st.integers(2**63, 2**70)
 ranks = st.dictionaries(groups, st.builds(Rank, measures, st.integers(0, 3)))

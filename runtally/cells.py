@@ -1,0 +1,193 @@
+"""A cell: a database that holds projects with all their data, and what a process keeps and does for it.
+
+Control has what is there once: people, keys and prices. In a small installation one database is both, over the same
+connections.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Self
+
+from runtally.alerts.evaluator import AlertEvaluator
+from runtally.alerts.registry import Channels
+from runtally.alerts.sender import AlertSender
+from runtally.alerts.targets import TargetEditor
+from runtally.archive.archive import Archive
+from runtally.archive.groups import ArchivedGroupReader
+from runtally.archive.reading import ArchivedRuns
+from runtally.clock import Clock
+from runtally.db.database import Database, reporting_database
+from runtally.db.replica import Reader
+from runtally.experiments.shared import SharedVerdicts
+from runtally.ingest.accept import Ingest
+from runtally.ingest.writer import Writer
+from runtally.jobs.loop import running
+from runtally.jobs.registry import (
+    evaluate_alerts_job,
+    expire_alerts_job,
+    expire_job,
+    merge_dimensions_job,
+    merge_job,
+    names_job,
+    otlp_clients_job,
+    relay_job,
+    replica_job,
+    retention_job,
+    rules_job,
+    send_alerts_job,
+    tracked_keys_job,
+    unpriced_job,
+)
+from runtally.names.live import LiveNames
+from runtally.otlp.receive import Receiver
+from runtally.pricing.book import LivePrices
+from runtally.pricing.repricing.unpriced import UnpricedRuns
+from runtally.privacy import ContentRule
+from runtally.reporting.opening import opened_relay
+from runtally.reporting.sync import ReportingSync
+from runtally.retention.dropping import Dropper
+from runtally.retention.rules import LiveRetention
+from runtally.settings import RelayMode, Settings
+from runtally.usage.memo import DayMemo
+
+# Connections to one database that one process opens, at most. Neither readers nor jobs, which may hold one for long, can take
+# those that ingest needs.
+INTAKE_CONNECTIONS = 4
+JOB_CONNECTIONS = 3
+PAGE_CONNECTIONS = 4
+PAGE_SESSIONS = 4
+# Taken for a page of runs each, and given back before that is sent.
+DOWNLOAD_CONNECTIONS = 1
+CONNECTIONS = INTAKE_CONNECTIONS + JOB_CONNECTIONS + PAGE_CONNECTIONS + PAGE_SESSIONS + DOWNLOAD_CONNECTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The connections of one process to one database."""
+
+    database: Database
+    """The database for pages and forms."""
+    intake: Database
+    """The database for requests that must be answered under any load: ingest, keys, limits, health."""
+    working: Database
+    """The database for jobs."""
+    downloading: Database
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, database_url: str) -> AsyncIterator[Self]:
+        async with (
+            Database(database_url, connections=INTAKE_CONNECTIONS, sessions=0) as intake,
+            Database(database_url, connections=JOB_CONNECTIONS, sessions=0) as working,
+            Database(database_url, connections=PAGE_CONNECTIONS, sessions=PAGE_SESSIONS) as database,
+            Database(database_url, connections=DOWNLOAD_CONNECTIONS, sessions=0) as downloading,
+        ):
+            yield cls(database, intake, working, downloading)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A database that holds projects."""
+
+    database: Database
+    """The database for pages and forms."""
+    intake: Database
+    """The database for requests that must be answered under any load."""
+    reading: Reader
+    """The database for data that may be a little late: metrics, pages without forms, files."""
+    memo: DayMemo
+    """What runs of closed days came to."""
+    names: LiveNames
+    archive: Archive | None
+    """The archive of runs that are no longer in the database; None without one."""
+    archived_runs: ArchivedRuns | None
+    """These runs, for pages and files."""
+    ingest: Ingest
+    otlp: Receiver
+    reporting: ReportingSync
+    alert_targets: TargetEditor
+    verdicts: SharedVerdicts
+
+    @property
+    def archived_groups(self) -> ArchivedGroupReader | None:
+        """What archived runs come to."""
+        return ArchivedGroupReader(self.archived_runs) if self.archived_runs else None
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, settings: Settings, connections: Connections, prices: LivePrices, channels: Channels, clock: Clock
+    ) -> AsyncIterator[Self]:
+        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is away is no error."""
+        database, intake, working = connections.database, connections.intake, connections.working
+        async with (
+            Reader.opened(database, settings.read_database_url, connections.downloading) as reading,
+            reporting_database(settings.reporting_database_url, intake) as reporting,
+            _relaying(settings, working, working if reporting.is_same(working) else reporting, clock),
+            # Without a secret no relay could push runs, and the queue would only grow.
+            Writer.opened(intake, queued=bool(settings.service_sync_sign)) as writer,
+        ):
+            retention = LiveRetention(working, settings.retention_days)
+            with suppress(Exception):
+                await retention.refresh()
+            names = LiveNames.of(settings, working)
+            with suppress(Exception):
+                await names.refresh()
+            unpriced = UnpricedRuns(working, prices, clock, queued=bool(settings.service_sync_sign))
+            ingest = Ingest(writer, prices, retention, names, settings, clock)
+            otlp = Receiver(ingest, settings, clock)
+            archive = Archive.of(settings, working, clock)
+            jobs = [
+                merge_job(working, clock),
+                merge_dimensions_job(working, clock),
+                tracked_keys_job(working, clock),
+                expire_job(working, clock),
+                unpriced_job(unpriced),
+                rules_job(retention),
+                names_job(names),
+                otlp_clients_job(otlp.clients, working),
+                retention_job(Dropper(working, settings.retention_days, clock, archive)),
+                evaluate_alerts_job(AlertEvaluator(working, clock, settings.public_url)),
+                send_alerts_job(AlertSender(working, channels, clock)),
+                expire_alerts_job(working, clock),
+                *([replica_job(reading)] if reading.has_replica else []),
+            ]
+            async with running(jobs):
+                yield cls(
+                    database=database,
+                    intake=intake,
+                    reading=reading,
+                    memo=DayMemo(settings.usage_memo_bytes),
+                    names=names,
+                    archive=archive,
+                    archived_runs=ArchivedRuns.of(settings, database, clock),
+                    ingest=ingest,
+                    otlp=otlp,
+                    reporting=ReportingSync(
+                        reporting, ContentRule.of(settings.privacy_mode, settings.content_keys), clock
+                    ),
+                    alert_targets=TargetEditor(database, channels, clock),
+                    verdicts=SharedVerdicts(database, clock),
+                )
+
+
+class Cells:
+    """The cells of an installation: one."""
+
+    def __init__(self, only: Cell) -> None:
+        self._only = only
+
+    def of(self, project_id: str | None) -> Cell:  # noqa: ARG002  # Every project is in the only one.
+        """Return the cell of a project; with None the one that has all projects."""
+        return self._only
+
+
+@asynccontextmanager
+async def _relaying(settings: Settings, database: Database, reporting: Database, clock: Clock) -> AsyncIterator[None]:
+    """Run the relay while the block runs, unless another process does or no runs are queued."""
+    if settings.relay is RelayMode.OFF or not settings.service_sync_sign:
+        yield
+        return
+    async with opened_relay(settings, database, reporting, clock) as relay, running([relay_job(relay)]):
+        yield

@@ -1,0 +1,72 @@
+"""The database that each table is in: control has people, keys and prices; a cell has the data of projects.
+
+A small installation has one database that is both. No statement reads or writes tables of control and of a cell at once.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Home(StrEnum):
+    """The kind of database that a table is in."""
+
+    CONTROL = "control"
+    """The one database of people, keys and prices."""
+    CELL = "cell"
+    """Each database of projects."""
+    EVERY = "every"
+    """Both: a row is written in the transaction that it is about, wherever that is. Migrations of cells make the table."""
+    REPORTING = "reporting"
+    """The database of the reporting table."""
+
+
+HOMES: Mapping[str, Home] = {
+    **dict.fromkeys(
+        (
+            "users",
+            "identities",
+            "memberships",
+            "sessions",
+            "invitations",
+            "api_keys",
+            "shared_links",
+            "price_entries",
+            "project_discounts",
+            "repricings",
+            "colours",
+            "rate_limits",
+        ),
+        Home.CONTROL,
+    ),
+    **dict.fromkeys(
+        (
+            "projects",
+            "runs",
+            "experiments",
+            "rollups",
+            "rollup_totals",
+            "rollup_deltas",
+            "latency_sketches",
+            "latency_deltas",
+            "tracked_keys",
+            "dimension_sums",
+            "dimension_latencies",
+            "dimension_deltas",
+            "name_rules",
+            "saved_views",
+            "budgets",
+            "alert_rules",
+            "alert_targets",
+            "alerts",
+            "alert_deliveries",
+            "otlp_clients",
+            "outbox",
+            "outbox_arrivals",
+            "archive_files",
+        ),
+        Home.CELL,
+    ),
+    **dict.fromkeys(("audit_entries", "installation"), Home.EVERY),
+    "reporting_runs": Home.REPORTING,
+}
+"""The home of each table, by its name."""
