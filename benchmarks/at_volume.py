@@ -102,14 +102,13 @@ def _reading_rows(volume: Volume, options: Options, wanted: frozenset[int]) -> I
                 yield reading.aggregate_row(admin, volume, options)
             if 6 in wanted:  # noqa: PLR2004
                 yield reading.accuracy_row(admin, volume)
-    if wanted & {17, 20}:
+    if 20 in wanted:  # noqa: PLR2004
         with reader(volume, scope="admin") as admin:
-            if 17 in wanted:  # noqa: PLR2004
-                yield tracking.grouped_row(admin, volume, options)
-            if 20 in wanted:  # noqa: PLR2004
-                yield tracking.two_dimensions_row(admin, volume, options)
-    if wanted & {7, 13}:
+            yield tracking.two_dimensions_row(admin, volume, options)
+    if wanted & {7, 13, 17}:
         with reader(volume) as visitor:
+            if 17 in wanted:  # noqa: PLR2004
+                yield tracking.grouped_row(visitor, volume, options)
             if 7 in wanted:  # noqa: PLR2004
                 yield reading.page_row(visitor, volume, options)
             if 13 in wanted:  # noqa: PLR2004

@@ -27,6 +27,7 @@ from runtally.pricing import catalogue
 from runtally.settings import Settings
 from tests.apart import IS_ASKED, opened_apart
 from tests.clusters import copy_cluster
+from tests.commands import work_seldom
 from tests.factories import insert_test_prices
 from tests.folders import open_folder
 from tests.serving import TEMPLATE, Postgres, Server, client_of, running_server, settings_for
@@ -67,6 +68,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "tests/browser/" in item.nodeid)
 
 
+def pytest_collection_finish() -> None:
+    """Tests and what they import stay until the end, so they are looked through for garbage no more."""
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Some libraries complain of what is left at the end of a process."""
+    gc.unfreeze()
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # The package has no types.
     """All tests of a file go to one process, and those of the browser to two, for about the same time.
 
@@ -94,6 +105,11 @@ def unchanged_logs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log, "set_up", lambda *_: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seldom_jobs() -> None:
+    work_seldom()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -54,9 +54,12 @@ class AlertEvaluator:
         async with self._database.transaction() as connection:
             if not await evaluation_queries.try_lock(connection):
                 return 0
+            # Begun once the lock is held, so it has what others decided. Sums that are merged meanwhile would count twice.
+            async with self._database.snapshot() as reading:
+                due = await self._due(reading, now)
             decided = [
                 await evaluation_queries.insert_alert(connection, project_id, uuid7(), message, now)
-                for project_id, message in await self._due(connection, now)
+                for project_id, message in due
             ]
         self._budget_watch.settle()
         if any(decided):

@@ -79,6 +79,8 @@ class Plan:
     latencies: Source = Source.RUNS
     latency_cover: Cover = field(default=Cover((), ()))
     latency_rest_of: Dimension | None = None
+    key_id: int | None = None
+    """The number of the question's key in the stored sums of its project, where these are read."""
 
 
 def plan_of(question: GroupQuestion, *, is_tracked: bool) -> Plan:

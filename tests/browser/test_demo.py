@@ -18,3 +18,9 @@ def test_the_demo_is_loaded_and_drawn(page: Page, dev_server: Server) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("support-agent")
     drawn(page)
     expect(page.locator("#main-chart .key li")).not_to_have_count(0)
+
+    # Its names and amounts are as long as real ones.
+    page.set_viewport_size({"width": 320, "height": 800})
+    page.goto(f"{dev_server.url}/projects/code-review-bot/costs")
+    expect(page.get_by_role("heading", name="If all runs had used one model")).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 320

@@ -3,11 +3,14 @@
 import re
 
 import httpx
-from playwright.sync_api import Browser, Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.conftest import PROJECT, drawn
 from tests.browser_fixtures import Complaints
 from tests.serving import PATIENCE_SECONDS, Server
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def _mark(page: Page) -> None:
@@ -233,3 +236,15 @@ def test_a_first_visit_costs_little(first_visit: Page, story: Server) -> None:
 
     assert sum(sizes) < 330_000, f"{sum(sizes)} bytes"
     assert httpx.get(f"{story.url}/projects/{PROJECT}", timeout=PATIENCE_SECONDS).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", f"/projects/{PROJECT}"])
+def test_the_first_chart_is_on_the_first_screen_of_a_phone(page: Page, story: Server, path: str) -> None:
+    page.set_viewport_size(PHONE)
+    page.goto(f"{story.url}{path}")
+    drawn(page)
+
+    plot = page.locator("#main-chart-plot").bounding_box()
+
+    assert plot is not None
+    assert plot["y"] + plot["height"] <= PHONE["height"]

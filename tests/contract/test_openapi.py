@@ -9,11 +9,11 @@ import pytest
 import schemathesis
 
 from api.openapi import document, routes_of
+from tests.routes import APP, SETTINGS
 from tests.serving import settings_for
 from webapp.app import create_app
 
-SETTINGS = settings_for("postgresql://nowhere")
-DOCUMENT = document(routes_of(create_app(SETTINGS)), SETTINGS)
+DOCUMENT = document(routes_of(APP), SETTINGS)
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OPERATIONS = {
     f"{method.upper()} {path}": operation

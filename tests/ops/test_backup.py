@@ -42,6 +42,7 @@ IDENTITIES = """
   SELECT table_name::text, pg_get_serial_sequence(table_name, column_name)
     FROM information_schema.columns WHERE table_schema = 'public' AND is_identity = 'YES'
 """
+FILLED = "filled"
 ODD = "tab\t, line\n, return\r, backslash \\N \\. and \u00e9\u4e2d\U0001f600"
 
 ServerOf = Callable[[int], Postgres]
@@ -73,12 +74,18 @@ class Filled:
     contents: dict[str, str]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def made(server_of: ServerOf) -> Callable[[int], Filled]:
+    """A database of the test's own each time: a copy of one that is filled once for each version."""
+    filled: dict[int, dict[str, str]] = {}
+
     def made(version: int) -> Filled:
-        url = server_of(version).create_migrated(f"filled_{uuid.uuid4().hex}")
-        asyncio.run(fill_all(url))
-        return Filled(url, contents(url))
+        server = server_of(version)
+        if version not in filled:
+            url = server.create_migrated(FILLED)
+            asyncio.run(fill_all(url))
+            filled[version] = contents(url)
+        return Filled(server.create(f"filled_{uuid.uuid4().hex}", FILLED), filled[version])
 
     return made
 

@@ -44,8 +44,9 @@ def installed() -> Iterator[Path]:
             "UV_NO_BUILD_ISOLATION": "1",
             "UV_SYSTEM_CERTS": "1",
         }
+        _copy_sources(folder / "src")
         done = subprocess.run(  # noqa: S603  # A script of ours.
-            [str(DEPLOY / "install.sh"), f"{folder}/runtally", *_extras()],
+            [f"{folder}/src/docs/deploy/install.sh", f"{folder}/runtally", *_extras()],
             env=environment,
             cwd="/",
             check=False,
@@ -54,6 +55,20 @@ def installed() -> Iterator[Path]:
         )
         assert done.returncode == 0, done.stderr
         yield folder / "runtally"
+
+
+def _copy_sources(folder: Path) -> None:
+    """Copy what the Containerfile copies for the build, and nothing else of the checkout."""
+    build = (DEPLOY / "Containerfile").read_text().split("\nFROM ")[1]
+    for names in re.findall(r"^COPY (.+)$", build, re.MULTILINE):
+        *sources, target = names.split()
+        place = folder / target
+        for source in (path for one in sources for path in CHECKOUT.glob(one)):
+            if source.is_dir():
+                shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, place)
 
 
 def _extras() -> list[str]:
@@ -95,10 +110,15 @@ def test_what_the_containerfile_installs_serves_and_says_whether_it_is_well(
             headers = {"Authorization": "Bearer key"}
             answer = httpx.post(f"{url}/api/ingest", json=make_run(projectId="shop"), headers=headers)
             was_well = is_well()
+            pages = [
+                httpx.get(f"{url}{path}", timeout=PATIENCE_SECONDS).status_code
+                for path in ("/sign-in", "/guides", "/guides/operations")
+            ]
         finally:
             service.terminate()
 
     assert answer.status_code == 200
+    assert pages == [200, 200, 200]
     assert was_well
     assert not is_well()
     # A root file system that cannot be written lacks nothing.

@@ -57,7 +57,7 @@ def test_the_package_holds_every_template_static_file_guide_and_migration(instal
     assert [path for path in tracked if not (packed / path).is_file()] == []
 
 
-def test_the_installed_service_migrates_and_serves_a_page_a_static_file_and_a_chart(
+def test_the_installed_service_migrates_and_serves_a_page_a_static_file_a_chart_and_a_guide(
     installed: Path, data_dir: Path
 ) -> None:
     port = free_port()
@@ -75,6 +75,7 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_and_a_ch
             page = client.get("/projects/shop")
             style = client.get("/static/css/tokens.css")
             chart = client.get("/charts/cost.svg?project=shop")
+            guide = client.get("/guides/pricing")
             health = client.get("/api/health").json()
             runs = client.get("/runs?project=shop")
             parquet = client.get("/runs/export.parquet?project=shop")
@@ -86,6 +87,7 @@ def test_the_installed_service_migrates_and_serves_a_page_a_static_file_and_a_ch
     assert "gpt-4o-mini" in page.text
     assert (style.status_code, style.headers["Content-Type"].partition(";")[0]) == (200, "text/css")
     assert (chart.status_code, chart.text.startswith("<svg")) == (200, True)
+    assert (guide.status_code, "How a run finds its price" in guide.text) == (200, True)
     assert health["migrations"] == "current"
     # The library of Parquet is an extra.
     assert "export.csv" in runs.text

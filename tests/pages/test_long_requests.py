@@ -13,8 +13,7 @@ from quart import Quart
 from werkzeug.datastructures import ImmutableMultiDict
 
 from tests.lines import Heard, Line
-from tests.serving import settings_for
-from webapp.app import create_app
+from tests.routes import APP
 from webapp.zone import COOKIE
 
 # The longer one, each of its bytes as `%20`, is as long as a path may be.
@@ -44,10 +43,9 @@ DECIDING = (
     *("x-api-key", "x-svc-signature"),
 )
 
-_app = create_app(settings_for("postgresql://nowhere"))
 ROUTES = {
     f"{method} {rule.rule}": (method, rule.rule)
-    for rule in _app.url_map.iter_rules()
+    for rule in APP.url_map.iter_rules()
     for method in sorted((rule.methods or set()) - {"HEAD"})
 }
 READ = [name for name, (method, _) in ROUTES.items() if method == "GET"]

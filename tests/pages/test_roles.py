@@ -16,22 +16,19 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import Invite, Post, SignIn
-from tests.serving import settings_for
-from webapp.app import create_app
+from tests.routes import APP
 
 PAGE_RULES = {"signed in", "chart viewer", "project editor", "admin"}
 
-_app = create_app(settings_for("postgresql://nowhere"))
-
 
 def _rule_name(rule: Rule) -> str:
-    declared = declared_rule(_app.view_functions[rule.endpoint])
+    declared = declared_rule(APP.view_functions[rule.endpoint])
     return declared.name if declared else ""
 
 
 ROUTES = {
     f"{method} {rule.rule}": (method, rule)
-    for rule in _app.url_map.iter_rules()
+    for rule in APP.url_map.iter_rules()
     for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})
     if _rule_name(rule) in PAGE_RULES
 }

@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Callable
 from typing import NamedTuple
 
-import pytest
-from quart import Quart
 from werkzeug.routing import Rule
 
 import api
@@ -15,12 +13,9 @@ from api.access import declared_rule
 from api.guards import GUARDS
 from api.openapi import TAGS, routes_of
 from api.operation import operation_of
-from tests.serving import settings_for
-from webapp.app import create_app
+from tests.routes import APP
 
 MAX_STATEMENTS = 20
-
-app: Quart = create_app(settings_for("postgresql://nowhere"))
 
 
 class Route(NamedTuple):
@@ -34,8 +29,8 @@ class Route(NamedTuple):
 
 
 ROUTES = {
-    f"{' '.join(sorted(rule.methods or set()))} {rule.rule}": Route(rule, app.view_functions[rule.endpoint])
-    for rule in app.url_map.iter_rules()
+    f"{' '.join(sorted(rule.methods or set()))} {rule.rule}": Route(rule, APP.view_functions[rule.endpoint])
+    for rule in APP.url_map.iter_rules()
 }
 API = [name for name, route in ROUTES.items() if route.is_documented]
 
@@ -45,45 +40,44 @@ def test_there_are_routes_to_look_at() -> None:
     assert len(ROUTES) > len(API)
 
 
-@pytest.mark.parametrize("name", ROUTES)
-def test_a_route_declares_its_access_rule(name: str) -> None:
-    assert declared_rule(ROUTES[name].view) is not None
-
-
-@pytest.mark.parametrize("name", ROUTES)
-def test_a_route_has_a_docstring(name: str) -> None:
-    summary = (inspect.getdoc(ROUTES[name].view) or "").partition("\n")[0]
-
-    assert summary.endswith(".")
-
-
-@pytest.mark.parametrize("name", ROUTES)
-def test_its_view_is_short(name: str) -> None:
-    source = textwrap.dedent(inspect.getsource(inspect.unwrap(ROUTES[name].view)))
-    function = ast.parse(source).body[0]
-
-    statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
+def statements_of(view: Callable[..., object]) -> int:
+    function = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(view)))).body[0]
     # The function itself and its docstring are none.
-    assert len(statements) - 2 <= MAX_STATEMENTS
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 2
 
 
-@pytest.mark.parametrize("name", API)
-def test_it_is_in_the_openapi_document(name: str) -> None:
-    operation, rule = operation_of(ROUTES[name].view), declared_rule(ROUTES[name].view)
+def test_each_route_declares_its_access_rule() -> None:
+    assert [name for name, route in ROUTES.items() if declared_rule(route.view) is None] == []
 
-    assert operation is not None, "declare it with @documents"
-    assert operation.tag in TAGS
-    assert rule is not None
-    assert rule.name in GUARDS, "say in api.guards how this rule looks from outside"
-    assert ROUTES[name].view in [route.view for route in routes_of(app)]
+
+def test_each_route_has_a_docstring() -> None:
+    summaries = {name: (inspect.getdoc(route.view) or "").partition("\n")[0] for name, route in ROUTES.items()}
+
+    assert {name: summary for name, summary in summaries.items() if not summary.endswith(".")} == {}
+
+
+def test_each_view_is_short() -> None:
+    lengths = {name: statements_of(route.view) for name, route in ROUTES.items()}
+
+    assert {name: length for name, length in lengths.items() if length > MAX_STATEMENTS} == {}
+
+
+def test_each_route_of_the_api_is_in_the_openapi_document() -> None:
+    documented = [route.view for route in routes_of(APP)]
+
+    for name in API:
+        operation, rule = operation_of(ROUTES[name].view), declared_rule(ROUTES[name].view)
+        assert operation is not None, f"declare {name} with @documents"
+        assert operation.tag in TAGS, name
+        assert rule is not None, name
+        assert rule.name in GUARDS, f"say in api.guards how the rule of {name} looks from outside"
+        assert ROUTES[name].view in documented, name
 
 
 def test_only_the_api_is_in_the_openapi_document() -> None:
-    assert {route.path for route in routes_of(app) if not route.path.startswith(("/api/", "/v1/"))} == set()
+    assert {route.path for route in routes_of(APP) if not route.path.startswith(("/api/", "/v1/"))} == set()
 
 
-@pytest.mark.parametrize("name", API)
-def test_no_path_of_the_api_redirects_to_another(name: str) -> None:
-    assert not name.endswith("/")
-    assert not app.url_map.merge_slashes
-    assert ROUTES[name].rule.redirect_to is None
+def test_no_path_of_the_api_redirects_to_another() -> None:
+    assert not APP.url_map.merge_slashes
+    assert [name for name in API if name.endswith("/") or ROUTES[name].rule.redirect_to is not None] == []

@@ -32,4 +32,16 @@ def begins_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if sender:
         sender.close()
         atexit.unregister(sender.close)
+        _end(sender)
     gc.collect()
+
+
+def _end(sender: Sender) -> None:
+    """Wait for its thread, which goes on trying where `close` has waited long enough, and so into the next test."""
+    thread = sender._thread  # noqa: SLF001
+    if thread:
+        with sender._changed:  # noqa: SLF001
+            sender._is_closing = True  # noqa: SLF001
+            sender._changed.notify_all()  # noqa: SLF001
+        thread.join(60)
+        assert not thread.is_alive()

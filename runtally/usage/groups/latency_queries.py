@@ -76,7 +76,7 @@ async def select_value_latencies(  # noqa: PLR0913  # The parts of a statement.
     """Read the stored latencies of these values of a key, and of all others as one."""
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
-    ctes = key_cte(found, question, key) + (waiting.bins_cte(found) if waiting else "")
+    ctes = key_cte(found, question, key, plan.key_id) + (waiting.bins_cte(found) if waiting else "")
     on_days = of_days(found, plan.latency_cover.stored)
     number = number_sql(DAY_START, starts)
     which = " AND ".join(kept_values(found, question, key)) or "TRUE"

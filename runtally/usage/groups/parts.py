@@ -22,7 +22,7 @@ from runtally.usage.window import TimeSpan, floor
 
 Value = TypeVar("Value")
 _RANKS = "ranks"
-_HOUR = BucketWidth.HOUR.length
+_HOUR, _QUARTER = BucketWidth.HOUR.length, BucketWidth.QUARTER_HOUR.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ async def parts_of(
     """Return the closed days and the rest of the time, if there are any; without a memo one part of all."""
     timeline, project_id = question.timeline, question.filter.project_id
     span, midnight = timeline.span, start_of_day(timeline.now)
-    # The period before ends at the same moment as now, so only its whole days and hours can be asked for again.
-    closed = TimeSpan(span.since, start_of_day(min(timeline.now, span.until)))
-    hours = TimeSpan(max(closed), floor(min(timeline.now, span.until), _HOUR))
     is_past = span.until <= midnight
+    # The period before ends at the same moment as now, so what is before that moment cannot be asked for again.
+    closed = TimeSpan(span.since, start_of_day(min(timeline.now, span.until)))
+    hours = TimeSpan(max(closed), floor(min(timeline.now, span.until), _QUARTER if is_past else _HOUR))
     if project_id is None or not hours or not _is_read_by_hour(question, is_past=is_past):
         hours = TimeSpan(hours.since, hours.since)
     if memo is None or not (closed or hours):

@@ -52,7 +52,8 @@ tracked AS (
 )
 SELECT (SELECT count(*) FROM tracked) = (SELECT count(*) FROM scope) AS is_tracked,
        EXISTS (SELECT FROM dimension_deltas WHERE $1 IS NULL OR project_id = $1) AS is_waiting,
-       (SELECT md5(string_agg(id::text, ' ' ORDER BY project_id)) FROM tracked) AS version
+       (SELECT md5(string_agg(id::text, ' ' ORDER BY project_id)) FROM tracked) AS version,
+       (SELECT min(id) FROM tracked) AS key_id
 """
 
 
@@ -64,6 +65,8 @@ class TrackedState:
     is_waiting: bool = False
     version: str | None = None
     """Differs when the key is tracked anew."""
+    key_id: int | None = None
+    """The number of the key in sums of the project."""
 
 
 @dataclass(slots=True)
@@ -105,7 +108,7 @@ async def select_hidden_days(
     """List the days on which runs with the selected value may be part of "(other)"."""
     found = Conditions()
     value = found.value(question.filter.value_of(key))
-    ctes = key_cte(found, question, key) + (waiting.slices_cte(found) if waiting else "")
+    ctes = key_cte(found, question, key, plan.key_id) + (waiting.slices_cte(found) if waiting else "")
     days = of_days(found, plan.cover.stored)
     parts = [
         f"""SELECT project_id, day, array_position(dimension_values, NULL) IS NOT NULL AS is_full,
@@ -250,7 +253,7 @@ def _slices_sql(  # noqa: PLR0913  # The parts of a statement.
     starts = found.value(list(question.timeline.starts), "timestamptz[]")
     key, ctes, slices = question.key, "WITH ", list[str]()
     if plan.sums is Source.VALUES and key is not None:
-        ctes = f"{key_cte(found, question, key)}{waiting.slices_cte(found) if waiting else ''},\n"
+        ctes = f"{key_cte(found, question, key, plan.key_id)}{waiting.slices_cte(found) if waiting else ''},\n"
     if plan.cover.stored and plan.sums in {Source.TOTALS, Source.SLICES}:
         slices.append(stored_slices(found, question, plan, starts))
     elif plan.cover.stored and key is not None:

@@ -226,6 +226,7 @@ class GroupRowReader:
         plan, waiting = plan_of(question, is_tracked=state.is_tracked), None
         if key is None or plan.sums is not Source.VALUES:
             return plan, None
+        plan = replace(plan, key_id=state.key_id)
         if state.is_waiting:
             waiting = await self._waiting_on(question, key, plan)
         if plan.cover.stored and question.filter.value_of(key) is not None:
@@ -244,7 +245,7 @@ class GroupRowReader:
             return None
         place = question.filter.project_id, key.tracked_as
         if place not in self._waiting:
-            self._waiting[place] = await select_waiting(self.connection, question, key)
+            self._waiting[place] = await select_waiting(self.connection, question, key, plan.key_id)
         first, last = min(one.since for one in stored).date(), max(one.until for one in stored).date()
         found = self._waiting[place]
         return found if any(first <= day <= last for day in found.days) else None

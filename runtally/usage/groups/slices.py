@@ -84,15 +84,16 @@ def of_key(question: GroupQuestion) -> str:
     return "project_id = (SELECT project_id FROM key) AND key_id = (SELECT id FROM key)"
 
 
-def key_cte(found: Conditions, question: GroupQuestion, key: Dimension) -> str:
-    """SQL of `key`, the key's number in each project."""
+def key_cte(found: Conditions, question: GroupQuestion, key: Dimension, key_id: int | None) -> str:
+    """SQL of `key`, the key's number in each project; `key_id` is the one in the question's project."""
     project_id = question.filter.project_id
-    projects = "SELECT id AS project_id FROM projects"
     if project_id is not None:
-        projects = f"SELECT {found.value(project_id)} AS project_id"
+        return f"""WITH key AS MATERIALIZED (
+  SELECT {found.value(project_id)} AS project_id, {found.value(key_id, "bigint")} AS id
+)"""
     return f"""WITH key AS MATERIALIZED (
   SELECT project_id, id
-    FROM ({keys_of(projects, "('tracked')")}) AS keys
+    FROM ({keys_of("SELECT id AS project_id FROM projects", "('tracked')")}) AS keys
    WHERE key = {found.value(key.tracked_as)}
 )"""
 
@@ -148,14 +149,16 @@ def _columns_cte(found: Conditions, name: str, columns: Mapping[str, str], value
 )"""
 
 
-async def select_waiting(connection: Connection, question: GroupQuestion, key: Dimension) -> WaitingRuns:
+async def select_waiting(
+    connection: Connection, question: GroupQuestion, key: Dimension, key_id: int | None
+) -> WaitingRuns:
     """Read the runs that are not merged into the sums of a key yet."""
     found = Conditions()
     slices, bins = (
         ", ".join(f"array_agg({name}::{'text' if kind == 'numeric' else kind})" for name, kind in columns.items())
         for columns in (_WAITING_SLICES, _WAITING_BINS)
     )
-    sql = f"""{key_cte(found, question, key)},
+    sql = f"""{key_cte(found, question, key, key_id)},
 waiting AS MATERIALIZED (
   SELECT * FROM dimension_deltas WHERE project_id IN (SELECT project_id FROM key)
 ),

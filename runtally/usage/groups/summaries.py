@@ -10,8 +10,8 @@ from datetime import timedelta
 from runtally.usage.dimensions import NO_VALUE, STATUS, Dimension
 from runtally.usage.filter import RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
+from runtally.usage.plan import ALL_MEASURES, GroupQuestion
 from runtally.usage.plan import Group as NullableGroup
-from runtally.usage.plan import GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.reader import UsageReader
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
@@ -24,6 +24,8 @@ MAX_GROUPS = 50
 """Groups that a chart's summary tells apart; all others are one."""
 # What the sums of each bucket say of how runs ended.
 _OF_STATUSES = {"cost_usd", "runs", "failed"}
+# What a line of latencies shows, and in which order.
+_OF_LINES = ("runs", "cost_usd")
 # From here on latencies are told by day, as those of tracked keys are stored.
 _LONGEST_IN_SHORT_BUCKETS = timedelta(days=2)
 
@@ -37,6 +39,7 @@ async def read_summary(  # noqa: PLR0913  # What is asked.
     has_latencies: bool = False,
     limit: int = MAX_GROUPS,
     rank_by: str = "cost_usd",
+    measures: Sequence[str] = ALL_MEASURES,
 ) -> Summary:
     """Read the sums of any runs in each bucket of a window, with the groups of highest rank.
 
@@ -44,7 +47,13 @@ async def read_summary(  # noqa: PLR0913  # What is asked.
     """
     latencies = LatencyDetail.BUCKETS if has_latencies else LatencyDetail.NONE
     question = GroupQuestion(
-        Timeline.of_window(window), run_filter, tuple(by), limit=limit, rank_by=rank_by, latencies=latencies
+        Timeline.of_window(window),
+        run_filter,
+        tuple(by),
+        tuple(measures),
+        limit=limit,
+        rank_by=rank_by,
+        latencies=latencies,
     )
     return summary_of(await _answer(reader, question), window)
 
@@ -90,7 +99,10 @@ async def read_totals(  # noqa: PLR0913  # What is asked.
 async def read_latencies_of(
     reader: UsageReader, window: Window, run_filter: RunFilter, dimension: Dimension, limit: int
 ) -> Summary:
-    """Read the latencies of the groups with most runs, in buckets of `latency_window`. Raises `DimensionNotTracked`."""
+    """Read the latencies of the groups with most runs, in buckets of `latency_window`, and their runs and cost.
+
+    Raises `DimensionNotTracked`.
+    """
     return await read_summary(
         reader,
         latency_window(window, run_filter, (dimension,)),
@@ -99,6 +111,7 @@ async def read_latencies_of(
         has_latencies=True,
         limit=limit,
         rank_by="runs",
+        measures=_OF_LINES,
     )
 
 

@@ -16,6 +16,8 @@ from runtally.db.database import Database
 from runtally.ids import uuid7
 from runtally.ingest.queries import insert_runs
 from runtally.usage.groups.groups import read_groups
+from runtally.usage.groups.slices import WaitingRuns, select_waiting
+from runtally.usage.upkeep.dimensions import merge_dimensions
 from tests.documents import make_stored_run
 from tests.relays import SteppedClock
 from tests.store.alerts.test_evaluator import add_target, alerts
@@ -64,6 +66,26 @@ async def test_a_budget_for_one_value_alerts_on_the_runs_of_this_value(project: 
         "unpricedRuns": 0,
         "url": "https://runtally.example/projects/p",
     }
+
+
+async def test_runs_that_are_merged_while_a_budget_is_read_count_once(
+    project: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await set_budget(project, clock, dimension="metadata.feature", value="search", amount="10", alerts="100")
+    await spend(project, clock.now, "100", metadata={"feature": "chat"})
+    await spend(project, clock.now, "6", metadata={"feature": "search"})
+    merged = 0
+
+    async def read_and_merge(*arguments: Any) -> WaitingRuns:  # noqa: ANN401  # As the original.
+        nonlocal merged
+        found = await select_waiting(*arguments)
+        merged += await merge_dimensions(project, clock.now, everything=True)
+        return found
+
+    monkeypatch.setattr("runtally.usage.groups.rows.select_waiting", read_and_merge)
+
+    assert await AlertEvaluator(project, clock, None).evaluate() == 0
+    assert merged
 
 
 async def test_a_budget_for_each_user_names_each_that_is_above_it_once_a_day(

@@ -1,7 +1,6 @@
 """Whatever goes wrong while runs are archived: nothing is lost or counted twice, and an error says what to do."""
 
 import asyncio
-import multiprocessing
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -41,17 +40,16 @@ from tests.archives import (
     replace_folder,
     retain,
 )
+from tests.commands import forked
 from tests.serving import Postgres
 
 SECONDS = 60.0
 ALL = {"one": OLD_RUNS, "two": OLD_RUNS}
 
-_spawned = multiprocessing.get_context("spawn")
-
 
 async def died(work: Callable[[str, str, str], None], *arguments: str) -> None:
     """Let another process do this work until it is killed."""
-    process = _spawned.Process(target=work, args=arguments)
+    process = forked.Process(target=work, args=arguments)
     process.start()
     await asyncio.to_thread(process.join, SECONDS)
     assert process.exitcode == -9

@@ -23,7 +23,7 @@ from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.metrics import cache_share, cost_per_success
 from webapp.charts.series import Groups
 from webapp.links import View
-from webapp.pages.panel.narrowing import toggled
+from webapp.pages.panel.narrowing import value_urls
 
 _MILLION = USD_DECIMALS // 2
 
@@ -212,7 +212,8 @@ def _key(value: tuple[str, ...], price: Price | None, by: Dimension | None, *, i
 def rows_of(groups: Sequence[Group], view: View, dimension: Dimension, shown: Groups, total: Group) -> tuple[Row, ...]:
     highest = max((group.totals.cost_usd for group in groups), default=Decimal(0))
     write = _columns([*groups, total])
-    return tuple(_row(group, view, dimension, shown, total.totals.cost_usd, highest, write) for group in groups)
+    url_of = value_urls(view, dimension)
+    return tuple(_row(group, url_of, shown, total.totals.cost_usd, highest, write) for group in groups)
 
 
 def total_row(groups: Sequence[Group], total: Group) -> Row:
@@ -240,8 +241,7 @@ def _columns(groups: Sequence[Group]) -> _Columns:
 
 def _row(  # noqa: PLR0913, PLR0917  # What a row is shown with.
     group: Group,
-    view: View,
-    dimension: Dimension,
+    url_of: Callable[[str], str | None],
     shown: Groups,
     whole_usd: Decimal,
     highest_usd: Decimal,
@@ -251,7 +251,7 @@ def _row(  # noqa: PLR0913, PLR0917  # What a row is shown with.
     notes = [group.key.provider] if group.key.provider else []
     if not group.is_rest and (others or recorded != group.key.value):
         notes.append(f"recorded as {recorded}" if not others else f"{len(group.recorded)} names")
-    url = None if others or group.is_rest else toggled(view, dimension, recorded)
+    url = None if others or group.is_rest else url_of(recorded)
     return _figures(
         group,
         shown.name(group.key.value),
