@@ -5,14 +5,17 @@ from datetime import timedelta
 import pytest
 
 from runtally.access.erasure import Places, erase_project
+from runtally.access.keys import issue
+from runtally.access.scopes import Scope
 from runtally.alerts.message import ProjectLink
 from runtally.alerts.registry import Channels
 from runtally.alerts.targets import NewTarget, TargetEditor
 from runtally.audit import OPERATOR
 from runtally.budgets import edit
 from runtally.db.database import Connection, Database
-from runtally.errors import StoreUnavailable
+from runtally.errors import NotFound, StoreUnavailable
 from runtally.ingest.queries import insert_runs
+from runtally.models.project import ApiKey
 from runtally.reporting.queries import upsert_reported
 from tests.documents import NOW, make_stored_run
 from tests.serving import free_port
@@ -62,6 +65,17 @@ async def test_nothing_is_left_of_a_project_and_everything_of_the_others(databas
         for table in TABLES:
             assert await count(connection, table, project_id) == 0
             assert await count(connection, table, other) > 0
+
+
+async def test_a_key_that_is_there_before_its_project_stays(database: Database, project_id: str) -> None:
+    async with database.session() as session:
+        key = issue(session, NOW, OPERATOR, project_id=project_id, scopes=[Scope.METRICS_READ]).row
+
+    with pytest.raises(NotFound):
+        await erase_project(Places(database, database, database, None), OPERATOR, project_id)
+
+    async with database.session() as session:
+        assert await session.get(ApiKey, key.id)
 
 
 async def test_a_reporting_table_elsewhere_is_cleared_as_well(
