@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from runtally.clock import start_of_day
+from runtally.errors import ArchiveNotRead
 from runtally.usage.days.versions import Days
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Ranks
@@ -93,7 +94,11 @@ class Part:
             counts = await self.reader.latencies(asked)
             return _TOO_LARGE if counts is None else _latencies_of(counts, question, self.timeline.span)
 
-        found = await self._remembered(what, asked, read)
+        try:
+            found = await self._remembered(what, asked, read)
+        except ArchiveNotRead:
+            # It may be readable in a moment, so it is not remembered.
+            return None
         return None if found is _TOO_LARGE else found
 
     def is_known_as_too_large(self, question: GroupQuestion) -> bool:

@@ -132,7 +132,10 @@ class GroupRowReader:
         return _with_rest(question, plan.rest_of, rows, whole)
 
     async def latencies(self, question: GroupQuestion) -> Counts | None:
-        """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read."""
+        """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read.
+
+        Raises `ArchiveNotRead`.
+        """
         named = set(question.named or ())
         counts = await self._latencies(question, named)
         if counts is None:
@@ -155,6 +158,8 @@ class GroupRowReader:
         try:
             old = await self._archived_spans(question, plan, plan.latency_cover.runs)
             of_old = await self._archived_latencies(question, plan, old)
+        except ArchiveNotRead:
+            raise
         except DimensionNotTracked:
             return None
         without_any = None if plan.rest_of is None else without_key(question, plan.rest_of)

@@ -37,11 +37,12 @@ from runtally.runs.sorting import SortKey, read_sorted
 from runtally.runs.totals import read_missing_before, read_totals
 from runtally.runs.values import ListedRun
 from runtally.usage import archived as archived_groups
-from runtally.usage.dimensions import DIMENSIONS, Dimension, dimension_of_key
+from runtally.usage.dimensions import DIMENSIONS, STATUS, Dimension, dimension_of_key
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.groups.groups import GroupAnswer, read_groups
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import GroupQuestion
+from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import BucketWidth, Timeline
 from runtally.usage.window import TimeSpan
 from tests.archives import HORIZON, NOW, OLD_RUNS, START, archive_at, change_byte, made, retain, runs_of
@@ -362,6 +363,29 @@ async def test_few_pages_wait_for_the_archive_and_none_for_long(
         await runs.ask(kept, "", [])
     answered.set()
     assert (await first, await waiting[1]) == ([(1,)], [(1,)])
+
+
+@pytest.mark.usefixtures("groups")
+async def test_that_the_archive_was_busy_is_not_remembered(
+    own: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await archive_all(own, folder)
+    timeline = Timeline.whole(TimeSpan(START + timedelta(days=4), START + timedelta(days=10)), NOW)
+    question = GroupQuestion(timeline, ONE, (STATUS,), latencies=LatencyDetail.WHOLE)
+    memo = DayMemo(50_000_000)
+
+    async def have_latencies() -> set[bool]:
+        async with own.snapshot() as connection:
+            answer = await read_groups(connection, question, memo)
+        return {sums.latency is not None for sums in answer.groups.values()}
+
+    async def busy(*_: object) -> None:
+        raise ArchiveBusy
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchivedGroupReader, "latencies", busy)
+        assert await have_latencies() == {False}
+    assert await have_latencies() == {True}
 
 
 async def test_runs_of_a_bucket_are_copied_once_and_read(own: Database, bucket_url: str) -> None:
