@@ -21,6 +21,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    # A worker of the version before leaves those of a project that it erases.
+    op.execute("DELETE FROM memberships WHERE project_id NOT IN (SELECT id FROM projects)")
+    op.execute("DELETE FROM invitations WHERE project_id NOT IN (SELECT id FROM projects)")
     for table in ("memberships", "invitations"):
         op.create_foreign_key(
             op.f(f"fk_{table}_project_id"), table, "projects", ["project_id"], ["id"], ondelete="CASCADE"

@@ -3,9 +3,11 @@
 Import this only where a schema is changed: Alembic takes a tenth of a second and 10 MB.
 """
 
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
+from sqlalchemy.exc import DBAPIError
 
 from runtally.db.database import as_unavailable
 from runtally.db.schema import HISTORIES, SCRIPTS, History
@@ -28,7 +30,7 @@ def upgrade(database_url: str, *histories: History) -> None:
     """Upgrade the schema to the newest version, by default of all migration histories.
 
     Blocking, with an event loop of its own: do not call it in a running loop. Raises a plain `RuntallyError` when the
-    tables are those of a newer version, and `StoreUnavailable`, also where the role may not make tables.
+    tables are those of a newer version or locked for long, and `StoreUnavailable`, also where the role may not make tables.
     """
     for history in histories or HISTORIES:
         try:
@@ -37,6 +39,13 @@ def upgrade(database_url: str, *histories: History) -> None:
         except CommandError as error:
             raise RuntallyError(
                 f"The database was migrated by another version of Runtally; use that one. ({error}.)"
+            ) from error
+        except DBAPIError as error:
+            if error.orig is None or not isinstance(error.orig.__cause__, asyncpg.LockNotAvailableError):
+                raise
+            raise RuntallyError(
+                "The schema was not upgraded, because another session uses its tables: a backup, a long query or an older "
+                "version of Runtally. Run it again when that has ended."
             ) from error
 
 

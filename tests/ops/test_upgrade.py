@@ -7,6 +7,7 @@ there can be. A table whose constraints want something in particular says so in 
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 from alembic import command
@@ -14,8 +15,9 @@ from alembic.script import ScriptDirectory
 
 from runtally.clock import system_clock
 from runtally.db.database import Connection, Database
-from runtally.db.migrate import config
+from runtally.db.migrate import config, upgrade
 from runtally.db.schema import CELL, CONTROL, REPORTING, History, is_current
+from runtally.errors import RuntallyError
 from runtally.models.databases import HOMES, Home
 from runtally.usage.upkeep.rebuild import rebuild_if_missing
 from runtally.usage.upkeep.verify import verify_sums
@@ -204,6 +206,45 @@ async def test_every_step_keeps_what_is_there_and_the_end_is_what_this_version_w
         assert [found async for _, found in verify_sums(database, system_clock()) if found] == []
     window = Window.of(CustomRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)), system_clock())
     assert (await read_summary(connection, window, "p")).total.runs == 2
+
+
+async def test_tables_that_another_session_holds_for_long_are_an_error_that_says_what_to_do(
+    connection: Connection, postgres: Postgres
+) -> None:
+    url = postgres.named("upgraded")
+    await asyncio.to_thread(command.upgrade, config(url, CONTROL), "0010")
+
+    async with connection.transaction(isolation="repeatable_read"):
+        await connection.fetch("SELECT id FROM projects")
+        with pytest.raises(RuntallyError, match=r"backup, a long query .* Run it again"):
+            await asyncio.to_thread(upgrade, url)
+    await asyncio.to_thread(upgrade, url)
+
+    assert await is_current(connection)
+
+
+async def test_a_downgrade_forgets_roles_of_projects_that_are_no_longer_there(
+    connection: Connection, postgres: Postgres
+) -> None:
+    url = postgres.named("upgraded")
+    await asyncio.to_thread(upgrade, url)
+    for project_id in ("p", "erased"):
+        await connection.execute(
+            """INSERT INTO users (id, email, name, password_hash, is_admin, created_at)
+                    VALUES ($1, $2, 'Ann', '', false, now())""",
+            uuid4(),
+            f"{project_id}@example.com",
+        )
+        await connection.execute(
+            "INSERT INTO memberships (user_id, project_id, role) SELECT id, $1, 'viewer' FROM users WHERE email = $2",
+            project_id,
+            f"{project_id}@example.com",
+        )
+    await connection.execute("INSERT INTO projects (id, name, created_at) VALUES ('p', 'p', now())")
+
+    await asyncio.to_thread(command.downgrade, config(url, CONTROL), "0010")
+
+    assert [row["project_id"] for row in await connection.fetch("SELECT project_id FROM memberships")] == ["p"]
 
 
 async def test_a_cell_of_its_own_has_the_tables_that_are_beside_control(postgres: Postgres) -> None:
