@@ -24,8 +24,8 @@ ON_POSTGRES ?= tests/contract
 BASE ?=
 # For `make test-clients`: 1 for the SDKs of today instead of the locked ones.
 export NEWEST
-# For `make test-faults`: how many of each, and a storm to have again; SHORT=1 for a small one.
-export RUNS FAULTS SEED
+# For `make test-faults`: how many of each, and a storm to have again; SHORT=1 for a small one, CELLS=2 for two cells.
+export RUNS FAULTS SEED CELLS
 # For `make soak`: how long.
 export MINUTES
 # For `make fuzz`: how long, for each target.

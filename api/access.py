@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 
 from quart import current_app, request
 
+from api.cells import choose_own_cell
 from api.current import incoming
 from api.request import Request
 from runtally.access.name_mask import NameMask
@@ -64,8 +65,9 @@ async def enforce_access() -> None:
         raise Forbidden
     if not hasattr(current_app.view_functions[request.endpoint], _ENFORCED):
         incoming().actor = actor = await rule.identify(incoming())
+        await choose_own_cell(incoming())
         masking.use(NameMask(incoming().services.names, actor))
-        archived.use(incoming().services.cells.of(None).archived_groups)
+        archived.use(incoming().services.cells.at_hand.archived_groups)
 
 
 async def _anyone(_: Request) -> Actor:

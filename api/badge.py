@@ -100,7 +100,7 @@ async def get_badge(request: Request, experiment_id: str) -> Reply:
     """
     accept_encoding = request.headers.get("accept-encoding")
     asked = BadgeRequest(experiment_id, request.query, request.headers.get("accept"), accept_encoding)
-    badge = await badge_for(asked, request.services.cells.of(None).verdicts)
+    badge = await badge_for(asked, request.services.cells.verdicts)
     headers = {"Content-Type": badge.content_type, **badge.headers, "ETag": f'"{badge.etag}"'}
     if parse_etags(request.headers.get("if-none-match")).contains_weak(badge.etag):
         return Reply(b"", 304, headers)

@@ -17,7 +17,7 @@ from api.reply import JSON, encoded
 from runtally.errors import InvalidFormat, UnknownExperiment
 from runtally.experiments.badge import COLOURS, Style, cleaned
 from runtally.experiments.read import Question
-from runtally.experiments.shared import SharedVerdicts
+from runtally.experiments.shared import Verdicts
 from runtally.experiments.verdict import Outcome
 from runtally.fields import camel, trimmed
 
@@ -70,7 +70,7 @@ class Badge:
     headers: Mapping[str, str]
 
 
-async def badge_for(request: BadgeRequest, verdicts: SharedVerdicts) -> Badge:
+async def badge_for(request: BadgeRequest, verdicts: Verdicts) -> Badge:
     """Answer a request for a badge. Raises `InvalidFormat`, `UnknownExperiment`, `StoreUnavailable` and `StoreBusy`."""
     asked = _asked_for(request)
     project_id = request.args.get("project")

@@ -14,6 +14,7 @@ from quart import Response
 from quart_rate_limiter import rate_exempt
 
 from api.access import AccessRule, declared_rule, enforces_access
+from api.cells import choose_cell, choose_own_cell
 from api.compression import gzipped, takes_gzip
 from api.current import incoming
 from api.errors import refusal
@@ -55,7 +56,12 @@ class Endpoint:
     async def _answered(self, request: Request, path: dict[str, str]) -> Reply:
         if self.rule is None:
             raise Forbidden
+        has_several = request.services.cells.directory is not None
+        if has_several:
+            await choose_cell(request, path)
         request.actor = await self.rule.identify(request)
+        if has_several:
+            await choose_own_cell(request)
         masking.use(NameMask(request.services.names, request.actor))
         await count(request, self.limits)
         return await self.answer(request, **path)

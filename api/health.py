@@ -1,9 +1,10 @@
 """GET /api/health and /api/health/live."""
 
+import asyncio
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
@@ -12,9 +13,10 @@ from api.current import services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally import __version__
-from runtally.db.schema import is_current
+from runtally.db.schema import CELL, are_current, is_current
 from runtally.errors import StoreUnavailable
 from runtally.fields import camel
+from runtally.settings import MAIN
 
 blueprint = Blueprint("health", __name__, url_prefix="/api/health")
 
@@ -30,6 +32,15 @@ class Health(msgspec.Struct, frozen=True, rename=camel):
         Literal["current", "pending", "unknown"], Meta(description="unknown while the database is out of reach.")
     ]
     uptime_seconds: Annotated[int, Meta(ge=0)]
+    cells: (
+        Annotated[
+            dict[str, Literal["ok", "unavailable", "pending"]],
+            Meta(
+                description="Where there are several cells: the database of each further one, or that it is not migrated."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -59,24 +70,38 @@ LIVE = Operation(
 @public
 @documents(HEALTH)
 async def get_health() -> ResponseReturnValue:
-    """Check whether the service can do its work: 200 if it can, 503 with the reason if it cannot."""
+    """Check whether the service can do its work: 200 if it can, 503 with the reason if it cannot.
+
+    Where there are several cells, one that is away keeps only its own projects from it: that is degraded, but 200.
+    """
     database: Literal["ok", "unavailable"] = "ok"
     migrations: Literal["current", "pending", "unknown"] = "unknown"
     try:
-        async with services().cells.of(None).intake.connection() as connection:
+        async with services().cells.main.intake.connection() as connection:
             migrations = "current" if await is_current(connection) else "pending"
     except StoreUnavailable:
         database = "unavailable"
     healthy = database == "ok" and migrations == "current"
+    further = [name for name in services().cells.names if name != MAIN]
+    cells = dict(zip(further, await asyncio.gather(*map(_state_of, further)), strict=True))
     health = Health(
         ok=healthy,
-        status="ok" if healthy else "degraded",
+        status="ok" if healthy and set(cells.values()) <= {"ok"} else "degraded",
+        cells=cells or UNSET,
         version=__version__,
         database=database,
         migrations=migrations,
         uptime_seconds=int((services().clock() - services().opened_at).total_seconds()),
     )
     return reply(health, 200 if healthy else 503)
+
+
+async def _state_of(name: str) -> Literal["ok", "unavailable", "pending"]:
+    try:
+        async with services().cells.named(name).intake.connection() as connection:
+            return "ok" if await are_current(connection, CELL) else "pending"
+    except StoreUnavailable:
+        return "unavailable"
 
 
 @blueprint.get("/live")

@@ -1,5 +1,6 @@
 """GET /api/metrics."""
 
+from asyncio import gather
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -11,10 +12,12 @@ from quart import Blueprint, request
 from quart.typing import ResponseReturnValue
 
 from api.auth import project_key
+from api.cells import OfCell
 from api.current import actor, services
 from api.operation import Answer, Content, Operation, documents
 from api.reply import reply
 from runtally.access.scopes import Scope, demand
+from runtally.cells import Cell
 from runtally.errors import Detail, Forbidden, InvalidInterval, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import ProjectId, camel, parse_project_id
 from runtally.money import as_json, plain
@@ -67,6 +70,7 @@ class MetricsQuery(msgspec.Struct, frozen=True, rename=camel):
         ]
         | UnsetType
     ) = UNSET
+    cell: OfCell | UnsetType = UNSET
 
 
 class MetricsPoint(msgspec.Struct, frozen=True, rename=camel):
@@ -131,7 +135,7 @@ METRICS = Operation(
 @project_key
 @documents(METRICS)
 async def get_metrics() -> ResponseReturnValue:
-    """Cost, runs, errors, p95 latency and tokens over time, for a project or for all of them.
+    """Cost, runs, errors, p95 latency and tokens over time, for a project or for all of them, of all cells.
 
     Every bucket of the range is there; the sums over points, providers and models agree to the last digit.
     """
@@ -143,10 +147,16 @@ async def get_metrics() -> ResponseReturnValue:
     question = Question(
         window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, latencies=LatencyDetail.BUCKETS
     )
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        reader = UsageReader(connection, services().cells.of(project_id).memo, window.now, project_id, window.start)
-        summary = await reader.summary(question)
-    return reply(_answer(_times(window.start, window.interval, window.length), summary))
+    cells = services().cells.of_all(project_id)
+    first, *others = await gather(*(_summary(cell, question, is_added=len(cells) > 1) for cell in cells))
+    return reply(_answer(_times(window.start, window.interval, window.length), sum(others, first)))
+
+
+async def _summary(cell: Cell, question: Question, *, is_added: bool) -> Summary:
+    window, project_id = question.window, question.filter.project_id
+    async with cell.reading.snapshot() as connection:
+        reader = UsageReader(connection, cell.memo, window.now, project_id, window.start, is_added=is_added)
+        return await reader.summary(question)
 
 
 def requested_project() -> str | None:

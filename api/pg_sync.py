@@ -109,7 +109,7 @@ async def post_pg_sync(request: Request) -> Reply:
     that overtake each other do no harm. The time of the run is `occurredAt`, or `timestamp`; one of them is required.
     Fields that the server does not know are ignored.
     """
-    return reply(answer_to(await request.services.cells.of(None).reporting.accept(await _json_body(request))))
+    return reply(answer_to(await request.services.cells.main.reporting.accept(await _json_body(request))))
 
 
 def answer_to(synced: Synced | SyncedBatch) -> SyncedRun | SyncedRuns:

@@ -1,7 +1,9 @@
 """GET /metrics, for Prometheus: what the workers counted, and how things stand now."""
 
+import asyncio
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
 from quart import Blueprint, Response
@@ -52,17 +54,37 @@ async def get_telemetry() -> ResponseReturnValue:
 
     Without the database the rest is still answered, and `runtally_database_up` is 0.
     """
-    relay, archive = None, None
-    try:
-        async with services().cells.of(None).intake.connection() as connection:
-            relay = await get_relay_status(connection)
-            archive = await select_contents(connection)
-    except StoreUnavailable:
-        pass
+    cells = services().cells
+    found = dict(zip(cells.names, await asyncio.gather(*map(_state_of, cells.names)), strict=True))
     body, content_type = exposition(
-        incoming().headers.get("accept", ""), (*_service(services().prices), *_relay(relay), *_archive(archive))
+        incoming().headers.get("accept", ""), (*_service(services().prices), *_relay(found), *_archive(found))
     )
     return Response(body, content_type=content_type, headers={"Cache-Control": "no-store"})
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    relay: RelayStatus
+    archive: Contents
+
+
+async def _state_of(name: str) -> _State | None:
+    """Return how things stand in a cell; None while it is away."""
+    try:
+        async with services().cells.named(name).intake.connection() as connection:
+            return _State(await get_relay_status(connection), await select_contents(connection))
+    except StoreUnavailable:
+        return None
+
+
+def _gauge(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
+    """Return a gauge of each cell, or of the only one."""
+    if services().cells.directory is None:
+        return GaugeMetricFamily(name, meaning, next(iter(values.values())))
+    gauge = GaugeMetricFamily(name, meaning, labels=["cell"])
+    for cell, value in values.items():
+        gauge.add_metric([cell], value)
+    return gauge
 
 
 def _service(prices: LivePrices) -> Iterator[Metric]:
@@ -77,34 +99,46 @@ def _service(prices: LivePrices) -> Iterator[Metric]:
         )
 
 
-def _relay(status: RelayStatus | None) -> Iterator[Metric]:
-    yield GaugeMetricFamily("runtally_database_up", "1 if the database answers.", 0 if status is None else 1)
-    if status is None:
+def _relay(found: Mapping[str, _State | None]) -> Iterator[Metric]:
+    up = {cell: float(state is not None) for cell, state in found.items()}
+    yield _gauge("runtally_database_up", "1 if the database answers.", up)
+    statuses = {cell: state.relay for cell, state in found.items() if state is not None}
+    if not statuses:
         return
-    lag = (services().clock() - status.oldest_at).total_seconds() if status.oldest_at else 0
-    yield GaugeMetricFamily(
+    yield _gauge(
         "runtally_relay_queue_runs",
         f"Runs that wait for the reporting table; {COUNTED + 1} stands for any number above {COUNTED}.",
-        status.waiting,
+        {cell: status.waiting for cell, status in statuses.items()},
     )
-    yield GaugeMetricFamily(
+    yield _gauge(
         "runtally_relay_lag_seconds",
         f"How long the oldest of them has waited; at least, where they are more than {COUNTED}.",
-        max(lag, 0),
+        {cell: _lag(status) for cell, status in statuses.items()},
     )
-    yield GaugeMetricFamily(
-        "runtally_relay_parked_runs", "Runs that the relay gave up on until retried.", status.parked
+    yield _gauge(
+        "runtally_relay_parked_runs",
+        "Runs that the relay gave up on until retried.",
+        {cell: status.parked for cell, status in statuses.items()},
     )
 
 
-def _archive(contents: Contents | None) -> Iterator[Metric]:
-    if contents is None:
+def _lag(status: RelayStatus) -> float:
+    return max((services().clock() - status.oldest_at).total_seconds(), 0) if status.oldest_at else 0
+
+
+def _archive(found: Mapping[str, _State | None]) -> Iterator[Metric]:
+    contents = {cell: state.archive for cell, state in found.items() if state is not None}
+    if not contents:
         return
-    yield GaugeMetricFamily("runtally_archive_files", "Files of the archive.", contents.files)
-    yield GaugeMetricFamily("runtally_archive_stored_runs", "Runs in these files.", contents.runs)
-    yield GaugeMetricFamily("runtally_archive_size_bytes", "Size of these files.", contents.size_bytes)
-    yield GaugeMetricFamily(
+    yield _gauge("runtally_archive_files", "Files of the archive.", {cell: one.files for cell, one in contents.items()})
+    yield _gauge(
+        "runtally_archive_stored_runs", "Runs in these files.", {cell: one.runs for cell, one in contents.items()}
+    )
+    yield _gauge(
+        "runtally_archive_size_bytes", "Size of these files.", {cell: one.size_bytes for cell, one in contents.items()}
+    )
+    yield _gauge(
         "runtally_archive_left_over_files",
         "Files that are being written, or are to be deleted and wait for that.",
-        contents.left_over,
+        {cell: one.left_over for cell, one in contents.items()},
     )

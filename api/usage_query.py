@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from werkzeug.datastructures import MultiDict
 
+from api.cells import OfCell
 from runtally.errors import Detail, InvalidFilter, InvalidPayload, InvalidRange
 from runtally.fields import ProjectId, camel, parse_whole
 from runtally.usage.dimensions import DIMENSIONS, METADATA, Dimension, dimension_named
@@ -55,6 +56,7 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    cell: OfCell | UnsetType = UNSET
     range: Annotated[
         NamedRange,
         Meta(description="The time by its name, in UTC. Those of hours and days end with the bucket that holds now."),
@@ -120,7 +122,7 @@ class UsageRequest:
 
 
 _NOT_FILTERS = {
-    "projectId", "aggregate", "range", "start", "end", "bucketWidth", "groupBy", "limit", "page", "format",
+    "projectId", "aggregate", "cell", "range", "start", "end", "bucketWidth", "groupBy", "limit", "page", "format",
 }  # fmt: skip
 _FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
 

@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from runtally.archive.archive import Archive, refuse_to_drop
 from runtally.archive.queries import select_contents
 from runtally.clock import Clock
-from runtally.db.database import Connection
+from runtally.db.database import Connection, Database
 from runtally.db.queries import select_server
-from runtally.db.schema import REPORTING, is_current, newest, version_of
-from runtally.errors import ArchiveError, ArchiveUnavailable
+from runtally.db.schema import CELL, REPORTING, are_current, is_current, newest, version_of
+from runtally.errors import ArchiveError, ArchiveUnavailable, AwaitedCell, StoreUnavailable, WrongCell
 from runtally.models.otlp import Client
 from runtally.otlp.queries import select_clients
 from runtally.pricing.book import PriceBook, load_book
@@ -103,6 +103,21 @@ async def examine_archive(archive: Archive | None, connection: Connection) -> Fi
         State.OK,
         f"{contents.files:,} files with {contents.runs:,} runs in {contents.size_bytes:,} bytes{last}",
     )
+
+
+async def examine_cell(name: str, cell: Database) -> Finding:
+    """A further cell: whether its database answers, is the right one, and is migrated."""
+    check = f"cell {name}"
+    try:
+        async with cell.connection() as connection:
+            if not await are_current(connection, CELL):
+                return Finding(check, State.FAIL, "tables are not those of this version; run `runtally migrate`")
+            server = await select_server(connection)
+    except (AwaitedCell, WrongCell) as error:
+        return Finding(check, State.FAIL, error.message)
+    except StoreUnavailable as error:
+        return Finding(check, State.FAIL, f"its projects are out of reach: {error.reason}")
+    return Finding(check, State.OK, f"Postgres {server.version} answers")
 
 
 async def examine_reporting(connection: Connection) -> Finding:

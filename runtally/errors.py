@@ -240,11 +240,38 @@ class StoreUnavailable(RuntallyError):
     message = "The database is out of reach. What was sent may or may not have been stored; send it again with the same runId."
     reason = "check its URL, and that the server runs and lets this machine in"
     """What its operator should do, as the rest of a sentence; no client is told."""
+    cell: str | None = None
+    """The cell whose database it is, of several; empty for the database of control. None until that is known."""
 
 
 class StoreBusy(StoreUnavailable):
     code = "overloaded"
     message = "More runs arrive than can be stored; nothing of this request was, so send it again after a pause."
+
+
+class CellRequired(RuntallyError):
+    code = "cell_required"
+    message = "There are several cells: name a project, or one of them with cell=<name>."
+
+
+class UnknownCell(RuntallyError):
+    code = "unknown_cell"
+    message = "There is no cell of this name; `runtally cells list` lists them."
+
+
+class WrongCell(StoreUnavailable):
+    code = "wrong_cell"
+    message = "A URL of CELL_URLS leads to the database of another cell; correct it."
+
+
+class AwaitedCell(StoreUnavailable):
+    code = "awaited_cell"
+    message = "This cell was not added yet; its operator runs `runtally cells add`."
+
+
+class NoOpenCell(StoreUnavailable):
+    code = "no_open_cell"
+    message = "No cell takes new projects; ask the operator to open one with `runtally cells open`."
 
 
 class ReceiverUnavailable(RuntallyError):

@@ -10,12 +10,14 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from runtally.access.openid import OpenIdProvider
 from runtally.alerts.channels.mail import Mailer
 from runtally.alerts.registry import Channels
-from runtally.cells import Cell, Cells, Connections
+from runtally.cells import Cells, Connections
 from runtally.clock import Clock, system_clock
 from runtally.db import pair
-from runtally.db.database import Connection
-from runtally.ingest.accept import Ingest
-from runtally.jobs.loop import running
+from runtally.db.database import Connection, Database
+from runtally.directory.directory import refuse_unnamed_cells
+from runtally.errors import StoreUnavailable
+from runtally.ingest.accept import Intake
+from runtally.jobs.loop import Job, running
 from runtally.jobs.registry import expire_limits_job, prices_job, repricing_job
 from runtally.limits.downloads import Downloads
 from runtally.limits.limiter import Limiter
@@ -70,16 +72,16 @@ class Services:
         return not self.control.database.is_same(self.cells.of(project_id).database)
 
     @property
-    def ingest(self) -> Ingest:
-        return self.cells.of(None).ingest
+    def ingest(self) -> Intake:
+        return self.cells.ingest
 
     @property
     def otlp(self) -> Receiver:
-        return self.cells.of(None).otlp
+        return self.cells.otlp
 
     @property
     def names(self) -> LiveNames:
-        return self.cells.of(None).names
+        return self.cells.at_hand.names
 
     @classmethod
     @asynccontextmanager
@@ -88,7 +90,8 @@ class Services:
     ) -> AsyncIterator["Services"]:
         """Open everything. A database that is away is no error: prices are loaded once it answers.
 
-        Projects are in the same database, or in that of `cell_url`.
+        The projects of the main cell are in the same database, or in that of `cell_url`. Raises `SettingsError` where
+        CELL_URLS lacks a cell.
         """
         openid = OpenIdProvider(settings.openid) if settings.openid else None
         redis_url = settings.rate_limit_redis_url.get_secret_value() if settings.rate_limit_redis_url else None
@@ -102,18 +105,16 @@ class Services:
             # A run that comes at once is priced; what is wrong is logged by the job, which tries again.
             with suppress(Exception):
                 await prices.refresh()
-            repricer = Repricer(
-                control.working, connections.working, prices, clock, queued=bool(settings.service_sync_sign)
-            )
-            jobs = [prices_job(prices), repricing_job(repricer)]
+            with suppress(StoreUnavailable):
+                await refuse_unnamed_cells(control.working, settings)
             async with (
-                Cell.opened(settings, connections, prices, channels, clock) as cell,
-                running(jobs if redis_url else [*jobs, expire_limits_job(control.working)]),
+                Cells.opened(settings, control, connections, prices, channels, clock) as cells,
+                running(_jobs(settings, control.working, cells, prices, clock)),
             ):
                 yield cls(
                     settings=settings,
                     control=control,
-                    cells=Cells(cell),
+                    cells=cells,
                     downloads=Downloads(),
                     colours=Colours(control.intake, clock),
                     prices=prices,
@@ -124,6 +125,13 @@ class Services:
                     clock=clock,
                     opened_at=clock(),
                 )
+
+
+def _jobs(settings: Settings, control: Database, cells: Cells, prices: LivePrices, clock: Clock) -> list[Job]:
+    """Return what is done once, not for each cell."""
+    repricer = Repricer(control, cells.databases, prices, clock, queued=bool(settings.service_sync_sign))
+    jobs = [prices_job(prices), repricing_job(repricer)]
+    return jobs if settings.rate_limit_redis_url else [*jobs, expire_limits_job(control)]
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@ A secret may also come from a file (`INGEST_API_KEY_FILE=/run/secrets/ingest`), 
 the first start with `--provision` keeps those it created.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +21,10 @@ from runtally.setting_sources import KeptSecrets, SecretFiles
 
 # A server that listens on every address is reached at this one.
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # Nothing is bound here.
+MAIN = "main"
+"""The name of the cell in the database of DATABASE_URL."""
+_CELL_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_BEFORE_CELL = re.compile(r",(?=\s*[A-Za-z0-9-]+\s*=\s*postgres)")
 CONTENT_KEYS = (
     "prompt,prompts,completion,completions,message,messages,input,inputs,output,outputs,content,contents,response,"
     "responses,text,system,system_prompt,user_prompt,instructions,question,answer,query,transcript,body,tool_input,"
@@ -70,6 +76,21 @@ def _split(value: Any) -> Any:  # noqa: ANN401  # pydantic hands over whatever t
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+def _cells(value: Any) -> Any:  # noqa: ANN401  # As above.
+    """Read names and URLs; a comma within a URL is followed by no name."""
+    if not isinstance(value, str):
+        return value
+    found: dict[str, str] = {}
+    for part in _BEFORE_CELL.split(value.strip().rstrip(",")) if value.strip() else ():
+        name, _, url = part.strip().partition("=")
+        if not _CELL_NAME.fullmatch(name) or not url:
+            raise ValueError("write eu=postgresql://user:password@host/name, with commas between several")
+        if name in found or name == MAIN:
+            raise ValueError(f"each cell has a name of its own, and {MAIN} is the database of DATABASE_URL")
+        found[name] = url
+    return found
+
+
 def _is_one(value: Any) -> Any:  # noqa: ANN401  # As above.
     return value.strip() == "1" if isinstance(value, str) else value
 
@@ -112,6 +133,12 @@ class Settings(BaseSettings):
         repr=False,
         description="A replica of DATABASE_URL for metrics, pages and exports; while it is away or more than 10 seconds "
         "behind, they read DATABASE_URL.",
+    )
+    cell_urls: Annotated[Mapping[str, str], NoDecode, BeforeValidator(_cells)] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Further databases of projects, each with a name: `eu=postgresql://user:password@host/name,us=postgresql://...`. "
+        "The database of DATABASE_URL is the cell `main`. `runtally cells add` adds one.",
     )
     data_dir: Path = Field(
         default_factory=default_data_dir,

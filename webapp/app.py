@@ -16,7 +16,22 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import assets, bodies, caching, form, heads, hosts, pace, security, sessions, spans, spelling, tracing, zone
+from webapp import (
+    assets,
+    bodies,
+    caching,
+    cells,
+    form,
+    heads,
+    hosts,
+    pace,
+    security,
+    sessions,
+    spans,
+    spelling,
+    tracing,
+    zone,
+)
 from webapp.charts import specs
 from webapp.fast_path import FastPath
 from webapp.lingering import Lingering
@@ -41,6 +56,7 @@ def create_app(settings: Settings) -> Quart:
     app.before_request(spelling.refuse_other_spellings)
     app.before_request(hosts.check_host)
     app.before_request(security.check_csrf)
+    app.before_request(cells.begin)
     app.before_request(enforce_access)
     app.before_request(form.refuse_large_forms)
     limits.register(app)

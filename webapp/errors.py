@@ -39,6 +39,10 @@ MESSAGES = {
     413: "Nothing was changed. Go back and send less at once, such as a part of the file.",
 }
 NOT_WITH_THIS_KEY = "The key you signed in with doesn't open this page. Sign in with one that does."
+OUT_OF_REACH_CELL = (
+    "The database of cell {cell} is out of reach. Accepted runs are stored. Try again in a moment; the projects of other cells "
+    "are not affected."
+)
 OUT_OF_REACH = "The database is out of reach. Accepted runs are stored. Try again in a moment."
 
 
@@ -150,7 +154,7 @@ def _title(shown: RuntallyError | HTTPException | None, status: int) -> str:
 
 def _message(shown: RuntallyError | HTTPException | None, status: int) -> str:
     if isinstance(shown, StoreUnavailable):
-        return OUT_OF_REACH
+        return OUT_OF_REACH_CELL.format(cell=shown.cell) if shown.cell else OUT_OF_REACH
     if _is_not_theirs(shown) and actor().kind is ActorKind.KEY:
         return NOT_WITH_THIS_KEY
     if isinstance(shown, RuntallyError) and not isinstance(shown, BodyTooLarge):

@@ -16,7 +16,16 @@ GROUPS = {
     "Send runs": ("sending", "opentelemetry", "agents", "importing"),
     "Cost": ("pricing", "budgets", "alerts", "badges"),
     "Read": ("sessions", "quality", "compare", "usage", "reporting", "mcp", "cli"),
-    "Run the server": ("operations", "archive", "configuration", "access", "limits", "security", "reliability"),
+    "Run the server": (
+        "operations",
+        "cells",
+        "archive",
+        "configuration",
+        "access",
+        "limits",
+        "security",
+        "reliability",
+    ),
 }
 """The names of the guides, in the order in which they are listed."""
 NAMES = tuple(name for names in GROUPS.values() for name in names)

@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from webapp import rendering, sessions, zone
+from webapp import cells, rendering, sessions, zone
 from webapp.tracing import Application, Receive, Scope, Send
 
 Header = tuple[bytes, bytes]
@@ -14,7 +14,8 @@ Header = tuple[bytes, bytes]
 MAX_VALUE_BYTES = 2048
 """The most bytes of all values of one name together, because Quart joins cookie headers."""
 _OWN_COOKIES = frozenset(
-    name.encode() for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE)
+    name.encode()
+    for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE, cells.COOKIE)
 )
 
 

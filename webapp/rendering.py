@@ -15,6 +15,7 @@ from runtally.access.scopes import Permission, Scope, may
 from runtally.audit import Actor, ActorKind
 from runtally.errors import PasswordsBusy, RateLimited, RuntallyError
 from webapp.caching import ASK_FIRST, VARY
+from webapp.cells import CellChoice, choice
 from webapp.templating import templates
 
 THEME_COOKIE = "theme"
@@ -70,6 +71,8 @@ class Shell:
     """The result of the form before this page."""
     can_be_asked_again: bool = True
     """Whether the same request returns the same page, and changes nothing."""
+    cells: CellChoice | None = None
+    """The cell whose projects the page shows, where there are several."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -163,4 +166,13 @@ def _shell(flash: str | None) -> Shell:
     theme = Theme.parse(request.cookies.get(THEME_COOKIE))
     is_dev_mode, here = services().settings.service_dev_mode, request.full_path.rstrip("?")
     can_be_asked_again = request.method == "GET" and not flash
-    return Shell(actor(), is_dev_mode, theme, request.path, here, unquote(flash) if flash else None, can_be_asked_again)
+    return Shell(
+        actor(),
+        is_dev_mode,
+        theme,
+        request.path,
+        here,
+        unquote(flash) if flash else None,
+        can_be_asked_again,
+        choice(),
+    )

@@ -45,10 +45,17 @@ async def connect(dsn: Dsn, options: Mapping[str, Any], *, likely: int = 0) -> t
 
 
 def engine_options(
-    dsn: Dsn, options: Mapping[str, Any], connect_to_one: Callable[..., Awaitable[OpenConnection]]
+    dsn: Dsn,
+    options: Mapping[str, Any],
+    connect_to_one: Callable[..., Awaitable[OpenConnection]],
+    *,
+    is_checked: bool = False,
 ) -> dict[str, Any]:
-    """Return the options with which SQLAlchemy connects, which prepares statements of its own."""
-    several = {"async_creator_fn": connect_to_one} if len(dsn.urls) > 1 else {}
+    """Return the options with which SQLAlchemy connects, which prepares statements of its own.
+
+    It connects itself, unless there are several servers or connections are checked.
+    """
+    several = {"async_creator_fn": connect_to_one} if is_checked or len(dsn.urls) > 1 else {}
     unnamed = {"prepared_statement_cache_size": 0, "prepared_statement_name_func": str} if dsn.is_pooled else {}
     return {"connect_args": {**options, **several, **unnamed}}
 

@@ -8,7 +8,7 @@ import re
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import asyncpg
 import msgspec
@@ -80,11 +80,27 @@ _CLOSED = re.compile(
 log = structlog.get_logger()
 
 
+class Membership(Protocol):
+    """What makes a database a cell of several."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def check(self, connection: OpenConnection) -> None:
+        """Raise `StoreUnavailable` where a new connection is to the database of another cell."""
+
+
 @contextmanager
-def as_unavailable() -> Iterator[None]:
-    """Raise `StoreUnavailable` for an error of a driver that means that the database is out of reach."""
+def as_unavailable(cell: str = "") -> Iterator[None]:
+    """Raise `StoreUnavailable` for an error of a driver that means that the database is out of reach.
+
+    It names the cell, of several, whose database it is.
+    """
     try:
         yield
+    except StoreUnavailable as error:
+        _name(error, cell)
+        raise
     except Exception as error:
         cause = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
         if not _is_out_of_reach(cause):
@@ -92,8 +108,18 @@ def as_unavailable() -> Iterator[None]:
         # Log only the class: a driver's message may quote a value.
         unavailable = StoreUnavailable()
         unavailable.reason = reason_of(cause)
-        log.warning("store_unavailable", cause=type(cause).__qualname__, reason=unavailable.reason)
+        _name(unavailable, cell)
+        of_cell = {"cell": cell} if cell else {}
+        log.warning("store_unavailable", cause=type(cause).__qualname__, reason=unavailable.reason, **of_cell)
         raise unavailable from error
+
+
+def _name(error: StoreUnavailable, cell: str) -> None:
+    """Say which cell it is, unless a block within this one did."""
+    if error.cell is None:
+        error.cell = cell
+        if cell and error.message == StoreUnavailable.message:
+            error.message = f"Cell {cell}: {error.message}"
 
 
 def _is_out_of_reach(error: BaseException | None) -> bool:
@@ -147,8 +173,10 @@ class Database:
         statement_seconds: float = STATEMENT_SECONDS,
         connections: int = POOL_SIZE,
         sessions: int = SESSIONS,
+        membership: Membership | None = None,
     ) -> None:
         self._database_url = database_url
+        self._membership = membership
         self.connections = connections
         self._sessions = sessions
         self.dsn = Dsn.parse(database_url)
@@ -167,7 +195,7 @@ class Database:
                 max_overflow=0,
                 pool_timeout=CONNECT_SECONDS,
                 pool_pre_ping=True,
-                **engine_options(self.dsn, self._options, self._connect),
+                **engine_options(self.dsn, self._options, self._connect, is_checked=membership is not None),
             )
             event.listen(self._engine.sync_engine, "handle_error", _leave_read_only)
 
@@ -186,6 +214,11 @@ class Database:
         if self._engine is not None:
             await self._engine.dispose()
 
+    @property
+    def cell(self) -> str:
+        """The name of the cell, of several; empty for the database of control."""
+        return self._membership.name if self._membership else ""
+
     def is_same(self, other: "Database") -> bool:
         """Return whether both are the same database, each over connections of its own."""
         return self.dsn == other.dsn
@@ -193,7 +226,7 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Open a connection for reading, one statement a transaction. Raises `StoreUnavailable`."""
-        with as_unavailable():
+        with as_unavailable(self.cell):
             pool = await self._opened()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 with (
@@ -251,7 +284,7 @@ class Database:
         """Open a SQLModel session that commits when the block ends well. Raises `StoreUnavailable`."""
         if self._engine is None:
             raise RuntimeError("This database was opened without connections for sessions.")
-        with as_unavailable():
+        with as_unavailable(self.cell):
             try:
                 async with (
                     asyncio.timeout(None) as waiting,
@@ -273,7 +306,9 @@ class Database:
     @asynccontextmanager
     async def patient(self) -> AsyncIterator["Database"]:
         """Open the same database again, with connections of its own whose statements may take long."""
-        async with Database(self._database_url, statement_seconds=LONG_STATEMENT_SECONDS) as database:
+        async with Database(
+            self._database_url, statement_seconds=LONG_STATEMENT_SECONDS, membership=self._membership
+        ) as database:
             yield database
 
     async def _probe(self) -> int:
@@ -299,6 +334,12 @@ class Database:
     async def _connect(self, *_: object, **_given: object) -> OpenConnection:
         """Connect, for the pools; after another server took over, no connection to the one before is used again."""
         connection, server = await connect(self.dsn, self._options, likely=self._server or 0)
+        if self._membership is not None:
+            try:
+                await self._membership.check(connection)
+            except BaseException:
+                connection.terminate()
+                raise
         before, self._server = self._server, server
         if before not in {None, server}:
             log.warning("database_moved", server=server + 1, servers=len(self.dsn.urls))

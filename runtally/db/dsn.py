@@ -5,6 +5,7 @@ transaction: no prepared statement, no setting, no session lock.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ _OF_A_SESSION = _PASSED_ON | {
     # Compiling the plans of our short queries costs more than it saves.
     "jit": "off",
 }
+_PORT = 5432
 _POOLER = "pgbouncer"
 _TARGET = "target_session_attrs"
 # What one server can be asked alone: `prefer-standby` compares them.
@@ -36,8 +38,8 @@ _SERVERS = re.compile(
     r"(?P<before>[^:/]+://(?>(?:[^:/]*(?::[^@]*)?@)?))(?P<servers>[^/?@]*,[^/?@]*)(?P<after>(?:[/?].*)?)", re.DOTALL
 )
 _WRITE = (
-    "write DATABASE_URL, READ_DATABASE_URL and REPORTING_DATABASE_URL as postgresql://user:password@host:5432/name, with %40 "
-    "for an @ in the password."
+    "write DATABASE_URL, READ_DATABASE_URL, REPORTING_DATABASE_URL and those of CELL_URLS as "
+    "postgresql://user:password@host:5432/name, with %40 for an @ in the password."
 )
 
 
@@ -84,6 +86,20 @@ class Dsn:
         }
         # Without a cache, statements have no name, and are sent together with their values.
         return options | {"statement_cache_size": 0} if self.is_pooled else options
+
+
+def refuse_same(dsns: Mapping[str, Dsn]) -> None:
+    """Raise `SettingsError` where two cells have the same database, whoever signs in to it."""
+    names: dict[object, str] = {}
+    for name, dsn in dsns.items():
+        for url in dsn.urls:
+            other = names.setdefault(_place_of(url), name)
+            if other != name:
+                raise SettingsError(f"CELL_URLS: the cells {other} and {name} have the same database.")
+
+
+def _place_of(url: URL) -> object:
+    return url.host or url.query.get("host"), url.port or _PORT, url.database or url.username
 
 
 def _parsed(text: str, default_target: str | None) -> tuple[URL, bool]:

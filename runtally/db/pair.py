@@ -23,14 +23,13 @@ async def sessions(last: Database, first: Database) -> AsyncIterator[tuple[Async
 
 
 @asynccontextmanager
-async def transactions(last: Database, first: Database) -> AsyncIterator[tuple[Connection, Connection]]:
-    """Open a transaction in each, or one for both. Raises `StoreUnavailable`."""
-    async with last.transaction() as connection:
-        if last.is_same(first):
-            yield connection, connection
-            return
-        async with first.transaction() as other:
-            yield connection, other
+async def transaction_beside(connection: Connection, last: Database, first: Database) -> AsyncIterator[Connection]:
+    """Open a transaction in one beside that of another, or use the one for both. Raises `StoreUnavailable`."""
+    if last.is_same(first):
+        yield connection
+        return
+    async with first.transaction() as other:
+        yield other
 
 
 @asynccontextmanager

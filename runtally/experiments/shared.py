@@ -2,16 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from runtally.clock import Clock
 from runtally.db.batcher import Batcher
 from runtally.db.database import Database
-from runtally.errors import NotFound
+from runtally.errors import NotFound, StoreUnavailable
 from runtally.experiments.read import Question, public_projects, verdict_on
 from runtally.experiments.verdict import Verdict
 
 _ASKED_AT_ONCE: Final = 500
+
+
+class Verdicts(Protocol):
+    """What finds the verdict for a question."""
+
+    async def verdict(self, question: Question) -> Verdict | None:
+        """Return the verdict; None when there is no single experiment for it. Raises `StoreUnavailable` and `StoreBusy`."""
 
 
 class _Experiment(NamedTuple):
@@ -71,3 +78,28 @@ class SharedVerdicts:
         finally:
             if self._reading[experiment] is task:
                 del self._reading[experiment]
+
+
+class VerdictsOfSeveral:
+    """Finds an experiment in whichever database it is."""
+
+    def __init__(self, verdicts: Sequence[SharedVerdicts]) -> None:
+        self._verdicts = verdicts
+
+    async def verdict(self, question: Question) -> Verdict | None:
+        """Return the verdict; None when there is no single experiment for it.
+
+        Raises `StoreUnavailable` and `StoreBusy` where none is found, and one may be in a database that is away.
+        """
+        found: list[Verdict] = []
+        away: list[StoreUnavailable] = []
+        for one in await asyncio.gather(*(each.verdict(question) for each in self._verdicts), return_exceptions=True):
+            if isinstance(one, StoreUnavailable):
+                away.append(one)
+            elif isinstance(one, BaseException):
+                raise one
+            elif one is not None:
+                found.append(one)
+        if away and not found:
+            raise away[0]
+        return found[0] if len(found) == 1 else None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from runtally.access.keys import key_id_of
 from runtally.audit import Actor
@@ -73,8 +73,21 @@ class Stored(NamedTuple):
     duplicates: int
 
 
+class Intake(Protocol):
+    """What stores the runs of any project."""
+
+    async def prepare(self, project_id: str, runs: Sequence[DecodedRun], *, takes_turns: bool) -> Prepared:
+        """Normalise the decoded runs of a project. With `takes_turns`, other requests are answered between two runs."""
+
+    async def store(self, accepted: Sequence[NormalRun], *, by: Actor) -> Stored:
+        """Price the runs of one project and store them, all or none; when this returns they are committed."""
+
+    async def accept(self, sent: SentRequest, *, by: Actor, on_error: OnError = OnError.REFUSE) -> Receipt:
+        """Store the runs of a JSON request; when this returns they are committed."""
+
+
 class Ingest:
-    """Accept runs in any format; one per process.
+    """Accept runs in any format; one per process and cell.
 
     A format is a decoder: pass the runs it decodes to `prepare`, then to `store`.
     """
@@ -103,7 +116,7 @@ class Ingest:
         Raises `InvalidJson`, `MissingProjectId`, `Forbidden`, `BatchTooLarge`, `InvalidPayload`, `StoreUnavailable` and
         `StoreBusy`; nothing is stored then.
         """
-        request = decode(sent, _project_of(sent, by), self._max_runs)
+        request = decode(sent, project_of(sent, by), self._max_runs)
         prepared = await self.prepare(request.project_id, request.runs, takes_turns=len(sent.body) > LARGE_BYTES)
         if prepared.rejected and (on_error is OnError.REFUSE or not request.is_batch):
             raise InvalidPayload(details=_located(prepared.rejected, is_batch=request.is_batch))
@@ -173,7 +186,7 @@ class Ingest:
         return run
 
 
-def _project_of(sent: SentRequest, by: Actor) -> str:
+def project_of(sent: SentRequest, by: Actor) -> str:
     """Return the project of a project key, which the request may also name, or else the project that the request names."""
     if by.project_id is not None and sent.project_id not in {None, by.project_id}:
         raise Forbidden("This key is another project's; leave projectId out, or use a key of that project.")

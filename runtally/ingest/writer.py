@@ -124,9 +124,9 @@ class Writer:
     async def _store(self, requests: Sequence[_Request]) -> None:
         try:
             known = await self._insert(requests)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             for request in requests:
-                _refuse(request, StoreUnavailable())
+                _refuse(request, StoreUnavailable(error.message))
             if self._breaker.is_stuck:
                 self._refuse_waiting()
         except Exception as error:  # noqa: BLE001  # Any error is passed to the request that waits for the answer.

@@ -8,6 +8,7 @@ from runtally.alerts.sender import AlertSender
 from runtally.clock import Clock
 from runtally.db.database import Database
 from runtally.db.replica import Reader
+from runtally.directory.directory import Directory
 from runtally.jobs.loop import Job
 from runtally.limits.queries import delete_idle_keys
 from runtally.names.live import LiveNames
@@ -34,6 +35,8 @@ PRICES_MAX_SECONDS = 5.0
 EXPIRE_LIMITS_SECONDS = 60.0
 # A changed rule is known to a process about this long after, well before anything is dropped by it.
 RULES_SECONDS = 5.0
+# A request that names a project looks it up itself; only a form that names another one waits for this.
+DIRECTORY_SECONDS = 2.0
 # Runs become due once a day. Runs that waited for the relay, and changed rules, should be handled sooner.
 RETENTION_SECONDS = 300.0
 EVALUATE_SECONDS = 60.0
@@ -125,6 +128,10 @@ def replica_job(reading: Reader) -> Job:
 
 def retention_job(dropper: Dropper) -> Job:
     return Job("retention", dropper.work, RETENTION_SECONDS, RETENTION_SECONDS)
+
+
+def directory_job(directory: Directory) -> Job:
+    return _short("directory", directory.refresh, DIRECTORY_SECONDS, DIRECTORY_SECONDS)
 
 
 def otlp_clients_job(clients: ClientCounts, database: Database) -> Job:

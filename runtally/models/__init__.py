@@ -6,6 +6,7 @@ import runtally.models.alert
 import runtally.models.archive
 import runtally.models.audit
 import runtally.models.budget
+import runtally.models.cell
 import runtally.models.colour
 import runtally.models.dimension
 import runtally.models.experiment

@@ -4,6 +4,7 @@ The counts explain to a sender why no runs appear. They are written every few se
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -34,6 +35,13 @@ class Tally(msgspec.Struct):
         requests = self.requests
         _sum(self, other)
         self.requests = requests
+
+
+class ClientCounter(Protocol):
+    """What counts the requests of clients."""
+
+    def add(self, project_id: str, service: object, exporter: str, signal: str, tally: Tally) -> None:
+        """Count the records of one origin in a request."""
 
 
 class ClientCounts:

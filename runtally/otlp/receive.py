@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from runtally.audit import Actor
-from runtally.clock import Clock
 from runtally.errors import BodyTooLarge, Detail, InvalidOtlp
-from runtally.ingest.accept import Ingest
+from runtally.ingest.accept import Intake
 from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.about import EMAIL
@@ -24,7 +23,7 @@ from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_spa
 from runtally.otlp.attributes import Facts, read_facts, read_free, read_resource, wanted_of_resources, wanted_of_spans
 from runtally.otlp.bodies import LargeBodies
 from runtally.otlp.calls import Call, ending, normalize_tokens, resolve_first_token
-from runtally.otlp.clients import ClientCounts, Tally
+from runtally.otlp.clients import ClientCounter, Tally
 from runtally.otlp.nesting import Lineage, keep_innermost
 from runtally.otlp.projects import ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
@@ -134,7 +133,7 @@ class _Origins:
             else:
                 tally.twins += 1
 
-    def tell(self, clients: ClientCounts, exporter: str, signal: str) -> None:
+    def tell(self, clients: ClientCounter, exporter: str, signal: str) -> None:
         """Count the request for each service and project with records in it."""
         found: dict[tuple[str, object], Tally] = {}
         for resource, origin in self._known.items():
@@ -152,11 +151,15 @@ class Receiver:
     """Receives OTLP requests; one per process."""
 
     def __init__(
-        self, ingest: Ingest, settings: Settings, clock: Clock, seconds: Callable[[], float] = time.monotonic
+        self,
+        ingest: Intake,
+        settings: Settings,
+        clients: ClientCounter,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self.bodies = LargeBodies(settings.otlp_max_body_bytes)
         self.default_project = valid_project(settings.otlp_project) or "default"
-        self.clients = ClientCounts(clock)
+        self._clients = clients
         self._ingest = ingest
         self._recent = Recent(seconds)
         self._dropped = frozenset(settings.otlp_drop)
@@ -185,7 +188,7 @@ class Receiver:
         with_spans = [call for call in stored if call.key]
         self._recent.add(with_spans, _still_to_come(with_spans, read.above, read.lineage))
         read.origins.count(calls, kept, stored)
-        read.origins.tell(self.clients, sender.exporter, "traces")
+        read.origins.tell(self._clients, sender.exporter, "traces")
         count_otlp("traces", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected, twins=outcome.twins)
         return outcome
 
@@ -213,7 +216,7 @@ class Receiver:
                 calls.append(call)
         stored = await self._store(calls, sender, outcome)
         origins.count(calls, calls, stored)
-        origins.tell(self.clients, sender.exporter, "logs")
+        origins.tell(self._clients, sender.exporter, "logs")
         count_otlp("logs", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
         return outcome
 

@@ -28,12 +28,23 @@ FEW_RUNS = 20_000
 
 
 class UsageReader:
-    """A reader of one project, or, for None, of all, over a connection whose statements see one snapshot."""
+    """A reader of one project, or, for None, of all, over a connection whose statements see one snapshot.
 
-    def __init__(
-        self, connection: Connection, memo: DayMemo, now: datetime, project_id: str | None, since: datetime
+    Its summaries can be added to those of another database where that was asked for; then nothing is remembered.
+    """
+
+    def __init__(  # noqa: PLR0913  # What a reader looks at.
+        self,
+        connection: Connection,
+        memo: DayMemo,
+        now: datetime,
+        project_id: str | None,
+        since: datetime,
+        *,
+        is_added: bool = False,
     ) -> None:
         """Days before `since` are not remembered, because their versions were not read."""
+        self._is_added = is_added
         self.reads = CombinedReads.over(connection)
         self.connection = self.reads.connection
         self.groups = GroupRowReader(self.reads)
@@ -97,6 +108,9 @@ class UsageReader:
         return self._boundaries[span]
 
     async def _closed(self, question: Question, closed: TimeSpan, days: Days) -> Summary:
+        if self._is_added:
+            # What is remembered has percentiles alone, which cannot be added up.
+            return await self._rows(question, closed, days)
         sources = sources_of(question, closed, days.dropped_before)
         # Short buckets that are gone leave the end of a period to the runs.
         _, rest_since = coverage_of(question, closed, sources.sums)
@@ -133,7 +147,9 @@ class UsageReader:
         if source is None:
             return Summary(question.window)
         if source is Source.SKETCHES:
-            return await summary_queries.select_sketches(self.connection, question, span)
+            return await summary_queries.select_sketches(
+                self.connection, question, span, may_be_percentiles=not self._is_added
+            )
         are_few = days.runs_in(span) <= FEW_RUNS
         return await summary_queries.select_latencies_of_runs(self.connection, question, span, are_few=are_few)
 

@@ -1,5 +1,7 @@
 """`make test-faults`: break things while clients post, then look whether every promise was kept."""
 
+import os
+
 from runtally.clock import system_clock
 from tests.faults.check import differences
 from tests.faults.judge import judge
@@ -15,7 +17,8 @@ def main() -> None:
     """Exit code 1 when a promise was broken; the seed on the first line makes the same storm again."""
     options = Options.of_environment()
     print(f"SEED={options.seed} RUNS={options.runs} FAULTS={options.faults}", flush=True)
-    judge(lambda folder: _weather(Service(folder), options))
+    has_cell = os.environ.get("CELLS") == "2"
+    judge(lambda folder: _weather(Service(folder, has_cell=has_cell), options))
 
 
 async def _weather(service: Service, options: Options) -> list[str]:

@@ -1,7 +1,7 @@
 """After the storm: the stored runs beside the clients' ledger, the sums beside a recount, reporting beside live."""
 
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 
 from runtally.clock import system_clock
@@ -9,7 +9,7 @@ from runtally.db.database import Database
 from runtally.reporting.relay import MAX_PAUSE
 from runtally.reporting.remote import LEASE
 from tests.faults.ledger import Content, Key, Ledger
-from tests.faults.service import Service
+from tests.faults.service import CELL, Service
 from tests.ops.processes import RUNTALLY
 from tests.relays import relay_to
 
@@ -35,13 +35,30 @@ def _later() -> datetime:
 
 async def differences(service: Service, ledger: Ledger) -> list[str]:
     """Every promise that was broken, in words; none is the goal."""
+    if service.cell:
+        return await _differences_of_cells(service, ledger)
     async with Database(service.database_url) as database:
         await _drain(service, database)
-        found = await _parked(database) + await _differing_sums(database, ledger)
+        found = await _parked(database) + _differing_sums(await _sums(database), ledger)
         await _drop(database, ledger)
         found += ledger.differences([row async for row in _stored(database)])
     for command in (("rollups", "verify"), ("reporting", "verify")):
         found += _complaints(service, *command)
+    return found + _bugs(service)
+
+
+async def _differences_of_cells(service: Service, ledger: Ledger) -> list[str]:
+    """The same of two cells, which have no reporting table: each project is in one of them."""
+    assert service.cell is not None
+    async with Database(service.database_url) as main, Database(service.cell.url) as cell:
+        sums = [await _sums(main), await _sums(cell)]
+        rows = [row for database in (main, cell) for row in [row async for row in _stored(database)]]
+    in_both = sorted(sums[0].keys() & sums[1].keys())
+    found = [f"{project_id} is in both cells" for project_id in in_both]
+    found += [] if all(sums) else ["a cell has no runs"]
+    found += _differing_sums(sums[0] | sums[1], ledger) + ledger.differences(rows)
+    for cell_option in ((), ("--cell", CELL)):
+        found += _complaints(service, *cell_option, "rollups", "verify")
     return found + _bugs(service)
 
 
@@ -51,11 +68,15 @@ async def _stored(database: Database) -> AsyncIterator[tuple[Key, Content]]:
             yield (project_id, run_id), tuple(content)
 
 
-async def _differing_sums(database: Database, ledger: Ledger) -> list[str]:
+async def _sums(database: Database) -> dict[str, tuple[int, ...]]:
+    """Stored sums of each project."""
+    async with database.connection() as connection:
+        return {row[0]: tuple(row[1:]) for row in await connection.fetch(SELECT_SUMS)}
+
+
+def _differing_sums(stored: Mapping[str, tuple[int, ...]], ledger: Ledger) -> list[str]:
     """Sums beside what the clients were told; a run that was dropped is still in them."""
     expected = ledger.sums()
-    async with database.connection() as connection:
-        stored = {row[0]: tuple(row[1:]) for row in await connection.fetch(SELECT_SUMS)}
     told = {project_id: tuple(sums.values()) for project_id, sums in expected.items()}
     return [
         f"{project_id}: runs and tokens add up to {stored.get(project_id)}, not {sums}"

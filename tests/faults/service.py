@@ -18,6 +18,7 @@ from tests.ops.processes import RUNTALLY, children_of, environment, is_running, 
 from tests.serving import INGEST_KEY, free_port
 
 WORKERS = 2
+CELL = "eu"
 POLL_SECONDS = 0.02
 # Of a start with recovery, on a machine that does other things too.
 START_SECONDS = 180.0
@@ -28,8 +29,11 @@ _UNLIMITED = "100000000"
 class Service:
     """`runtally serve --workers 2` over a data folder; started again whenever it ends."""
 
-    def __init__(self, data_dir: Path, *, has_relay: bool = False) -> None:
-        """With a relay of its own, beside the service, or with one in each worker."""
+    def __init__(self, data_dir: Path, *, has_relay: bool = False, has_cell: bool = False) -> None:
+        """With a relay of its own, beside the service, or with one in each worker; maybe with a second cell.
+
+        With that nothing is queued for the reporting table.
+        """
         self.data_dir = data_dir
         self.port = free_port()
         self.database_url = Server(data_dir).url
@@ -38,6 +42,10 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
         self._relay: subprocess.Popen[bytes] | None = None
         self._has_relay = has_relay
+        self.cell: Server | None = None
+        if has_cell:
+            (data_dir / CELL).mkdir(mode=0o755)
+            self.cell = Server(data_dir / CELL)
 
     @property
     def url(self) -> str:
@@ -45,11 +53,12 @@ class Service:
 
     @property
     def environment(self) -> dict[str, str]:
+        of_cell = {"CELL_URLS": f"{CELL}={self.cell.url}"} if self.cell else {"SERVICE_SYNC_SIGN": SYNC_SECRET}
         return environment(
             self.data_dir,
+            **of_cell,
             INGEST_API_KEY=INGEST_KEY,
             SECRET_KEY="secret-key-of-the-storm",
-            SERVICE_SYNC_SIGN=SYNC_SECRET,
             SVC_RATE_LIMIT_PER_MINUTE=_UNLIMITED,
             RELAY="off" if self._has_relay else "embedded",
             LOG_FORMAT="json",
@@ -59,14 +68,18 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         with self.log.open("ab") as log:
-            watch = asyncio.create_task(self._keep_up(log))
+            if self.cell:
+                await asyncio.to_thread(self.cell.start_or_adopt)
+                for command in (("migrate",), ("cells", "add", CELL), ("cells", "open", CELL)):
+                    await self._run(*command)
+            watches = [asyncio.create_task(self._keep_up(log)), asyncio.create_task(self._keep_cell_up())]
             try:
                 await self.until_healthy()
                 yield
             finally:
-                watch.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watch
+                for watch in watches:
+                    watch.cancel()
+                await asyncio.gather(*watches, return_exceptions=True)
                 await self._stop()
 
     async def until_healthy(self) -> None:
@@ -75,16 +88,21 @@ class Service:
         async with httpx.AsyncClient(base_url=self.url, timeout=5, trust_env=False) as client:
             while time.monotonic() < deadline:
                 with suppress(httpx.TransportError):
-                    if (await client.get("/api/health")).is_success:
+                    answer = await client.get("/api/health")
+                    # A cell that is away is no reason to refuse all.
+                    if answer.is_success and answer.json()["status"] == "ok":
                         return
                 await asyncio.sleep(POLL_SECONDS)
         raise TimeoutError(f"no health in {START_SECONDS:.0f} s: {self.log.read_text()[-2_000:]}")
 
     async def migrate(self) -> None:
         """As a release does, while the old one serves. Whether it comes through is not the point: what it leaves is."""
+        await self._run("migrate")
+
+    async def _run(self, *arguments: str) -> None:
         process = await asyncio.create_subprocess_exec(
             RUNTALLY,
-            "migrate",
+            *arguments,
             env=self.environment,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
@@ -104,8 +122,8 @@ class Service:
         return []
 
     def postgres(self) -> list[int]:
-        pid = server_pid(self.data_dir)
-        return [pid] if pid and is_running(pid) else []
+        folders = [self.data_dir, *([self.data_dir / CELL] if self.cell else [])]
+        return [pid for folder in folders if (pid := server_pid(folder)) and is_running(pid)]
 
     def backends(self) -> list[int]:
         """Processes of Postgres that serve a connection."""
@@ -127,6 +145,13 @@ class Service:
             # It finds the tables and the database of the service that runs.
             if self._has_relay and not self.relay() and self.postgres():
                 self._relay = self._started([RUNTALLY, "relay"], log)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _keep_cell_up(self) -> None:
+        while self.cell:
+            pid = server_pid(self.data_dir / CELL)
+            if not pid or not is_running(pid):
+                await asyncio.to_thread(self.cell.start_or_adopt)
             await asyncio.sleep(POLL_SECONDS)
 
     def _started(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -14,6 +14,7 @@ from runtally.access.scopes import Scope
 from runtally.cells import Cells
 from runtally.db.database import Connection, Database
 from runtally.services import Services
+from runtally.settings import MAIN
 from runtally.usage.dimensions import DIMENSIONS
 from runtally.usage.memo import DayMemo
 from tests.factories import make_run
@@ -78,7 +79,8 @@ def forget(closed_app: Quart, database: Database, monkeypatch: pytest.MonkeyPatc
     async def forgotten() -> None:
         await until_merged(database)
         services: Services = closed_app.extensions[EXTENSION]
-        emptied = Cells(replace(services.cells.of(None), memo=DayMemo(MEMO_BYTES)))
+        cell = replace(services.cells.main, memo=DayMemo(MEMO_BYTES))
+        emptied = Cells({MAIN: cell}, None, services.settings)
         monkeypatch.setitem(closed_app.extensions, EXTENSION, replace(services, cells=emptied))
 
     return forgotten

@@ -74,7 +74,7 @@ async def test_past_runs_are_repriced_after_a_look_at_what_changes(
 
     made = await reader.post("/admin/prices/repricing", form={"project": project_id, "since": "2026-01-01"})
     url = made.headers["Location"]
-    repricer = Repricer(database, database, prices, system_clock, queued=False)
+    repricer = Repricer(database, lambda _: [database], prices, system_clock, queued=False)
     compared = await finished(repricer, reader, url)
     assert (await reader.post(f"{url}/start")).status_code == 303
     done = await finished(repricer, reader, url)

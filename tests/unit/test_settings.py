@@ -1,8 +1,10 @@
 """Settings that would open doors."""
 
+from contextlib import nullcontext
+
 import pytest
 
-from runtally.db.dsn import Dsn
+from runtally.db.dsn import Dsn, refuse_same
 from runtally.errors import SettingsError
 from runtally.files import default_data_dir
 from runtally.log import described
@@ -22,6 +24,7 @@ def test_the_settings_do_not_show_the_passwords_of_urls() -> None:
     settings = load_settings(
         database_url=url,
         reporting_database_url=url,
+        cell_urls=f"eu={url}",
         rate_limit_redis_url=url,
         service_sync_url="https://me:hunter2@receiver",
         secret_key="hunter2",
@@ -144,3 +147,41 @@ def test_a_mistyped_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_the_own_url_is_one_that_this_machine_can_open(host: str, port: int | None, url: str) -> None:
     assert load_settings(host=host, port=8000).own_url(port) == url
+
+
+def test_a_cell_may_have_several_servers() -> None:
+    one, other = "postgresql://me@a:5432,b:5433/runtally", "postgresql://c/runtally?host=/tmp&port=1"
+
+    assert load_settings(cell_urls=f"eu={one}, us={other}").cell_urls == {"eu": one, "us": other}
+    assert load_settings(cell_urls="").cell_urls == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://me:hunter2@db/runtally",
+        "eu=",
+        "EU=postgresql://me:hunter2@db/a",
+        "main=postgresql://me:hunter2@db/a",
+        "eu=postgresql://me:hunter2@db/a,eu=postgresql://me:hunter2@db/b",
+    ],
+)
+def test_cells_without_names_of_their_own_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="CELL_URLS") as caught:
+        load_settings(cell_urls=text)
+
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [
+        ("postgresql://me@db/a", "postgresql://you:secret@db:5432/a", True),
+        ("postgresql://db:1,db:2/a", "postgresql://db:2/a", True),
+        ("postgresql://db/a", "postgresql://db/b", False),
+        ("postgresql://me@/a?host=/x", "postgresql://me@/a?host=/y", False),
+    ],
+)
+def test_two_cells_have_two_databases(one: str, other: str, are_same: bool) -> None:  # A case.
+    with pytest.raises(SettingsError, match="same database") if are_same else nullcontext():
+        refuse_same({"main": Dsn.parse(one), "eu": Dsn.parse(other)})

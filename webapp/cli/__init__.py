@@ -30,6 +30,7 @@ COMMANDS = {
     "backup": "webapp.cli.backup:backup",
     "restore": "webapp.cli.backup:restore",
     "mcp": "webapp.cli.mcp:mcp",
+    "cells": "webapp.cli.cells:cells",
     "doctor": "webapp.cli.doctor:doctor",
 }
 
@@ -86,7 +87,8 @@ def out_of_reach(error: StoreUnavailable, setting: str = "DATABASE_URL") -> str:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="runtally")
-def main() -> None:
+@click.option("--cell", help="Where there are several cells: the one of CELL_URLS to work on, instead of main.")
+def main(cell: str | None) -> None:  # `webapp.cli.opening` reads it.
     """Self-hosted telemetry for LLM calls: cost, errors and latency, never prompts.
 
     Settings come from the environment; `runtally doctor` checks them and says what to do.

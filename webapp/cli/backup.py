@@ -12,9 +12,8 @@ from runtally.backup.restore import restore as restore_backup
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import History
-from runtally.embedded.lifecycle import database_url
 from runtally.settings import Settings, load_settings
-from webapp.cli.opening import with_database
+from webapp.cli.opening import chosen_url, with_database
 
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
@@ -45,7 +44,7 @@ def restore(file: Path) -> None:
     settings = load_settings()
     with BackupFile.opened(file) as backup:
         histories = needed_histories(backup)
-        with database_url(settings) as url:
+        with chosen_url(settings) as url:
             asyncio.run(_check(url))
             _migrate(url, histories)
             asyncio.run(_restore(url, backup))

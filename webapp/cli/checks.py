@@ -6,7 +6,7 @@ from collections.abc import Callable
 from runtally import extras
 from runtally.errors import MissingExtra, SettingsError
 from runtally.extras import Extra
-from runtally.settings import Settings
+from runtally.settings import MAIN, Settings
 
 
 def check_settings(settings: Settings) -> None:
@@ -49,6 +49,14 @@ def _check_databases(settings: Settings) -> None:
             Dsn.parse(url)
 
 
+def _check_cells(settings: Settings) -> None:
+    if settings.cell_urls:
+        from runtally.db.dsn import Dsn, refuse_same  # noqa: PLC0415  # As above.
+
+        main = {MAIN: settings.database_url} if settings.database_url else {}
+        refuse_same({name: Dsn.parse(url) for name, url in (main | dict(settings.cell_urls)).items()})
+
+
 def _check_receiver(settings: Settings) -> None:
     if settings.service_sync_url:
         from runtally.reporting.push import sync_url  # noqa: PLC0415  # As above.
@@ -67,6 +75,7 @@ def _check_redis(settings: Settings) -> None:
 _CHECKS: tuple[Callable[[Settings], None], ...] = (
     _check_dev_mode,
     _check_databases,
+    _check_cells,
     _check_openid,
     _check_receiver,
     _check_redis,

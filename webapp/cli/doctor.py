@@ -14,6 +14,7 @@ from runtally.doctor import (
     Finding,
     State,
     examine_archive,
+    examine_cell,
     examine_database,
     examine_disk,
     examine_reporting,
@@ -24,6 +25,7 @@ from runtally.errors import SettingsError, StoreUnavailable
 from runtally.limits.rate import per_minute
 from runtally.settings import Settings, load_settings
 from webapp.cli import out_of_reach
+from webapp.cli.cells import cells_of
 from webapp.cli.checks import check_settings
 
 COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
@@ -58,6 +60,8 @@ def _findings() -> Iterator[Finding]:
             yield from asyncio.run(_examine_database(url, settings))
             if not settings.database_url:
                 yield examine_disk(settings.data_dir)
+            if settings.cell_urls:
+                yield from asyncio.run(_examine_cells(url, settings))
     except SettingsError as error:
         yield Finding("database", State.FAIL, error.message)
     except StoreUnavailable as error:
@@ -77,6 +81,11 @@ async def _examine_database(url: str, settings: Settings) -> list[Finding]:
             archive = await examine_archive(Archive.of(settings, database, system_clock), connection)
             findings += [archive] if archive else []
         return findings
+
+
+async def _examine_cells(url: str, settings: Settings) -> list[Finding]:
+    async with Database(url) as control:
+        return [await examine_cell(name, cell) async for name, cell in cells_of(control, settings)]
 
 
 async def _examine_reporting(url: str) -> Finding:

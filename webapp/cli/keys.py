@@ -16,7 +16,7 @@ from runtally.errors import InvalidName, InvalidScope
 from runtally.models.project import ApiKey
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.opening import with_control
 from webapp.cli.output import Record, echo_json, json_option, record
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -81,7 +81,7 @@ def create(  # Click passes options by name.
             "must be longer than nothing; leave it out for a key that never expires", param_hint="'--expires'"
         )
     try:
-        issued = with_database(work)
+        issued = with_control(work)
     except (InvalidName, InvalidScope) as error:
         raise click.UsageError(error.message) from None
     _show(issued, quiet=quiet)
@@ -105,7 +105,7 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
                 await projects.get(session, project_id)
             return found
 
-    found = with_database(work)
+    found = with_control(work)
     if as_json:
         echo_json(map(_record, found))
         return
@@ -133,7 +133,7 @@ def rotate(key: str, overlap: timedelta, quiet: bool) -> None:  # noqa: FBT001  
             found = await project_keys.get_by_prefix_or_id(session, key)
             return project_keys.rotate(session, system_clock(), OPERATOR, found, overlap)
 
-    _show(with_database(work), quiet=quiet)
+    _show(with_control(work), quiet=quiet)
 
 
 @keys.command()
@@ -151,7 +151,7 @@ def revoke(key: str) -> None:
             project_keys.revoke(session, system_clock(), OPERATOR, found)
             return found
 
-    click.echo(f"Revoked {with_database(work).prefix}; it is refused from now on.")
+    click.echo(f"Revoked {with_control(work).prefix}; it is refused from now on.")
 
 
 def _record(key: ApiKey) -> Record:

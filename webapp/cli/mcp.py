@@ -11,11 +11,12 @@ from runtally.access.keys import verify
 from runtally.audit import OPERATOR, Actor
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.errors import SettingsError
 from runtally.extras import Extra
 from runtally.names.live import LiveNames
 from runtally.pricing.book import LivePrices
-from runtally.settings import Settings
-from webapp.cli.opening import with_database
+from runtally.settings import Settings, load_settings
+from webapp.cli.opening import with_control
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -60,7 +61,9 @@ def mcp(*, over_http: bool, host: str, port: int) -> None:
             click.echo(f"Serving the Model Context Protocol on http://{host}:{port}/mcp; Ctrl-C ends it.", err=True)
             await uvicorn.Server(config).serve()
 
-    with_database(over_network if over_http else over_pipes)
+    if load_settings().cell_urls:
+        raise SettingsError("`runtally mcp` reads one database, and CELL_URLS has more; ask the API instead.")
+    with_control(over_network if over_http else over_pipes)
 
 
 async def _holder(database: Database) -> Actor:

@@ -25,6 +25,10 @@ def migrate() -> None:
     with database_url(settings) as url:
         changed = bring_up_to_date(url, *LIVE)
         changed |= bring_up_to_date(settings.reporting_database_url or url, REPORTING)
+        if settings.cell_urls:
+            from webapp.cli.cells import prepare_cells  # noqa: PLC0415  # Most have none.
+
+            changed |= prepare_cells(settings, url)
     click.echo(f"{'Migrated to' if changed else 'Nothing to do: the schema is at'} version {version_name()}.")
 
 

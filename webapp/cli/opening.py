@@ -1,52 +1,102 @@
-"""Open the database of a command: the server of DATABASE_URL, or the embedded one."""
+"""Open the database of a command: the server of DATABASE_URL, the embedded one, or that of a cell."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import click
 
 from runtally.db.database import Database
-from runtally.db.schema import is_current
+from runtally.db.schema import CELL, LIVE, REPORTING, are_current, newest, version_of
 from runtally.embedded.lifecycle import database_url
-from runtally.errors import StoreUnavailable
-from runtally.settings import Settings, load_settings
+from runtally.errors import SettingsError, StoreUnavailable
+from runtally.settings import MAIN, Settings, load_settings
 
 T = TypeVar("T")
+Work = Callable[[Settings, Database], Awaitable[T]]
 
 WAIT_SECONDS = 1.0
 
 
-def with_database(work: Callable[[Settings, Database], Awaitable[T]], *, waits: bool = False, checks: bool = True) -> T:
-    """Run `work` with the settings and an open database whose schema is current, and return its result.
+def with_database(work: Work[T], *, waits: bool = False, checks: bool = True) -> T:
+    """Run `work` with the settings and an open database of projects whose schema is current, and return its result.
 
-    `settings.database_url` is always set inside `work`. Blocking, with an event loop of its own. Raises `SettingsError`,
-    and `StoreUnavailable` when the database is out of reach or wants `runtally migrate`, unless it `waits` for both: for what
-    is started together with the service, which migrates. Without `checks` it looks at the schema itself.
+    It is that of DATABASE_URL, which `settings.database_url` always is inside `work`, or that of the cell that --cell names.
+    Blocking, with an event loop of its own. Raises `SettingsError`, and `StoreUnavailable` when the database is out of reach or
+    wants `runtally migrate`, unless it `waits` for both: for what is started together with the service, which migrates. Without
+    `checks` it looks at the schema itself.
     """
     settings = load_settings()
+    name = chosen_cell(settings)
+    if settings.cell_urls:
+        click.echo(f"Cell {name} of {', '.join((MAIN, *settings.cell_urls))}; `runtally --cell` chooses one.", err=True)
+    return _with(work, settings, name, waits=waits, checks=checks)
+
+
+def with_control(work: Work[T]) -> T:
+    """Do the same with the database of control, which is that of DATABASE_URL. Raises what `with_database` raises."""
+    settings = load_settings()
+    if chosen_cell(settings) != MAIN:
+        raise SettingsError("This command is about all cells; leave out --cell.")
+    return _with(work, settings, MAIN, waits=False, checks=True)
+
+
+def chosen_cell(settings: Settings) -> str:
+    """Return the cell that --cell names, or main. Raises `SettingsError` for one that CELL_URLS does not have."""
+    context = click.get_current_context(silent=True)
+    name: str = (context.find_root().params.get("cell") if context else None) or MAIN
+    if name != MAIN and name not in settings.cell_urls:
+        raise SettingsError(f"CELL_URLS has no URL of a cell {name}.")
+    return name
+
+
+@contextmanager
+def chosen_url(settings: Settings) -> Iterator[str]:
+    """Yield the URL of the database that --cell names, or of DATABASE_URL. Raises what `database_url` raises."""
+    name = chosen_cell(settings)
+    if name != MAIN:
+        yield settings.cell_urls[name]
+        return
     with database_url(settings) as url:
-        return asyncio.run(
-            _run(work, settings.model_copy(update={"database_url": url}), url, waits=waits, checks=checks)
-        )
+        yield url
 
 
-async def _run(
-    work: Callable[[Settings, Database], Awaitable[T]], settings: Settings, url: str, *, waits: bool, checks: bool
-) -> T:
-    async with Database(url) as database:
+def _with(work: Work[T], settings: Settings, name: str, *, waits: bool, checks: bool) -> T:
+    with database_url(settings) as url:
+        known = settings.model_copy(update={"database_url": url})
+        return asyncio.run(_run(work, known, name, waits=waits, checks=checks))
+
+
+async def _run(work: Work[T], settings: Settings, name: str, *, waits: bool, checks: bool) -> T:
+    async with _opened(settings, name) as (known, database):
         if waits:
-            await _until_current(database)
+            await _until_current(database, name)
         elif checks:
-            await _check(database)
-        return await work(settings, database)
+            await _check(database, name)
+        return await work(known, database)
 
 
-async def _until_current(database: Database) -> None:
+@asynccontextmanager
+async def _opened(settings: Settings, name: str) -> AsyncIterator[tuple[Settings, Database]]:
+    """Open the database of a cell, with its settings."""
+    async with Database(settings.database_url or "") as control:
+        if name == MAIN:
+            yield settings, control
+            return
+        # Few have cells, and a command is spared what these need.
+        from runtally.cells import settings_of  # noqa: PLC0415
+        from webapp.cli.cells import opened_cell  # noqa: PLC0415
+
+        async with opened_cell(control, settings, name) as cell:
+            yield settings_of(name, settings), cell
+
+
+async def _until_current(database: Database, name: str) -> None:
     said = ""
     while True:
         try:
-            return await _check(database)
+            return await _check(database, name)
         except StoreUnavailable as error:
             if error.message != said:
                 said = error.message
@@ -54,8 +104,10 @@ async def _until_current(database: Database) -> None:
             await asyncio.sleep(WAIT_SECONDS)
 
 
-async def _check(database: Database) -> None:
+async def _check(database: Database, name: str) -> None:
     """Raises `StoreUnavailable` unless the database answers and has the tables of this version."""
+    histories = LIVE if name == MAIN else (CELL,)
     async with database.connection() as connection:
-        if not await is_current(connection):
+        reporting = await version_of(connection, REPORTING)
+        if not await are_current(connection, *histories) or reporting not in {None, newest(REPORTING)}:
             raise StoreUnavailable("The database does not have this version's tables yet; run `runtally migrate`.")

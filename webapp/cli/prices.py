@@ -19,7 +19,7 @@ from runtally.pricing.providers import canonical, provider_key
 from runtally.pricing.queries import ListedPrice, select_listed
 from runtally.pricing.repricing.unpriced import price_unpriced
 from runtally.settings import Settings
-from webapp.cli.opening import with_database
+from webapp.cli.opening import with_control
 from webapp.cli.output import Record, echo_json, echo_table, json_option, record
 
 HEADINGS = ("PROVIDER", "MODEL", "ABOVE TOKENS", "INPUT", "OUTPUT", "CACHED", "FROM", "UNTIL", "SOURCE")
@@ -53,7 +53,7 @@ def sync_prices() -> None:
             book = await load_book(connection)
             return report, await price_unpriced(connection, book, now, queued=bool(settings.service_sync_sign))
 
-    report, priced = with_database(work)
+    report, priced = with_control(work)
     click.echo(
         f"{report.added:,} prices added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
         f"{report.kept:,} left to an admin, {report.vanished:,} no longer in the catalogue and kept."
@@ -82,7 +82,7 @@ def list_prices(provider: str | None, model: str | None, limit: int, *, as_json:
         async with database.connection() as connection:
             return await select_listed(connection, providers=providers, model=model, limit=limit + 1)
 
-    found = with_database(work)
+    found = with_control(work)
     if as_json:
         echo_json(map(_record, found[:limit]))
     elif not found:
@@ -107,7 +107,7 @@ def export_prices() -> None:
         async with database.session() as session:
             return await price_file.write(session)
 
-    click.echo(with_database(work), nl=False)
+    click.echo(with_control(work), nl=False)
 
 
 @prices.command("import")
@@ -132,7 +132,7 @@ def import_prices(file: TextIO, *, applies: bool) -> None:
                 await price_file.apply(session, OPERATOR, rows, system_clock())
             return effects
 
-    effects = with_database(work)
+    effects = with_control(work)
     for one in effects:
         for line in _lines_of(one):
             click.echo(line)

@@ -115,8 +115,11 @@ def delete(project_id: str, yes: bool) -> None:  # noqa: FBT001  # Click passes 
         raise click.ClickException("The id does not match; nothing was deleted.")
 
     async def work(settings: Settings, database: Database) -> int:
-        async with reporting_database(settings.reporting_database_url, database) as reporting:
+        async with (
+            reporting_database(settings.reporting_database_url, database) as reporting,
+            Database(settings.database_url or "") as control,
+        ):
             archive = Archive.of(settings, database, system_clock)
-            return await erase_project(Places(database, database, reporting, archive), OPERATOR, project_id)
+            return await erase_project(Places(control, database, reporting, archive), OPERATOR, project_id)
 
     click.echo(f"Deleted {project_id} and its {with_database(work):,} runs.")

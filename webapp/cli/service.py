@@ -22,6 +22,7 @@ from runtally.access.invitations import set_up
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.db.schema import CONTROL, LIVE, REPORTING, version_of
+from runtally.directory.directory import refuse_unnamed_cells
 from runtally.doctor import WEAK, State, examine_settings
 from runtally.errors import ArchiveError, ForeignArchive, RuntallyError, StoreUnavailable
 from runtally.pricing.catalogue import seed_if_empty
@@ -102,6 +103,10 @@ def prepare(settings: Settings, url: str) -> None:
     _warn_of_weak_keys(settings)
     _prepare(url, embedded=not settings.database_url)
     _prepare_reporting(settings, url)
+    if settings.cell_urls:
+        from webapp.cli.cells import prepare_cells  # noqa: PLC0415  # Most have none.
+
+        prepare_cells(settings, url)
     if settings.archive_url:
         asyncio.run(_prepare_archive(settings, url))
 
@@ -176,6 +181,7 @@ async def _set_up_token(settings: Settings, url: str) -> str | None:
                 # Where the tables could not be made, which was said above, there is nobody to make an account for.
                 if await version_of(connection, CONTROL) is None:
                     return None
+            await refuse_unnamed_cells(database, settings)
             async with database.session() as session:
                 return await set_up(session, system_clock())
     return None

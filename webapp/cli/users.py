@@ -16,7 +16,7 @@ from runtally.errors import NotFound
 from runtally.models.user import Role
 from runtally.settings import Settings
 from webapp.cli.ids import ID
-from webapp.cli.opening import with_database
+from webapp.cli.opening import with_control
 from webapp.cli.output import Record, echo_json, json_option, record
 from webapp.cli.server import checked_url
 from webapp.links import join_url
@@ -59,7 +59,7 @@ def create(email: str, role: str, project_id: str | None, url: str | None) -> No
             token = await invitations.invite(session, session, system_clock(), OPERATOR, email, grant)
         return _link(settings, url, token)
 
-    click.echo(with_database(work))
+    click.echo(with_control(work))
 
 
 @users.command("set-role")
@@ -81,7 +81,7 @@ def set_role(email: str, role: str, project_id: str | None) -> None:
             else:
                 await accounts.set_role(session, session, OPERATOR, account, Grant(Role(role), project_id))
 
-    with_database(work)
+    with_control(work)
     where = f" in {project_id}" if project_id else ""
     click.echo(f"{email} has no role{where} now." if role == "none" else f"{email} is {role}{where} now.")
 
@@ -102,7 +102,7 @@ def reset(email: str, url: str | None) -> None:
             token = await invitations.new_password(session, system_clock(), OPERATOR, user)
         return _link(settings, url, token)
 
-    click.echo(with_database(work))
+    click.echo(with_control(work))
 
 
 @users.command("list")
@@ -118,7 +118,7 @@ def list_users(*, as_json: bool) -> None:
         async with database.session() as session:
             return await accounts.list_all(session)
 
-    found = with_database(work)
+    found = with_control(work)
     if as_json:
         echo_json(map(_record, found))
         return

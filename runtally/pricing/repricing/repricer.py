@@ -5,7 +5,7 @@ run is left out or counted twice, and runs, rollups and the relay's queue agree 
 databases, a step that breaks off between them is done again, and the runs that it changed are not counted as changed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -114,59 +114,67 @@ def groups_of(repricing: Repricing) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=lambda one: (-abs(one.after_usd - one.before_usd), -one.runs)))
 
 
+Databases = Callable[[str | None], Sequence[Database]]
+"""Return the database of a project and those after it, in the order in which they are repriced; with None all."""
+
+
 class Repricer:
     """Do the steps of the repricings that are under way; one per process."""
 
-    def __init__(self, control: Database, cell: Database, prices: LivePrices, clock: Clock, *, queued: bool) -> None:
+    def __init__(
+        self, control: Database, databases: Databases, prices: LivePrices, clock: Clock, *, queued: bool
+    ) -> None:
         self._control = control
-        self._cell = cell
+        self._databases = databases
         self._prices = prices
         self._clock = clock
         self._queued = queued
 
     async def work(self) -> bool:
         """Do one step, and return whether there was one to do. Raises `StoreUnavailable`; then the step was not done."""
-        # A step that was committed in the cell alone is done again, and then finds those costs changed already.
-        async with pair.transactions(self._control, self._cell) as (control, cell):
+        async with self._control.transaction() as control:
             progress = await progress_queries.select_next(control)
             if progress is None:
                 return False
             # Prices that were saved a moment ago are the reason to be here.
             await self._prices.refresh_over(control)
-            await self._step(cell, progress, self._prices.book)
+            await self._step(control, progress, self._prices.book)
             await progress_queries.update_progress(control, progress, self._clock())
         return True
 
-    async def _step(self, connection: Connection, progress: Progress, book: PriceBook) -> None:
-        if progress.at_project is None:
-            await _advance(connection, progress)
-            return
+    async def _step(self, control: Connection, progress: Progress, book: PriceBook) -> None:
         project_id = progress.at_project
-        runs = await recost_queries.select_computed(connection, progress.cursor(project_id), CHUNK)
-        recosts = recosts_of(runs, book, project_id)
-        progress.seen += len(runs)
-        if progress.state is RepricingState.RUNNING:
-            progress.changed += await recost_queries.update_costs(
-                connection, project_id, recosts, self._clock(), queued=self._queued
-            )
-        else:
-            progress.found = _add_up(progress.found, project_id, recosts)
+        if project_id is None:
+            await self._advance(control, progress)
+            return
+        # A step that was committed in the cell alone is done again, and then finds those costs changed already.
+        async with pair.transaction_beside(control, self._control, self._databases(project_id)[0]) as connection:
+            runs = await recost_queries.select_computed(connection, progress.cursor(project_id), CHUNK)
+            recosts = recosts_of(runs, book, project_id)
+            progress.seen += len(runs)
+            if progress.state is RepricingState.RUNNING:
+                progress.changed += await recost_queries.update_costs(
+                    connection, project_id, recosts, self._clock(), queued=self._queued
+                )
+            else:
+                progress.found = _add_up(progress.found, project_id, recosts)
         if len(runs) < CHUNK:
-            await _advance(connection, progress)
+            await self._advance(control, progress)
         else:
             progress.at_time, progress.at_run = runs[-1].occurred_at, runs[-1].id
 
-
-async def _advance(connection: Connection, progress: Progress) -> None:
-    """Move on to the next project, or to the end."""
-    following = await progress_queries.select_project_after(connection, progress.scope, progress.at_project)
-    progress.at_time = progress.at_run = None
-    if following is not None:
-        progress.at_project = following
-        return
-    is_running = progress.state is RepricingState.RUNNING
-    progress.state = RepricingState.DONE if is_running else RepricingState.COMPARED
-    progress.at_project = None
+    async def _advance(self, control: Connection, progress: Progress) -> None:
+        """Move on to the next project, be it in the next cell, or to the end."""
+        after = progress.at_project
+        progress.at_project = progress.at_time = progress.at_run = None
+        for database in self._databases(after):
+            async with pair.transaction_beside(control, self._control, database) as connection:
+                progress.at_project = await progress_queries.select_project_after(connection, progress.scope, after)
+            if progress.at_project is not None:
+                return
+            after = None
+        is_running = progress.state is RepricingState.RUNNING
+        progress.state = RepricingState.DONE if is_running else RepricingState.COMPARED
 
 
 def _add_up(before: Iterable[Mapping[str, Any]], project_id: str, recosts: Iterable[Recost]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The health of the installation: its problems, and the versions of its parts."""
 
 import platform
+from asyncio import gather
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,7 +13,16 @@ from quart.typing import ResponseReturnValue
 from api.current import services
 from runtally import __version__
 from runtally.db.schema import version_name
-from runtally.doctor import Finding, State, examine_archive, examine_database, examine_disk, examine_settings
+from runtally.doctor import (
+    Finding,
+    State,
+    examine_archive,
+    examine_cell,
+    examine_database,
+    examine_disk,
+    examine_settings,
+)
+from runtally.settings import MAIN
 from webapp import formats
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.admin.relay import RelayPart, relay_part
@@ -47,12 +57,14 @@ class HealthPage(Page):
 async def health() -> ResponseReturnValue:
     """The findings of `runtally doctor` for this server."""
     settings = services().settings
-    async with services().cells.of(None).database.connection() as connection:
+    cells = services().cells
+    async with cells.main.database.connection() as connection:
         found = await examine_database(connection, services().clock, services().prices.book)
-        archive = await examine_archive(services().cells.of(None).archive, connection)
-    async with services().cells.of(None).database.snapshot() as connection:
+        archive = await examine_archive(cells.main.archive, connection)
+    async with cells.main.database.snapshot() as connection:
         relay = await relay_part(connection, services().clock())
-    findings = [*examine_settings(settings), *found, *([archive] if archive else [])]
+    further = await gather(*(examine_cell(name, cells.named(name).intake) for name in cells.names if name != MAIN))
+    findings = [*examine_settings(settings), *found, *([archive] if archive else []), *further]
     if settings.data_dir.is_dir():
         findings.append(examine_disk(settings.data_dir))
     by_state = sorted(findings, key=lambda finding: ORDER.index(finding.state))

@@ -152,8 +152,11 @@ async def plan() -> ResponseReturnValue:
     except InvalidPrice as error:
         async with services().sessions_of(None) as (session, cell):
             return await render(await _list(session, cell, form.refused(error)), 422)
-    async with services().cells.of(scope.project_id).database.connection() as connection:
-        runs = await select_number(connection, scope)
+    cells = services().cells
+    runs = 0
+    for one in cells.every if scope.project_id is None else (cells.of(scope.project_id),):
+        async with one.database.connection() as connection:
+            runs += await select_number(connection, scope)
     async with services().control.database.session() as session:
         made = await repricer.plan(session, actor(), scope, runs, services().clock())
     return see_other(url_for(".repricing", repricing_id=made.id))

@@ -43,7 +43,7 @@ async def repricer(own: Database, monkeypatch: pytest.MonkeyPatch) -> Repricer:
     async with own.session() as session:
         entry = await entries.get(session, first)
         await entries.change(session, OPERATOR, entry, draft_with(input_per_million=Decimal(4)), NOW)
-    return Repricer(own, own, LivePrices(own), lambda: NOW, queued=True)
+    return Repricer(own, lambda _: [own], LivePrices(own), lambda: NOW, queued=True)
 
 
 async def store(database: Database, *runs: StoredRun) -> None:
@@ -136,13 +136,13 @@ async def test_a_repricing_goes_on_where_it_was_interrupted(own: Database, repri
     class Killed(Exception):
         pass
 
-    broken = Repricer(own, own, LivePrices(own), _raise(Killed()), queued=True)
+    broken = Repricer(own, lambda _: [own], LivePrices(own), _raise(Killed()), queued=True)
     with pytest.raises(Killed):
         await broken.work()
 
     assert (await state_of(own, number)).changed == 3
     await assert_all_agree(own)
-    await finish(Repricer(own, own, LivePrices(own), lambda: NOW, queued=True))
+    await finish(Repricer(own, lambda _: [own], LivePrices(own), lambda: NOW, queued=True))
     assert (await state_of(own, number)).changed == 10
     assert await costs(own) == [NEW_USD] * 10
 

@@ -1,0 +1,1 @@
+"""Which cells there are, and where each project is."""

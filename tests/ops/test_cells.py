@@ -1,0 +1,191 @@
+"""Cells as processes: one is added while clients post, and then killed. Nothing that was acknowledged is lost."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGKILL
+
+import httpx
+import pytest
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.embedded.server import Server as Embedded
+from runtally.usage.upkeep.verify import verify_sums
+from tests.commands import Finished, run, run_beside
+from tests.factories import make_run
+from tests.ops.processes import children_of, is_running, server_pid, until
+from tests.serving import INGEST_KEY, SEEDED, Postgres, client_of, running_server
+
+CLIENTS = 4
+BATCH = 5
+OF_EACH_PROJECT = 4
+PAUSE_SECONDS = 0.02
+SECONDS = 120
+STORED = "SELECT project_id, id FROM runs"
+
+
+@dataclass
+class Installation:
+    """A database with prices, and a server of its own for a cell."""
+
+    url: str
+    eu: Embedded
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "DATABASE_URL": self.url,
+            "DATA_DIR": str(self.folder / "none"),
+            "CELL_URLS": f"eu={self.eu.url}",
+        }
+
+    def run(self, *arguments: str, **more: str) -> Finished:
+        return run(*arguments, environment=self.environment | more)
+
+    async def run_beside(self, *arguments: str) -> Finished:
+        done = await run_beside(*arguments, environment=self.environment)
+        assert done.code == 0, done.err
+        return done
+
+    def kill_eu(self) -> None:
+        pid = server_pid(self.folder)
+        assert pid is not None
+        family = [pid, *children_of(pid)]
+        os.kill(pid, SIGKILL)
+        until(lambda: not any(map(is_running, family)))
+
+
+@pytest.fixture
+def installation(postgres: Postgres, data_dir: Path) -> Iterator[Installation]:
+    eu = Embedded(data_dir)
+    eu.start_or_adopt()
+    yield Installation(postgres.create("cells_ops", SEEDED), eu, data_dir)
+    eu.stop()
+    postgres.drop("cells_ops")
+
+
+@dataclass
+class Load:
+    """Clients that post batch after batch, some to new projects, each again until it is acknowledged."""
+
+    urls: list[str]
+    acknowledged: set[tuple[str, str]] = field(default_factory=set)
+    refused: Counter[int] = field(default_factory=Counter)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def on(self) -> AsyncIterator[None]:
+        posting = [asyncio.create_task(self._post(number)) for number in range(CLIENTS)]
+        try:
+            yield
+        finally:
+            self._done.set()
+            await asyncio.gather(*posting)
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SECONDS):
+            while not happened():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def until_more(self, batches: int = 2 * CLIENTS * OF_EACH_PROJECT) -> None:
+        wanted = len(self.acknowledged) + batches * BATCH
+        await self.until(lambda: len(self.acknowledged) >= wanted)
+
+    async def _post(self, number: int) -> None:
+        batch = 0
+        while not self._done.is_set():
+            project_id = f"load-{number}-{batch // OF_EACH_PROJECT}"
+            runs = [make_run(runId=f"{batch}-{each}") for each in range(BATCH)]
+            try:
+                async with client_of(self.urls[-1], {"Authorization": f"Bearer {INGEST_KEY}"}) as client:
+                    answer = await client.post("/api/ingest", json={"projectId": project_id, "runs": runs})
+            except httpx.TransportError:
+                continue
+            if answer.is_success:
+                self.acknowledged |= {(project_id, run_id) for run_id in answer.json()["ids"]}
+                batch += 1
+            else:
+                self.refused[answer.status_code] += 1
+                # The project of another cell next, as other clients would.
+                batch += OF_EACH_PROJECT
+            self._changed.set()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def stored_in(url: str) -> Counter[tuple[str, str]]:
+    async with Database(url) as database:
+        async with database.connection() as connection:
+            stored = Counter((row[0], row[1]) for row in await connection.fetch(STORED))
+        assert [str(scope) async for scope, found in verify_sums(database, system_clock()) if found] == []
+    return stored
+
+
+async def test_a_cell_that_is_added_under_load_and_killed_loses_nothing(installation: Installation) -> None:
+    with running_server(installation.url, LOG_LEVEL="ERROR") as before:
+        load = Load([before.url])
+        async with load.on():
+            await load.until_more()
+            await installation.run_beside("cells", "add", "eu")
+            await load.until_more()
+            cell_urls = installation.environment["CELL_URLS"]
+            with running_server(installation.url, LOG_LEVEL="ERROR", CELL_URLS=cell_urls) as after:
+                load.urls.append(after.url)
+                await load.until_more()
+                await installation.run_beside("cells", "open", "eu")
+                await load.until_more()
+
+                await asyncio.to_thread(installation.kill_eu)
+                await load.until(lambda: bool(load.refused))
+                await load.until_more()
+                await asyncio.to_thread(installation.eu.start_or_adopt)
+                await installation.run_beside("cells", "drain", "main")
+                await load.until_more()
+
+    main, eu = await stored_in(installation.url), await stored_in(installation.eu.url)
+    both = main + eu
+    assert load.acknowledged - both.keys() == set()
+    assert max(both.values()) == 1
+    assert set(load.refused) <= {503}
+    assert {project_id for project_id, _ in main} & {project_id for project_id, _ in eu} == set()
+    assert len(eu) >= CLIENTS * BATCH
+
+
+def test_commands_say_which_cells_there_are_and_refuse_what_is_none(
+    installation: Installation, postgres: Postgres
+) -> None:
+    assert "There is one cell, main." in installation.run("cells", "list").out
+    assert "CELL_URLS has no URL of a cell us" in installation.run("cells", "add", "us").err
+    added, again = installation.run("cells", "add", "eu"), installation.run("cells", "add", "eu")
+    assert (added.code, again.code) == (0, 0), added.err + again.err
+    assert installation.run("cells", "open", "eu").code == 0
+    assert installation.run("cells", "drain", "main").code == 0
+    listed = [line.split() for line in installation.run("cells", "list").out.splitlines()]
+    assert [(name, takes) for name, _, takes, *_ in listed] == [("main", "no"), ("eu", "new")]
+    doctor = installation.run("doctor")
+    assert "cell eu" in doctor.out
+    assert "Nothing to do" in installation.run("migrate").out
+    verified = installation.run("--cell", "eu", "rollups", "verify")
+    assert (verified.code, "Cell eu of main, eu" in verified.err) == (0, True), verified.err
+    assert "CELL_URLS has no URL of a cell us" in installation.run("--cell", "us", "rollups", "verify").err
+
+    other = postgres.create("cells_other", SEEDED)
+    for url, said in (
+        (installation.url, "the cells main and eu have the same database"),
+        (other, "leads to a database that is no cell"),
+    ):
+        refused = installation.run("serve", "--port", "0", CELL_URLS=f"eu={url}")
+        assert (refused.code, said in refused.err) == (1, True), refused.err
+    unnamed = installation.run("serve", "--port", "0", CELL_URLS="")
+    assert (unnamed.code, "CELL_URLS has no URL of the cell eu" in unnamed.err) == (1, True), unnamed.err
+    installation_of_others = installation.run("cells", "add", "us", CELL_URLS=f"eu={installation.eu.url},us={other}")
+    assert "the database of an installation" in installation_of_others.err
+    postgres.drop("cells_other")

@@ -1,0 +1,302 @@
+"""The application with two cells beside each other: main, in the database of control, and eu."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from quart import Quart, Response
+from quart.testing.app import LifespanError
+from quart.typing import TestClientProtocol as QuartClient
+
+from runtally.clock import system_clock
+from runtally.db.database import Database
+from runtally.db.schema import CELL, REPORTING
+from runtally.directory import adding, queries
+from tests.factories import make_run
+from tests.pages.looking import html_of, text_of
+from tests.pages.test_two_databases import PAGES
+from tests.reference import nearest_rank
+from tests.serving import INGEST_KEY, SEEDED, Postgres, free_port, settings_for
+from tests.spans import as_json, joined, make_request, make_span
+from tests.stored import until_merged
+from webapp.app import create_app
+
+INGEST = {"Authorization": f"Bearer {INGEST_KEY}"}
+# Over all projects, of which the reader chooses a cell.
+OVER_ALL = ("/", "/runs", "/experiments", "/breakdown", "/find?q=p", "/admin/budgets", "/admin/audit", "/admin/clients")
+
+
+@dataclass
+class Cells:
+    """The databases of two cells, and the application over both."""
+
+    app: Quart
+    main: Database
+    eu: Database
+    main_url: str
+    eu_url: str
+
+    async def post(self, to: str, *runs: dict[str, Any], app: Quart | None = None) -> Response:
+        body = {"projectId": to, "runs": list(runs or (make_run(),))}
+        return await (app or self.app).test_client().post("/api/ingest", json=body, headers=INGEST)
+
+    async def where(self, project_id: str) -> list[str]:
+        """The cells that have runs of a project."""
+        found = []
+        for name, database in (("main", self.main), ("eu", self.eu)):
+            async with database.connection() as connection:
+                if await connection.fetchval("SELECT count(*) FROM runs WHERE project_id = $1", project_id):
+                    found.append(name)
+        return found
+
+    async def open(self, *names: str) -> None:
+        """Let new projects be put into these cells alone."""
+        for name in ("main", "eu"):
+            await adding.let_take(self.main, name, is_open=name in names)
+
+    @asynccontextmanager
+    async def with_url(self, eu_url: str) -> AsyncIterator[Quart]:
+        """The application with another URL of the cell."""
+        app = create_app(settings_for(self.main_url, service_dev_mode=True, cell_urls={"eu": eu_url}))
+        async with app.test_app() as running:
+            yield running.app  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+
+
+@pytest.fixture(scope="module")
+def urls(postgres: Postgres) -> Iterator[tuple[str, str]]:
+    yield postgres.create("cells_main", SEEDED), postgres.create_migrated("cells_eu", CELL, REPORTING)
+    postgres.drop("cells_main")
+    postgres.drop("cells_eu")
+
+
+@pytest.fixture(scope="module")
+async def cells(urls: tuple[str, str]) -> AsyncIterator[Cells]:
+    main_url, eu_url = urls
+    async with Database(main_url) as main, Database(eu_url) as eu:
+        for name, database in (("main", main), ("eu", eu)):
+            await adding.add(main, name, database, system_clock())
+        app = create_app(settings_for(main_url, service_dev_mode=True, cell_urls={"eu": eu_url}))
+        async with app.test_app() as running:
+            cells = Cells(running.app, main, eu, main_url, eu_url)  # type: ignore[attr-defined]  # As above.
+            assert (
+                await cells.post("here", make_run(runId="one", costUSD=1, experimentId="of-main"))
+            ).status_code == 200
+            await cells.open("eu")
+            runs = (
+                make_run(runId="one", metadata={"feature": "x"}, sessionId="s", experimentId="of-eu"),
+                make_run(costUSD=2),
+            )
+            assert (await cells.post("p", *runs)).status_code == 200
+            await until_merged(main)
+            await until_merged(eu)
+            yield cells
+
+
+async def choosing(cells: Cells, name: str) -> QuartClient:
+    """A reader who chose a cell."""
+    client = cells.app.test_client()
+    assert (await client.get(f"/?cell={name}")).status_code == 303
+    return client
+
+
+async def test_a_new_project_is_put_into_an_open_cell_and_stays_there(cells: Cells) -> None:
+    await cells.open("main")
+    await cells.post("stays")
+    await cells.open("eu")
+    await cells.post("stays")
+
+    assert (await cells.where("stays"), await cells.where("p"), await cells.where("here")) == (
+        ["main"],
+        ["eu"],
+        ["main"],
+    )
+
+
+async def test_a_new_project_goes_where_the_fewest_are(cells: Cells) -> None:
+    await cells.open("main", "eu")
+    async with cells.main.connection() as connection:
+        before = {one.name: one.projects for one in await queries.select_cells(connection)}
+    for number in range(abs(before["main"] - before["eu"]) + 2):
+        await cells.post(f"even-{number}")
+    async with cells.main.connection() as connection:
+        after = {one.name: one.projects for one in await queries.select_cells(connection)}
+
+    assert abs(after["main"] - after["eu"]) <= 1
+
+
+async def test_without_an_open_cell_new_projects_are_refused_and_others_go_on(cells: Cells) -> None:
+    await cells.open()
+    refused, taken = await cells.post("nowhere"), await cells.post("p")
+    await cells.open("eu")
+
+    assert (refused.status_code, taken.status_code) == (503, 200)
+    assert "no_open_cell" in await refused.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_every_page_finds_a_project_in_its_cell(cells: Cells, page: str) -> None:
+    client = await choosing(cells, "eu")
+    response = await client.get(page)
+
+    assert response.status_code == 200, await response.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("page", OVER_ALL)
+async def test_a_page_about_all_projects_says_of_which_cell_they_are(cells: Cells, page: str) -> None:
+    before = text_of(await html_of(cells.app.test_client(), page))
+    after = text_of(await html_of(await choosing(cells, "eu"), page))
+
+    assert "Projects of cell main." in before
+    assert "Projects of cell eu." in after
+
+
+async def test_a_choice_leaves_the_rest_of_an_address(cells: Cells) -> None:
+    answer = await cells.app.test_client().get("/runs?cell=eu&range=24h&metadata.feature=a%26b")
+
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?range=24h&metadata.feature=a%26b")
+
+
+async def test_a_page_about_one_project_has_no_choice(cells: Cells) -> None:
+    assert "Projects of cell" not in text_of(await html_of(cells.app.test_client(), "/projects/p"))
+
+
+async def test_a_cell_that_is_not_there_cannot_be_chosen(cells: Cells) -> None:
+    assert (await cells.app.test_client().get("/?cell=us")).status_code == 404
+
+
+async def test_metrics_of_all_projects_are_those_of_all_cells(cells: Cells) -> None:
+    client = cells.app.test_client()
+
+    async def sums(query: str) -> tuple[int, Decimal]:
+        await until_merged(cells.main)
+        await until_merged(cells.eu)
+        points = (await (await client.get(f"/api/metrics?range=30d&{query}")).get_json())["points"]
+        return sum(one["runs"] for one in points), sum((Decimal(str(one["costUSD"])) for one in points), Decimal(0))
+
+    every, main, eu = [await sums(f"aggregate=1{cell}") for cell in ("", "&cell=main", "&cell=eu")]
+
+    assert every == (main[0] + eu[0], main[1] + eu[1])
+    assert min(main[0], eu[0]) > 0
+
+
+async def test_percentiles_of_all_projects_are_those_of_all_their_runs(cells: Cells) -> None:
+    at = (system_clock() - timedelta(days=3)).replace(hour=12, minute=0).isoformat()
+    latencies = [number**2 for number in range(1, 41)]
+    for project_id, chosen in (("here", latencies[::2]), ("p", latencies[1::2])):
+        await cells.post(project_id, *(make_run(timestamp=at, latencyMs=latency) for latency in chosen))
+    await until_merged(cells.main)
+    await until_merged(cells.eu)
+
+    answer = await cells.app.test_client().get("/api/metrics?range=7d&aggregate=1")
+
+    (found,) = [one["p95LatencyMs"] for one in (await answer.get_json())["points"] if one["runs"] == len(latencies)]
+    exact = nearest_rank(latencies, 95)
+    assert abs(found - exact) <= exact / 100
+
+
+async def test_usage_of_all_projects_needs_a_cell(cells: Cells) -> None:
+    client = cells.app.test_client()
+    refused = await client.get("/api/usage?aggregate=1")
+    answered = await client.get("/api/usage?aggregate=1&cell=eu&groupBy=model")
+
+    assert (refused.status_code, (await refused.get_json())["error"]["code"]) == (400, "cell_required")
+    assert answered.status_code == 200
+
+
+async def test_a_badge_is_found_in_whichever_cell_its_experiment_is(cells: Cells) -> None:
+    client = cells.app.test_client()
+    answers = [await client.get(f"/api/badge/experiment/{one}.svg") for one in ("of-main", "of-eu")]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+async def test_spans_of_several_projects_go_to_their_cells(cells: Cells) -> None:
+    await cells.open("eu")
+    spans = [
+        make_request(make_span(traceId="00" * 15 + number), resource={"runtally.project": project_id})
+        for number, project_id in (("01", "here"), ("02", "new-of-otlp"))
+    ]
+    answer = await cells.app.test_client().post(
+        "/v1/traces", data=as_json(joined(*spans)), headers=INGEST | {"Content-Type": "application/json"}
+    )
+
+    assert answer.status_code == 200, await answer.get_data(as_text=True)
+    assert (await cells.where("here"), await cells.where("new-of-otlp")) == (["main"], ["eu"])
+
+
+async def test_runs_of_all_cells_are_repriced(cells: Cells) -> None:
+    client = cells.app.test_client()
+    price = {"provider": "cells-vendor", "model": "m", "input_per_million": "3", "output_per_million": "3"}
+    run = make_run(provider="cells-vendor", model="m", inputTokens=1_000_000, outputTokens=0)
+    for project_id in ("here", "p"):
+        await cells.post(project_id, run)
+    await client.post("/admin/prices/new", form=price)
+    made = await client.post("/admin/prices/repricing", form={"provider": "cells-vendor"})
+
+    html = await html_of(client, made.headers["Location"])
+    while 'hx-trigger="every' in html:
+        html = await html_of(client, made.headers["Location"])
+
+    assert "Compared." in text_of(html)
+
+
+async def test_a_project_is_erased_in_its_cell(cells: Cells) -> None:
+    await cells.open("eu")
+    await cells.post("gone")
+    answer = await cells.app.test_client().post("/projects/gone/settings/delete", form={"typed": "gone"})
+
+    assert answer.status_code == 303, text_of(await answer.get_data(as_text=True))
+    assert await cells.where("gone") == []
+
+
+async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -> None:
+    nobody = f"postgresql://postgres@127.0.0.1:{free_port()}/nothing"
+    async with cells.with_url(nobody) as app:
+        client = app.test_client()
+        refused, taken = await cells.post("p", app=app), await cells.post("here", app=app)
+        page, other = await client.get("/projects/p"), await client.get("/projects/here")
+        metrics, some = (
+            await client.get("/api/metrics?aggregate=1"),
+            await client.get("/api/metrics?aggregate=1&cell=main"),
+        )
+        health, counts = await client.get("/api/health"), await client.get("/metrics")
+        findings = text_of(await html_of(client, "/admin/health"))
+
+    assert (refused.status_code, taken.status_code) == (503, 200)
+    assert "Cell eu:" in (await refused.get_json())["error"]["message"]
+    assert (page.status_code, other.status_code) == (503, 200)
+    assert "The database of cell eu is out of reach" in text_of(await page.get_data(as_text=True))
+    assert (metrics.status_code, some.status_code) == (503, 200)
+    assert "Cell eu:" in (await metrics.get_json())["error"]["message"]
+    assert (health.status_code, (await health.get_json())["cells"]) == (200, {"eu": "unavailable"})
+    text = await counts.get_data(as_text=True)
+    assert 'runtally_database_up{cell="eu"} 0.0' in text
+    assert 'runtally_database_up{cell="main"} 1.0' in text
+    assert "cell eu its projects are out of reach" in findings
+
+
+async def test_a_url_that_leads_to_another_cell_opens_nothing(cells: Cells, postgres: Postgres) -> None:
+    us_url = postgres.create_migrated("cells_us", CELL, REPORTING)
+    async with Database(us_url) as us:
+        await adding.add(cells.main, "us", us, system_clock())
+        try:
+            with pytest.raises(LifespanError, match="CELL_URLS has no URL of the cell us"):
+                async with cells.with_url(us_url):
+                    pytest.fail("a cell has no URL")
+        finally:
+            async with cells.main.connection() as connection:
+                await connection.execute("DELETE FROM cells WHERE name = 'us'")
+        async with cells.with_url(us_url) as app:
+            refused = await cells.post("p", app=app)
+            page = await app.test_client().get("/projects/p")
+        async with us.connection() as connection:
+            written = await connection.fetchval("SELECT count(*) FROM runs")
+    postgres.drop("cells_us")
+
+    assert (refused.status_code, page.status_code, written) == (503, 503, 0)
+    assert "Cell eu:" in (await refused.get_json())["error"]["message"]
+    assert "The database of cell eu is out of reach" in text_of(await page.get_data(as_text=True))
