@@ -42,3 +42,12 @@ def upgrade() -> None:
         sa.Column("placed_at", sa.DateTime(timezone=True), nullable=False, comment="When it was put there (UTC)."),
         sa.PrimaryKeyConstraint("project_id", name=op.f("pk_project_places")),
     )
+
+
+def downgrade() -> None:
+    # The version before would look for the projects of all cells in its own database.
+    if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM cells WHERE name <> 'main')")):
+        message = "There are cells, which the version before does not know."
+        raise RuntimeError(message)
+    op.drop_table("project_places")
+    op.drop_table("cells")

@@ -703,7 +703,7 @@ async def test_requests_are_counted_by_client(own_app: Quart, database: Database
     for signal, body in bodies:
         await own_app.test_client().post(f"/v1/{signal}", data=body, headers=headers)
 
-    await own_app.extensions["runtally"].otlp.clients.write(database)
+    await own_app.extensions["runtally"].cells.main.clients.write(database)
 
     async with database.connection() as connection:
         clients = {

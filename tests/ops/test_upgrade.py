@@ -85,6 +85,7 @@ SECOND_USER = "'00000000-0000-0000-0000-000000000002'"
 # Of the second row: what it has in place of the first one's, or although it might be empty.
 BARE = {
     "projects.id": "'q'",
+    "project_places.project_id": "'q'",
     "budgets.project_id": "'q'",
     "sessions.user_id": SECOND_USER,
     "invitations.user_id": SECOND_USER,

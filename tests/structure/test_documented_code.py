@@ -66,7 +66,8 @@ def fault(arguments: str) -> str | None:
     command: click.Command = runtally
     context = click.Context(command)
     options = _options(command)
-    for word in arguments.split():
+    # Before a command, the only option with a value.
+    for word in re.sub(r"^\s*--cell \S+", "", arguments).split():
         name = word.partition("=")[0]
         if isinstance(command, click.Group) and not word.startswith("-"):
             found = command.get_command(context, name)
