@@ -82,7 +82,7 @@ class Volume:
 
 def _schema() -> str:
     """Changes with any migration, and with what is inserted."""
-    steps = sorted((ROOT / "alembic" / "versions").glob("*.py"))
+    steps = sorted((ROOT / "alembic").rglob("*.py"))
     return hashlib.sha256(b"".join((_INSERT.encode(), *(step.read_bytes() for step in steps)))).hexdigest()[:16]
 
 

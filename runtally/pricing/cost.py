@@ -12,13 +12,13 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from operator import attrgetter
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 import msgspec
 
 from runtally.models.run import CostSource
 from runtally.money import PRICE_DECIMALS, USD_DECIMALS, from_pico
-from runtally.tokens import INPUT, OUTPUT, TOKEN_KINDS, TokenKind, Usage, by_whole
+from runtally.tokens import INPUT, OUTPUT, TOKEN_KINDS, TokenKind, by_whole
 
 MILLION = 1_000_000
 THOUSAND = 1_000
@@ -43,6 +43,11 @@ class TokenCounts(Protocol):
 
 _COUNT_OF = {kind: attrgetter(kind.count_column) for kind in TOKEN_KINDS}
 _PLACES = {kind: place for place, kind in enumerate(TOKEN_KINDS)}
+_CACHE_KINDS = frozenset({"cached_input", "cache_write"})
+
+
+_Part: TypeAlias = tuple[Callable[[TokenCounts], int | None], int]
+"""How to read the count of a part, and pico-dollars per token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +55,22 @@ class Rates:
     """Pico-dollars per token of each kind, in the order of `TOKEN_KINDS`; None where the price has no amount for it."""
 
     picos: tuple[int | None, ...]
-    charged: tuple[tuple[Callable[[TokenCounts], int | None], bool, int], ...] = field(
-        init=False, repr=False, compare=False
-    )
-    """The parts that have an amount: how to read the count, whether it is part of the input, and the amount."""
+    cache: tuple[_Part, ...] = field(init=False, repr=False, compare=False)
+    """The parts of the input that come from a cache or go to one, and have an amount."""
+    of_input: tuple[_Part, ...] = field(init=False, repr=False, compare=False)
+    """The other parts of the input that have an amount."""
+    of_output: tuple[_Part, ...] = field(init=False, repr=False, compare=False)
     input: int = field(init=False, repr=False, compare=False)
     output: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        charged = tuple(
-            (_COUNT_OF[kind], kind.part_of is INPUT, pico)
-            for kind, pico in zip(TOKEN_KINDS, self.picos, strict=True)
-            if kind.part_of is not None and pico is not None
-        )
-        ready = {"charged": charged, "input": self[INPUT] or 0, "output": self[OUTPUT] or 0}
-        for name, value in ready.items():
+        parts: dict[str, list[_Part]] = {"cache": [], "of_input": [], "of_output": []}
+        for kind, pico in zip(TOKEN_KINDS, self.picos, strict=True):
+            if kind.part_of is not None and pico is not None:
+                of = "cache" if kind.name in _CACHE_KINDS else "of_input" if kind.part_of is INPUT else "of_output"
+                parts[of].append((_COUNT_OF[kind], pico))
+        ready = {name: tuple(priced) for name, priced in parts.items()}
+        for name, value in {**ready, "input": self[INPUT] or 0, "output": self[OUTPUT] or 0}.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -146,25 +152,8 @@ def _line(kind: TokenKind | None, quantity: int, pico: int, per: int) -> Line:
 
 
 def total_usd(usage: TokenCounts, price: Price) -> Decimal:
-    """Return the sum of `lines_of` without building the lines: this runs once for every run that is ingested."""
-    return from_pico(_total_pico(usage, price))
-
-
-def _total_pico(usage: TokenCounts, price: Price) -> int:
-    rates, pico = price.rates, price.request_pico
-    tokens_in, tokens_out = usage.input_tokens or 0, usage.output_tokens or 0
-    for count_of, is_of_input, part_pico in rates.charged:
-        if count := count_of(usage):
-            pico += count * part_pico
-            if is_of_input:
-                tokens_in -= count
-            else:
-                tokens_out -= count
-    if tokens_in > 0:
-        pico += tokens_in * rates.input
-    if tokens_out > 0:
-        pico += tokens_out * rates.output
-    return pico
+    """Return the sum of `lines_of` without building the lines."""
+    return from_pico(_picos(usage, price)[0])
 
 
 def cache_savings_usd(usage: TokenCounts, price: Price) -> Decimal | None:
@@ -172,11 +161,33 @@ def cache_savings_usd(usage: TokenCounts, price: Price) -> Decimal | None:
 
     None without such tokens. It is below zero where writing cost more than reading saved.
     """
-    if not (usage.cached_input_tokens or usage.cache_write_tokens):
-        return None
-    counts = {kind.count_column: _COUNT_OF[kind](usage) for kind in TOKEN_KINDS}
-    counts["cached_input_tokens"] = counts["cache_write_tokens"] = None
-    return from_pico(_total_pico(Usage(**counts), price) - _total_pico(usage, price))
+    return _savings_usd(usage, *_picos(usage, price))
+
+
+def _savings_usd(usage: TokenCounts, pico: int, uncached: int) -> Decimal | None:
+    return from_pico(uncached - pico) if usage.cached_input_tokens or usage.cache_write_tokens else None
+
+
+def _picos(usage: TokenCounts, price: Price) -> tuple[int, int]:
+    """Return the cost, and what it would be without a cache. Both at once: this runs for every run that is ingested."""
+    rates = price.rates
+    pico, tokens_in, tokens_out = price.request_pico, usage.input_tokens or 0, usage.output_tokens or 0
+    for count_of, part_pico in rates.of_output:
+        if count := count_of(usage):
+            pico += count * part_pico
+            tokens_out -= count
+    if tokens_out > 0:
+        pico += tokens_out * rates.output
+    for count_of, part_pico in rates.of_input:
+        if count := count_of(usage):
+            pico += count * part_pico
+            tokens_in -= count
+    uncached = pico + tokens_in * rates.input if tokens_in > 0 else pico
+    for count_of, part_pico in rates.cache:
+        if count := count_of(usage):
+            pico += count * part_pico
+            tokens_in -= count
+    return (pico + tokens_in * rates.input if tokens_in > 0 else pico), uncached
 
 
 def discounted(price: Price, percent: Decimal) -> Price:
@@ -217,8 +228,9 @@ def resolve_cost(
                 return Cost(amount, CostSource.PROVIDER, estimated=False, entry_id=None)
     counted = usage.input_tokens is not None or usage.output_tokens is not None
     if price is not None and (counted or not reported):
-        saved_usd = cache_savings_usd(usage, price)
-        return Cost(total_usd(usage, price), CostSource.CATALOG, price.estimated, price.id, saved_usd)
+        pico, uncached = _picos(usage, price)
+        saved_usd = _savings_usd(usage, pico, uncached)
+        return Cost(from_pico(pico), CostSource.CATALOG, price.estimated, price.id, saved_usd)
     if reported:
         return Cost(reported, CostSource.ESTIMATED, estimated=True, entry_id=None)
     return UNPRICED
