@@ -77,9 +77,9 @@ async def test_closed_days_are_read_again_only_when_one_of_their_runs_comes(
     reads: list[TimeSpan] = []
     select_sketches = summary_queries.select_sketches
 
-    async def counted(connection: Connection, question: Question, span: TimeSpan) -> Summary:
+    async def counted(connection: Connection, question: Question, span: TimeSpan, **how: bool) -> Summary:
         reads.append(span)
-        return await select_sketches(connection, question, span)
+        return await select_sketches(connection, question, span, **how)
 
     monkeypatch.setattr(summary_queries, "select_sketches", counted)
     memo, window, found = new_memo(), Window.of(Range.WEEK, NOW), []
