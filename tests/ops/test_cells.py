@@ -159,6 +159,23 @@ async def test_a_cell_that_is_added_under_load_and_killed_loses_nothing(installa
     assert len(eu) >= CLIENTS * BATCH
 
 
+def test_a_cell_is_moved_by_a_backup_to_another_server_with_its_identity(
+    installation: Installation, postgres: Postgres
+) -> None:
+    file = str(installation.folder / "eu.zip")
+    assert installation.run("cells", "add", "eu").code == 0
+    backed_up = installation.run("--cell", "eu", "backup", file)
+    elsewhere = f"eu={postgres.create('cells_moved')}"
+    before = installation.run("doctor", CELL_URLS=elsewhere)
+    restored = installation.run("--cell", "eu", "restore", file, CELL_URLS=elsewhere)
+    after = installation.run("doctor", CELL_URLS=elsewhere)
+    postgres.drop("cells_moved")
+
+    assert (backed_up.code, restored.code) == (0, 0), backed_up.err + restored.err
+    assert "leads to a database that is no cell" in before.out
+    assert "cell eu         Postgres" in after.out
+
+
 def test_commands_say_which_cells_there_are_and_refuse_what_is_none(
     installation: Installation, postgres: Postgres
 ) -> None:

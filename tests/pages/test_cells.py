@@ -160,6 +160,12 @@ async def test_a_choice_leaves_the_rest_of_an_address(cells: Cells) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?range=24h&metadata.feature=a%26b")
 
 
+async def test_the_overview_does_not_call_those_of_one_cell_all(cells: Cells) -> None:
+    html = text_of(await html_of(await choosing(cells, "eu"), "/"))
+
+    assert "All projects of cell eu" in html
+
+
 async def test_a_page_about_one_project_has_no_choice(cells: Cells) -> None:
     assert "Projects of cell" not in text_of(await html_of(cells.app.test_client(), "/projects/p"))
 

@@ -18,6 +18,7 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats, words
 from webapp.addresses import address_of, path_to
+from webapp.cells import choice
 from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER as OTHER_SLOT
@@ -265,7 +266,10 @@ def _beside(view: View) -> list[Metric]:
 
 def overview_name(of_project: str | None) -> str:
     """Return the heading of the overview for a reader of this project alone, or with None of all projects."""
-    return "All projects" if of_project is None else "Your project"
+    if of_project is not None:
+        return "Your project"
+    shown = choice()
+    return "All projects" if shown is None or shown.of_project else f"All projects of cell {shown.name}"
 
 
 def _chart(report: Report, metric: Metric, groups: Groups | None, marks: tuple[Mark, ...] = ()) -> Chart:
