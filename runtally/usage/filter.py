@@ -295,14 +295,19 @@ def _text(text: str) -> str:
 
 
 def _values_of_keys(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Read the parameters that name a metadata key; blank ones are ignored. Raises `_UnreadableError`."""
+    """Read the parameters that name a metadata key; empty ones are ignored. Raises `_UnreadableError`.
+
+    Metadata is stored as it was sent, blanks included, while users, sessions and tags are trimmed.
+    """
     names = [name for name in query if name.startswith(METADATA)]
     if len(names) > MAX_KEYS:
         raise _UnreadableError(f"must be at most {MAX_KEYS} keys")
     for name in names:
-        key, value = name.removeprefix(METADATA), trimmed(query.get(name, ""))
+        key, value = name.removeprefix(METADATA), query.get(name, "")
         if not is_key(key):
             raise _UnreadableError(f"must name a key of 1 to {MAX_KEY_LENGTH} characters")
+        if not dimension_of_key(key).metadata_keys:
+            value = trimmed(value)
         if value:
             yield key, _text(value)
 
