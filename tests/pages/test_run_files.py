@@ -30,7 +30,8 @@ from webapp.pages.runs.export import FRAMES
 
 async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, project_id: str) -> None:
     await post(
-        make_run(runId="a", errorCode="-1", metadata={"user": "ann", "n": [1]}), make_run(runId="=1+1", model="acme-cached", costUSD=1)
+        make_run(runId="a", errorCode="-1", metadata={"user": "ann", "n": [1]}),
+        make_run(runId="=1+1", model="acme-cached", costUSD=1),
     )
     query = f"project={project_id}"
 
