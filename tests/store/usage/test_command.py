@@ -6,9 +6,11 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from api.usage import UsageGroup
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
@@ -63,6 +65,12 @@ def test_usage_is_told_apart_by_any_dimension_and_filtered_as_pages_are(environm
     assert totals("--by", "model", "--range", "30d", "--project", "shop") == {"acme-large": "40.5", "acme-small": "2"}
     assert totals("--by", "model", "--limit", "1") == {"acme-small": "2", "(other)": "0.500000000001"}
     assert totals("--by", "", "--model", "acme-large") == {"": "0.500000000001"}
+
+
+def test_json_has_the_sums_of_the_api(environment: dict[str, str]) -> None:
+    [total] = json.loads(run(environment, "--by", "", "--json").stdout)["totals"]
+
+    assert list(total) == [one.encode_name for one in msgspec.structs.fields(UsageGroup)]
 
 
 def test_an_unknown_dimension_or_project_is_refused(environment: dict[str, str]) -> None:
