@@ -91,6 +91,8 @@ class ComparePage(Page):
     action: str
     swapped_url: str
     rows: tuple[Row, ...]
+    real: tuple[Row, ...]
+    """The figures whose difference is more than chance."""
     notes: tuple[str, ...]
     """What the address asks for and is not shown."""
     limits: tuple[str, ...]
@@ -132,6 +134,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     frame = frame_of(
         project, view, window, path_to("compare.show", project_id=project_id), shown.url_of, **_of_sides(shown)
     )
+    rows = rows_of(compared[0], compared[1]) if any(one.totals.runs for one in compared) else ()
     return ComparePage(
         frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query, live=None),
         heading="Compare",
@@ -142,7 +145,8 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         hidden=tuple((name, str(value)) for name, value in view.query.items()),
         action=path_to("compare.show", project_id=project_id),
         swapped_url=shown.swapped_url,
-        rows=rows_of(*compared) if compared and any(one.totals.runs for one in compared) else (),
+        rows=rows,
+        real=tuple(row for row in rows if row.finding.is_real),
         notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,
