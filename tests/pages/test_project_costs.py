@@ -50,7 +50,7 @@ async def test_what_if_begins_with_what_each_model_in_use_would_have_cost_for_al
 
     text = text_of(html)
     # A million and a half at $2 and 100,000 at $15; or at $3 and $15.
-    assert "Actual cost $5.50 All on acme/routed $4.50 \u2212$1.00 (↓18.2%), cheapest model in use" in text
+    assert "Actual cost $5.50 Cheapest model in use $4.50 acme/routed saves $1.00" in text
     assert (
         "acme/routed openrouter $4.50 \u2212$1.00 (↓18.2%) Actual cost $5.50 \u2013 acme-large acme $6.00 +$0.50 (↑9.1%)"
         in text

@@ -190,7 +190,7 @@ def _side(shown: CompareView, side: Side, values: tuple[str, ...], names: Mappin
     is_first = side is shown.first
     return SidePart(
         id=side.name,
-        title="Baseline" if is_first else "Compared",
+        title="Baseline" if is_first else "Comparison",
         name=shown.name_of(side, names),
         period=shown.period_of(side),
         dates=formats.between(local(span.since), local(until)),
@@ -226,7 +226,7 @@ def _ranges(shown: CompareView, side: Side) -> tuple[Option, ...]:
 def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
     """Say in sentences what the figures leave out."""
     for side, found in zip(shown.sides, compared, strict=False):
-        title = "Baseline" if side is shown.first else "Compared"
+        title = "Baseline" if side is shown.first else "Comparison"
         if 0 < found.totals.unpriced < found.totals.runs:
             yield (
                 f"{title}: {formats.count(found.totals.unpriced)} of {formats.runs(found.totals.runs)} have no price. "

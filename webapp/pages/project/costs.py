@@ -219,12 +219,12 @@ def _answer(used: Sequence[ModelUsage], supposed: Sequence[_OnModel], cost: Deci
     if not cheaper:
         return
     would, cheapest = cheaper[0]
-    yield Figure(f"All on {cheapest.model}", formats.money(would), f"{_change(cost, would)}, cheapest model in use")
+    yield Figure("Cheapest model in use", formats.money(would), f"{cheapest.model} saves {formats.money(cost - would)}")
     main = max(used, key=lambda one: one.cost_usd).provider
     of_main = next(((would, one) for would, one in cheaper if one.provider == main), None)
     if of_main and of_main[1] is not cheapest:
         would, one = of_main
-        yield Figure(f"All on {one.model}", formats.money(would), f"{_change(cost, would)}, cheapest of {main}")
+        yield Figure(f"Cheapest of {main}", formats.money(would), f"{one.model} saves {formats.money(cost - would)}")
 
 
 def _alternatives(supposed: Sequence[_OnModel], cost: Decimal, project_id: str) -> tuple[Alternative, ...]:
