@@ -1,4 +1,4 @@
-"""The figures of two sets of runs beside each other, and what to make of their difference. Pure."""
+"""The figures of two sets of runs side by side, and what their difference means. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Findi
         return Finding("Not told", _why_not(figure, first, second), "", Tone.NEUTRAL)
     apart = difference(figure, first, second)
     if apart is None and min(one, other) == 0 and not figure.is_share:
-        said = "Both are zero." if one == other else "One is zero, so no percentage can be told."
+        said = "Both are zero." if one == other else "One is zero, so there is no percentage."
         return Finding("No difference" if one == other else "Differs", said, "", Tone.NEUTRAL)
     return short_finding(
         apart, is_points=figure.is_share, less=_LESS.get(figure, Tone.GOOD), of=_COUNTED.get(figure, "runs")
