@@ -89,7 +89,7 @@ def short_finding(difference: Difference | None, *, is_points: bool, less: Tone,
             TOO_FEW, f"Each side needs {MIN_RUNS} {of} at least, and a p95 latency about a hundred.", "", Tone.NEUTRAL
         )
     if difference.low == difference.high == 0:
-        return Finding(NONE, "Both are exactly equal.", "", Tone.NEUTRAL)
+        return Finding(NONE, "Both are equal.", "", Tone.NEUTRAL)
     change = _change(difference, is_points=is_points)
     if not difference.is_real:
         return Finding(NOT_REAL, "Chance could explain this difference.", change, Tone.NEUTRAL)
