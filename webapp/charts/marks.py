@@ -9,7 +9,7 @@ from runtally.usage.window import Window
 from webapp.charts.specs import Rows
 
 MAX_MARKS = 100
-"""The newest marks that are drawn: more cannot be told apart."""
+"""The most marks that are drawn, the newest: more cannot be distinguished."""
 MAX_LABELS = 3
 MAX_LABEL = 10
 """Characters; longer labels are cut."""
@@ -34,7 +34,7 @@ class Mark:
     text: str
     """What happened, in a sentence."""
     label: str
-    """A word for what happened, beside the mark."""
+    """A word for what happened, next to the mark."""
 
 
 def rows(marks: Iterable[Mark], window: Window) -> Mapping[str, Rows]:

@@ -66,7 +66,7 @@ def test_too_few_runs_say_nothing() -> None:
 def test_equal_figures_are_called_equal() -> None:
     found = finding_of(Measure.COST_PER_RUN_USD, Difference(0, 0, 0), NAMES)
 
-    assert found.sentence == "old and new came to the very same."
+    assert found.sentence == "old and new are exactly equal."
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The figures of two sets of runs beside each other, and what to make of their difference. Pure."""
+"""The figures of two sets of runs side by side, and what their difference means. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

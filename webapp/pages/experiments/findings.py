@@ -18,7 +18,7 @@ _MAY = {
     Measure.P95_LATENCY_MS: "may have a p95 latency",
     Measure.ERROR_RATE: "may fail",
 }
-# From here on the difference is told as a factor: such percents are hard to picture.
+# From here on the difference is shown as a factor: such percentages are hard to picture.
 _TIMES_FROM = 10
 _TIMES = {
     Measure.COST_PER_RUN_USD: "costs {} times as much per run as {}.",
@@ -59,7 +59,7 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
         sentence = f"Each experiment needs {MIN_RUNS} runs at least, and a p95 latency about a hundred."
         return Finding(TOO_FEW, sentence, "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
-        return Finding(NONE, f"{first} and {second} came to the very same.", "", Tone.NEUTRAL)
+        return Finding(NONE, f"{first} and {second} are exactly equal.", "", Tone.NEUTRAL)
     if measure in _TIMES and 1 + difference.low >= _TIMES_FROM:
         return _many_times(measure, difference, names)
     verb, less, more = _VERBS[measure]

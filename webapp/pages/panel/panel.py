@@ -43,7 +43,7 @@ BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
 MAX_BESIDE = 2
 MAX_CODES = 50
 """The error codes with a row each: some clients send a code of its own for each failure."""
-# The figures of a family, beside each other.
+# The figures of a family, side by side.
 VARIANTS = {
     Metric.COST: "Total",
     Metric.COST_PER_SUCCESS: "Per success",

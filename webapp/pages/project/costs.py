@@ -1,4 +1,4 @@
-"""The "What if" page: a project's cost on another model or at another day's prices, and reported beside computed costs."""
+"""The "What if" page: a project's cost on another model or at another day's prices, and reported compared with computed costs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -97,7 +97,7 @@ class CacheRow:
     read: str
     written: str
     unread: str | None
-    """None where it is not told, which is of anything but models."""
+    """None for groups other than models."""
     saved: str
     saved_exactly: str
     is_loss: bool
@@ -227,7 +227,7 @@ async def _summary(reader: UsageReader, view: View) -> Summary:
 
 
 async def _groups(reader: UsageReader, shown: CacheView) -> Summary | None:
-    """Read the lines of the chart of hit rates: of models, or of the values of a key; None where these cannot be told."""
+    """Read the lines of the chart of hit rates: of models, or of the values of a key; None where these are unknown."""
     dimension = MODEL if shown.key is None else dimension_of_key(shown.key)
     if shown.measure is not Measure.RATE or not is_open(dimension):
         return None
