@@ -22,6 +22,8 @@ from webapp.security_headers import headers_for
 
 # Several times what proxies and browsers send.
 MAX_HEAD_BYTES = 128 * 1024
+# Each field is looked at many times for one request.
+MAX_HEADERS = 2000
 # The longest target that the parser can split.
 MAX_TARGET_BYTES = 64 * 1024 - 1
 # As long as a body may take.
@@ -196,6 +198,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
+            if len(self.headers) == MAX_HEADERS:
+                self._fault = RequestHeaderFieldsTooLarge()
+                raise _BadHead
             super().on_header(name, value)
         # Headers after a body are not used.
 

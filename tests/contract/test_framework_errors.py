@@ -105,6 +105,10 @@ def test_many_and_large_headers_do_no_harm(server: Server) -> None:
     assert exchange(server, b"/api/health", head=many).status_code == 200
 
 
+def test_more_headers_than_any_client_sends_are_refused(server: Server) -> None:
+    assert_error(exchange(server, b"/api/health", head=b"a:\r\n" * 3_000), 431, "head_too_large")
+
+
 def test_a_body_with_too_large_a_length_is_refused_before_it_is_read(server: Server) -> None:
     too_large = Settings.model_fields["max_body_bytes"].default + 1
     key = f"Authorization: Bearer {server.ingest_key}\r\nContent-Type: application/json\r\n"
