@@ -5,7 +5,7 @@ import pytest
 from webapp.heads import MAX_PATH_CHARS, MAX_VALUE_BYTES, BoundedHeads, Header, bounded
 from webapp.rendering import THEME_COOKIE
 from webapp.sessions import COOKIE as SESSION
-from webapp.tracing import Receive, Scope, Send
+from webapp.tracing import Message, Receive, Scope, Send
 
 HOST: Header = (b"host", b"localhost")
 LONG = b"x" * MAX_VALUE_BYTES
@@ -47,10 +47,13 @@ async def test_routes_are_compared_with_the_start_of_a_path_alone() -> None:
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
         seen.append(scope)
 
-    async def nothing(*_: object) -> dict[str, object]:
-        return {}
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
 
     for path in ("/" * 60_000, "/runs"):
-        await BoundedHeads(app)({"type": "http", "path": path, "headers": []}, nothing, nothing)
+        await BoundedHeads(app)({"type": "http", "path": path, "headers": []}, receive, send)
 
     assert [scope["path"] for scope in seen] == ["/" * MAX_PATH_CHARS, "/runs"]
