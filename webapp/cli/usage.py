@@ -45,7 +45,7 @@ def _dimensions(_context: click.Context, _option: click.Parameter, given: tuple[
     multiple=True,
     default=["provider,model"],
     callback=_dimensions,
-    help=f"What rows are told apart by: {', '.join(DIMENSIONS)}, {METADATA}KEY; several with commas, or by several --by. "
+    help=f"Dimensions to group rows by: {', '.join(DIMENSIONS)}, {METADATA}KEY; several with commas, or by several --by. "
     "By default provider,model.",
 )
 @click.option(
@@ -56,7 +56,9 @@ def _dimensions(_context: click.Context, _option: click.Parameter, given: tuple[
     show_default=True,
     help="Of which time, by UTC.",
 )
-@click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most so many rows.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most this number of rows."
+)
 @filter_options(has_time=False)
 @json_option
 def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *, as_json: bool) -> None:
