@@ -148,7 +148,9 @@ async def test_few_runs_claim_nothing(reader: Browser, post: Post, project_id: s
     text = text_of(await html_of(reader, f"/projects/{project_id}/compare?a.model=acme-large&b.model=acme-cached"))
 
     assert "Error rate Too few runs to say" in text
-    assert "Each side needs 30 runs at least" in text
+    assert "Needs 30 runs on each side." in text
+    assert "Needs about 100 runs on each side." in text
+    assert "The figures are exact, but whether they differ by more than chance needs more runs." in text
     assert "No run of one side succeeded." in text
     assert "One side has no sessions." in text
 

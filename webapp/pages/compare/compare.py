@@ -93,6 +93,8 @@ class ComparePage(Page):
     rows: tuple[Row, ...]
     real: tuple[Row, ...]
     """The figures whose difference is more than chance."""
+    is_known: bool
+    """Whether it can be said of any figure."""
     notes: tuple[str, ...]
     """What the address asks for and is not shown."""
     limits: tuple[str, ...]
@@ -156,6 +158,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         swapped_url=shown.swapped_url,
         rows=rows,
         real=tuple(row for row in rows if row.finding.is_real),
+        is_known=any(row.span for row in rows),
         notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,
