@@ -66,8 +66,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
             "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
             "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens",
-            "langfuse.observation.usage_details", "langsmith.metadata.usage_metadata", "metadata.usage_object",
-            "gen_ai.usage.input_token_details",
+            "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
+            "metadata.usage_object", "gen_ai.usage.input_token_details",
         ),
     ),
     "written": (
@@ -87,7 +87,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "gen_ai.usage.details.reasoning_tokens", "llm.usage.reasoning_tokens",
             "llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens",
             "ai.usage.outputTokenDetails.reasoningTokens", "langfuse.observation.usage_details",
-            "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.output_token_details",
+            "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.output_token_details",
         ),
     ),
     "audio_input": (
@@ -156,7 +156,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "ai.response.finishReason",
             "llm.finish_reason", "llm.response.finish_reason", "gen_ai.response.stop_reason", "llm.response.stop_reason",
-            "gen_ai.completion.0.finish_reason", "langfuse.observation.metadata.finish_reason",
+            "anthropic.message.stop_reason", "gen_ai.completion.0.finish_reason",
+            "langfuse.observation.metadata.finish_reason",
         ),
     ),
     "streamed": (

@@ -177,18 +177,24 @@ class _Hidden(msgspec.Struct):
 
 class _VendorUsage(msgspec.Struct):
     cost: float | str | None = None
+    cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
+    cacheReadInputTokens: float | None = None  # noqa: N815  # As it is sent.
     cacheWriteInputTokens: float | None = None  # noqa: N815  # As it is sent.
 
 
 class _Vendor(msgspec.Struct):
     usage: _VendorUsage | None = None
+    cacheReadInputTokens: float | None = None  # noqa: N815  # As it is sent.
     cacheCreationInputTokens: float | None = None  # noqa: N815  # As it is sent.
+    cachedPromptTokens: float | None = None  # noqa: N815  # As it is sent.
+    reasoningTokens: float | None = None  # noqa: N815  # As it is sent.
 
 
 class _Vendors(msgspec.Struct):
     anthropic: _Vendor | None = None
     bedrock: _Vendor | None = None
+    openai: _Vendor | None = None
     openrouter: _Vendor | None = None
 
 
@@ -265,15 +271,16 @@ def provider_metadata(value: Value) -> Found:
     if sent is None:
         return {}
     found: Found = {}
-    for vendor in (sent.anthropic or _Vendor(), sent.bedrock or _Vendor()):
+    for vendor in filter(None, (sent.anthropic, sent.bedrock, sent.openai)):
         usage = vendor.usage or _VendorUsage()
-        for written in (
-            usage.cache_creation_input_tokens,
-            usage.cacheWriteInputTokens,
-            vendor.cacheCreationInputTokens,
-        ):
-            if written is not None:
-                found.setdefault("written", count(written))
+        read = (
+            usage.cache_read_input_tokens,
+            usage.cacheReadInputTokens,
+            vendor.cacheReadInputTokens,
+            vendor.cachedPromptTokens,
+        )
+        written = (usage.cache_creation_input_tokens, usage.cacheWriteInputTokens, vendor.cacheCreationInputTokens)
+        found |= {"cached": _first(*read), "written": _first(*written), "reasoning": _first(vendor.reasoningTokens)}
     routed = sent.openrouter.usage if sent.openrouter else None
     if routed and routed.cost is not None:
         found["cost"] = amount(routed.cost)

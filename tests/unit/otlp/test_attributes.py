@@ -20,7 +20,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
     "langfuse.observation.usage_details": USAGE,
     "langfuse.observation.cost_details": {"total": 0.5, "input": 0.4},
     "ai.response.providerMetadata": {
-        "anthropic": {"usage": {"cache_creation_input_tokens": 6}},
+        "anthropic": {"usage": {"cache_creation_input_tokens": 6, "cache_read_input_tokens": 4}, "reasoningTokens": 2},
         "openrouter": {"usage": {"cost": 0.5}},
     },
     "hidden_params": {"response_cost": 0.5, "api_base": "never decoded"},
@@ -143,6 +143,19 @@ def test_usage_details_are_read_as_openai_anthropic_langfuse_and_langchain_write
 @pytest.mark.parametrize("broken", ["", "no JSON", "[1]", "5", '{"input": [1]}', "[" * 2000, 5, ["x"], '{"total": {}}'])
 def test_invalid_json_is_ignored(broken: Value) -> None:
     assert read_facts(dict.fromkeys(PARTS, broken), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"anthropic": {"usage": {"cache_read_input_tokens": 4, "input_tokens": 1}}}, {"cached": 4}),
+        ({"anthropic": {"cacheReadInputTokens": 4, "cacheCreationInputTokens": 6}}, {"cached": 4, "written": 6}),
+        ({"bedrock": {"usage": {"cacheReadInputTokens": 4, "cacheWriteInputTokens": 6}}}, {"cached": 4, "written": 6}),
+        ({"openai": {"cachedPromptTokens": 4, "reasoningTokens": 2, "logprobs": [0]}}, {"cached": 4, "reasoning": 2}),
+    ],
+)
+def test_vendors_counts_are_read_as_the_ai_sdk_passes_them_on(sent: dict[str, Any], expected: dict[str, int]) -> None:
+    assert read_facts({"ai.response.providerMetadata": msgspec.json.encode(sent).decode()}, {}) == expected
 
 
 def test_a_literal_of_langsmith_is_read_too() -> None:
