@@ -53,7 +53,6 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
     """Return the run as it will be stored. Raises `InvalidPayload` with every field that breaks a constraint."""
     wrong: list[Detail] = []
     warnings: list[str] = []
-    error_code = (sent.error_code and trimmed(sent.error_code)) or None
     # The other fields are assigned below: with more than 15 keywords Python builds a dict for the call, which takes
     # longer than all of this.
     run = StoredRun(
@@ -63,8 +62,8 @@ def normalize(sent: WireRun, project_id: str, now: datetime, rule: ContentRule) 
         occurred_at=now,
         provider=sent.provider.strip(),
         model=sent.model.strip(),
-        status=sent.status or (Status.ERROR if error_code else Status.SUCCESS),
-        error_code=error_code,
+        status=sent.status or (Status.ERROR if sent.error_code else Status.SUCCESS),
+        error_code=sent.error_code or None,
         input_tokens=sent.input_tokens,
         output_tokens=sent.output_tokens,
         latency_ms=sent.latency_ms,

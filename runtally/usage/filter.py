@@ -52,6 +52,8 @@ NAMES = {
 
 MAX_KEYS = 12
 """Keys of metadata that a filter may name."""
+_AS_SENT = {"error_code"}
+"""Fields whose texts are stored with blanks around them, if they were sent so."""
 _PARAMETER = re.compile(r"[A-Za-z_.-]{1,32}")
 _SHOWN_NAMES = 5
 
@@ -119,7 +121,8 @@ class RunFilter:
         """
         values, details = {}, []
         for name_of_field, name in NAMES.items():
-            text = trimmed(query.get(name, ""))
+            text = query.get(name, "")
+            text = text if name_of_field in _AS_SENT else trimmed(text)
             if text:
                 try:
                     values[name_of_field] = _READERS.get(name_of_field, _text)(text)
