@@ -15,7 +15,9 @@ class Signal(StrEnum):
 
     LOGS = "logs"
     TRACES = "traces"
-    NEITHER = "neither"
+    METRICS = "metrics"
+    """Sums in place of calls, which a project has to ask for."""
+    NONE = "none"
 
 
 class Agent(NamedTuple):
@@ -47,10 +49,9 @@ OPENCODE = Agent("opencode", Signal.TRACES, ("opencode",), ("opencode",), prefer
 AGENTS = (
     CLAUDE, CODEX, GEMINI, QWEN, CLINE, COPILOT, COPILOT_CHAT, OPENCODE,
     Agent("goose", Signal.TRACES, ("goose",)),
-    # Its metrics add up requests, without user or session.
-    Agent("continue-cli", Signal.NEITHER, ("continue-cli",)),
+    Agent("continue-cli", Signal.METRICS, ("continue-cli",), ("continue-cli",)),
     # The format of its request records is unknown.
-    Agent("cursor", Signal.NEITHER, ("cursor",), ("cursor.telemetry",)),
+    Agent("cursor", Signal.NONE, ("cursor",), ("cursor.telemetry",)),
 )  # fmt: skip
 
 
