@@ -97,10 +97,15 @@ def make_logs(*records: Json, resource: Mapping[str, Value] | None = None, scope
 
 def make_sum(name: str, *points: Json, delta: bool = False) -> Json:
     """A metric that is a sum."""
-    return {"name": name, "sum": {"dataPoints": list(points), "aggregationTemporality": 1 if delta else 2, "isMonotonic": True}}
+    return {
+        "name": name,
+        "sum": {"dataPoints": list(points), "aggregationTemporality": 1 if delta else 2, "isMonotonic": True},
+    }
 
 
-def make_point(value: float, attributes: Mapping[str, Value], *, start: int = START, time: int = START + SECOND) -> Json:
+def make_point(
+    value: float, attributes: Mapping[str, Value], *, start: int = START, time: int = START + SECOND
+) -> Json:
     """A point of a sum."""
     times = {"startTimeUnixNano": str(start), "timeUnixNano": str(time)}
     return {"attributes": make_attributes(attributes), **times, "asDouble": value}

@@ -59,7 +59,9 @@ def read_sums(agent: Agent, metric: Metric, place: Place) -> Iterator[Sum]:
         count = parse.count(point.value)
         if field is None or count is None:
             continue
-        scalars = {name: value for name, value in point.attributes.items() if name != _TYPE and not isinstance(value, list)}
+        scalars = {
+            name: value for name, value in point.attributes.items() if name != _TYPE and not isinstance(value, list)
+        }
         group = metric.resource.digest, tuple(sorted(scalars.items()))
         starts[group] = min(starts.get(group, point.start), point.start)
         # Of two points of the same moment the later one counts.

@@ -34,7 +34,9 @@ def metrics_of(*metrics: Json, **resource: Value) -> list[Metric]:
     request = make_metrics(*metrics, resource={**RESOURCE, **resource}, scope="continue-cli")
     found = list(json.read_metrics(as_json(request), RULES))
     others = list(protobuf.read_metrics(as_protobuf(request), RULES))
-    assert [(one.name, one.is_delta, one.points) for one in found] == [(one.name, one.is_delta, one.points) for one in others]
+    assert [(one.name, one.is_delta, one.points) for one in found] == [
+        (one.name, one.is_delta, one.points) for one in others
+    ]
     assert [one.resource.attributes for one in found] == [one.resource.attributes for one in others]
     return found
 
@@ -59,7 +61,9 @@ def tokens_of(call: Call) -> list[int]:
 
 
 def test_an_export_is_one_run_of_each_model() -> None:
-    sent = points({"input": 1200, "output": 350, "cacheRead": 1000, "other": 7}) + points({"input": 10}, model="gpt-4o-mini")
+    sent = points({"input": 1200, "output": 350, "cacheRead": 1000, "other": 7}) + points(
+        {"input": 10}, model="gpt-4o-mini"
+    )
 
     first, second = calls_of(*metrics_of(make_sum(TOKENS, *sent), make_sum("continue_cli_cost_usage", *sent)))
 
