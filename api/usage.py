@@ -118,7 +118,7 @@ USAGE = Operation(
     query=UsageQuery,
     answers={
         200: Answer(
-            "What the groups come to.",
+            "The sums of each group.",
             (
                 Content(
                     (UsageAnswer,),

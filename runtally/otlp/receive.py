@@ -80,7 +80,7 @@ class Outcome:
     runs: int = 0
     """Runs stored now or before."""
     twins: int = 0
-    """Calls that another record already told of, in this request or shortly before it."""
+    """Calls that another record already reported, in this request or shortly before it."""
     faults: Counter[Detail] = field(default_factory=Counter)
 
     @property

@@ -37,7 +37,9 @@ def runs() -> None:
 
 @runs.command("list")
 @filter_options()
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Show at most so many.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Show at most this number of runs."
+)
 @json_option
 def list_runs(sought: RunFilter, limit: int, *, as_json: bool) -> None:
     """List runs, the newest first.

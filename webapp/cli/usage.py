@@ -49,7 +49,7 @@ class Dimensions(click.ParamType[tuple[Dimension, ...]]):
     type=Dimensions(),
     default="provider,model",
     show_default=True,
-    help=f"What rows are told apart by: {', '.join(DIMENSIONS)}, {METADATA}KEY.",
+    help=f"Dimensions to group rows by: {', '.join(DIMENSIONS)}, {METADATA}KEY.",
 )
 @click.option(
     "--range",
@@ -59,7 +59,9 @@ class Dimensions(click.ParamType[tuple[Dimension, ...]]):
     show_default=True,
     help="Of which time, by UTC.",
 )
-@click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most so many rows.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most this number of rows."
+)
 @filter_options(has_time=False)
 @json_option
 def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *, as_json: bool) -> None:

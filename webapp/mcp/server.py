@@ -33,7 +33,7 @@ Reach = Annotated[NamedRange, Field(description="How far back.")]
 By = Annotated[
     tuple[str, ...],
     Field(
-        description=f"What the rows are told apart by: {', '.join(DIMENSIONS)}, or metadata.<key>.",
+        description=f"Dimensions to group the rows by: {', '.join(DIMENSIONS)}, or metadata.<key>.",
         max_length=MAX_DIMENSIONS,
     ),
 ]

@@ -1,6 +1,6 @@
 """Groups of runs by any dimension: sums are exact and complete, percentiles are within 1 %.
 
-The memo of closed days has what days that are over came to, so that only what came since is read. First the ranks of all groups
+The memo has the answers of closed days, so that only the time since is read. First the ranks of all groups
 are read, then the sums of those with the highest rank, and of all others as one.
 """
 

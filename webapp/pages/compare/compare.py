@@ -91,6 +91,8 @@ class ComparePage(Page):
     action: str
     swapped_url: str
     rows: tuple[Row, ...]
+    real: tuple[Row, ...]
+    """The figures whose difference is more than chance."""
     notes: tuple[str, ...]
     """What the address asks for and is not shown."""
     limits: tuple[str, ...]
@@ -132,6 +134,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     frame = frame_of(
         project, view, window, path_to("compare.show", project_id=project_id), shown.url_of, **_of_sides(shown)
     )
+    rows = rows_of(compared[0], compared[1]) if any(one.totals.runs for one in compared) else ()
     return ComparePage(
         frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query, live=None),
         heading="Compare",
@@ -142,7 +145,8 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         hidden=tuple((name, str(value)) for name, value in view.query.items()),
         action=path_to("compare.show", project_id=project_id),
         swapped_url=shown.swapped_url,
-        rows=rows_of(*compared) if compared and any(one.totals.runs for one in compared) else (),
+        rows=rows,
+        real=tuple(row for row in rows if row.finding.is_real),
         notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,
@@ -186,7 +190,7 @@ def _side(shown: CompareView, side: Side, values: tuple[str, ...], names: Mappin
     is_first = side is shown.first
     return SidePart(
         id=side.name,
-        title="Baseline" if is_first else "Compared",
+        title="Baseline" if is_first else "Comparison",
         name=shown.name_of(side, names),
         period=shown.period_of(side),
         dates=formats.between(local(span.since), local(until)),
@@ -222,7 +226,7 @@ def _ranges(shown: CompareView, side: Side) -> tuple[Option, ...]:
 def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
     """Say in sentences what the figures leave out."""
     for side, found in zip(shown.sides, compared, strict=False):
-        title = "Baseline" if side is shown.first else "Compared"
+        title = "Baseline" if side is shown.first else "Comparison"
         if 0 < found.totals.unpriced < found.totals.runs:
             yield (
                 f"{title}: {formats.count(found.totals.unpriced)} of {formats.runs(found.totals.runs)} have no price. "
