@@ -123,7 +123,7 @@ def make_metrics(*metrics: Json, resource: Mapping[str, Value] | None = None, sc
     }
 
 
-_REQUESTS = {
+_REQUESTS: dict[str, type[Any]] = {
     "resourceSpans": ExportTraceServiceRequest,
     "resourceLogs": ExportLogsServiceRequest,
     "resourceMetrics": ExportMetricsServiceRequest,

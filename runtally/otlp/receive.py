@@ -69,7 +69,7 @@ class Sender(NamedTuple):
     """The User-Agent of its requests."""
     rule: ProjectRule
     admit: Admit
-    count: Count
+    counted: Count
 
 
 @dataclass(slots=True)
@@ -249,7 +249,9 @@ class Receiver:
                 sums += read_sums(agent, metric, Place(metric.resource, project_id, self._keeps_email))
         if len(sums) > MAX_SUMS:
             raise BodyTooLarge(f"Send at most {MAX_SUMS:,} sums of agents in one request; set a smaller batch size.")
-        counted = {one.series: await sender.count(one.place.project_id, one.series) for one in sums if not one.is_delta}
+        counted = {
+            one.series: await sender.counted(one.place.project_id, one.series) for one in sums if not one.is_delta
+        }
         calls = read_calls(sums, counted)
         stored = await self._store(calls, sender, outcome)
         origins.count(calls, calls, stored)

@@ -24,7 +24,7 @@ from webapp.app import create_app
 from webapp.snippets import Way, ways_to_send
 
 SECRET = re.compile(r"rt_[\w-]{43}")
-WAYS = ["curl", "Python", "TypeScript", "LiteLLM", "OpenTelemetry", "Coding agents"]
+WAYS = ["curl", "Python", "TypeScript", "LiteLLM", "Langfuse", "OpenTelemetry", "Coding agents"]
 
 
 @pytest.fixture

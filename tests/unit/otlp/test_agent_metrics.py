@@ -9,7 +9,7 @@ import pytest
 
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.known import Signal, find_agent
-from runtally.otlp.agents.metrics import FIELDS, METRICS, NAMES, TOKENS, read_calls, read_sums
+from runtally.otlp.agents.metrics import FIELDS, METRICS, NAMES, TOKENS, Sum, read_calls, read_sums
 from runtally.otlp.agents.records import Place
 from runtally.otlp.attributes import wanted_of_resources
 from runtally.otlp.calls import Call
@@ -47,7 +47,7 @@ def calls_of(*metrics: Metric, before: list[Call] | None = None) -> list[Call]:
         tokens = counted.setdefault(call.trace_id, dict.fromkeys(FIELDS, 0))
         for field in FIELDS:
             tokens[field] += call.facts.get(field, 0)
-    sums = []
+    sums: list[Sum] = []
     for metric in metrics:
         agent = find_agent(metric.resource.attributes, metric.scope)
         assert agent
@@ -111,7 +111,7 @@ def test_a_sum_since_the_last_export_is_a_run_as_it_is() -> None:
 
 
 def test_users_of_a_sum_are_those_of_its_resource() -> None:
-    (call,) = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 1})), **{"user.name": "ada"}))  # type: ignore[arg-type]
+    (call,) = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 1})), **{"user.name": "ada"}))
 
     assert call.facts["user"] == "ada"
     assert "never" not in str(call)
