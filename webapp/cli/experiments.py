@@ -23,7 +23,7 @@ from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
-from webapp.cli.output import Record, echo_json, json_option, record
+from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 
 # What click hands over for an option that was not given is None as well.
 NO_LIMIT = "none"
@@ -90,6 +90,7 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
     if as_json:
         echo_json(map(_record, found))
         return
+    echo_if_none(found, "No experiments yet; the first run with an experimentId adds one.")
     for judged in found:
         click.echo("\n".join(_lines(judged)))
 
