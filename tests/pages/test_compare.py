@@ -8,7 +8,7 @@ from quart.typing import TestClientProtocol as Browser
 from runtally.access.scopes import Scope
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
-from tests.pages.looking import Outline, html_of, text_of
+from tests.pages.looking import PARTIAL, Outline, html_of, text_of
 
 
 @pytest.fixture
@@ -61,7 +61,25 @@ async def test_without_sides_the_range_is_compared_with_the_period_before(reader
     links = [link["href"] or "" for link in Outline(html).all("a")]
     # The other way round it says which side is the period before.
     assert f"{page}?b.range=before" in links
-    assert f"{page}?range=30d&a.range=before" in links
+    assert f"{page}?range=30d" in links
+
+
+async def test_choosing_a_value_compares_one_time_and_the_address_has_only_what_was_chosen(
+    reader: Browser, page: str
+) -> None:
+    form = {"implied": "1", "a.range": "before", "b.range": "", "a.since": "", "a.until": ""}
+    models = {"a.model": "acme-large", "b.model": "acme-cached"}
+
+    sent = await reader.get(page, query_string={**form, **models})
+    swapped = await reader.get(page, query_string={**form, **models}, headers=PARTIAL)
+    times = await reader.get(page, query_string={**models, "a.range": "before"})
+
+    chosen = f"{page}?a.model=acme-large&b.model=acme-cached"
+    assert (sent.status_code, sent.headers["Location"]) == (303, chosen)
+    assert swapped.headers["HX-Push-Url"] == chosen
+    assert "The 7 days before" not in text_of(await html_of(reader, chosen)).partition("clear difference")[2]
+    # A period that somebody chose stays.
+    assert "acme-large The 7 days before" in text_of(await times.get_data(as_text=True))
 
 
 async def test_filters_of_the_page_hold_on_both_sides_and_those_of_a_side_on_one(reader: Browser, page: str) -> None:
@@ -130,7 +148,9 @@ async def test_few_runs_claim_nothing(reader: Browser, post: Post, project_id: s
     text = text_of(await html_of(reader, f"/projects/{project_id}/compare?a.model=acme-large&b.model=acme-cached"))
 
     assert "Error rate Too few runs to say" in text
-    assert "Each side needs 30 runs at least" in text
+    assert "Needs 30 runs on each side." in text
+    assert "Needs about 100 runs on each side." in text
+    assert "The figures are exact, but whether they differ by more than chance needs more runs." in text
     assert "No run of one side succeeded." in text
     assert "One side has no sessions." in text
 

@@ -77,7 +77,7 @@ def test_equal_figures_are_called_equal() -> None:
             False,
             "Too few runs to say",
             Tone.NEUTRAL,
-            "Each side needs 30 runs at least, and a p95 latency about a hundred.",
+            "Needs 30 runs on each side.",
         ),
         (Difference(0, 0, 0), False, "No difference", Tone.NEUTRAL, "No change"),
         (Difference(0.1, -0.1, 0.3), False, "No clear difference", Tone.NEUTRAL, "+10.0% \u221210.0% to +30.0%"),

@@ -25,14 +25,14 @@ from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
 from webapp.links import MINUTES
 from webapp.pages.compare.rows import Row, rows_of
-from webapp.pages.compare.view import BEFORE, CompareView, Side
+from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.project.frame import ProjectFrame, frame_of
 from webapp.pages.project.heading import heading_of
 from webapp.ranges import Calendar
-from webapp.rendering import Page, render
+from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.zone import for_fields, local
 
@@ -93,6 +93,8 @@ class ComparePage(Page):
     rows: tuple[Row, ...]
     real: tuple[Row, ...]
     """The figures whose difference is more than chance."""
+    is_known: bool
+    """Whether it can be said of any figure."""
     notes: tuple[str, ...]
     """What the address asks for and is not shown."""
     limits: tuple[str, ...]
@@ -112,8 +114,14 @@ async def show(project_id: str) -> ResponseReturnValue:
     """Cost, errors, latency, tokens and cache of any two sets of a project's runs, and whether they differ by more than chance."""
     demand(actor(), Scope.METRICS_READ, project_id)
     shown = CompareView.parse(request.args, request.args.getlist("value"), project_id)
+    if not wants_part() and "" in request.args.values():
+        # A form sends its empty fields too; the address to keep is without them.
+        return see_other(shown.url)
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        return await render(await _page(connection, shown, services().clock()))
+        response = await render(await _page(connection, shown, services().clock()))
+    if wants_part():
+        response.headers["HX-Push-Url"] = shown.url
+    return response
 
 
 async def _page(connection: Connection, shown: CompareView, now: datetime) -> ComparePage:
@@ -142,11 +150,15 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
         chips=chips_of(view, names, shown.url_of),
         sides=tuple(_side(shown, side, values, names, now) for side in shown.sides),
-        hidden=tuple((name, str(value)) for name, value in view.query.items()),
+        hidden=(
+            *((name, str(value)) for name, value in view.query.items()),
+            *([(IMPLIED, "1")] if shown.is_implied else []),
+        ),
         action=path_to("compare.show", project_id=project_id),
         swapped_url=shown.swapped_url,
         rows=rows,
         real=tuple(row for row in rows if row.finding.is_real),
+        is_known=any(row.span for row in rows),
         notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,

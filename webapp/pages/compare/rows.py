@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 
-from runtally.experiments.estimate import Difference, Estimate
+from runtally.experiments.estimate import MIN_RUNS, Difference, Estimate
 from runtally.runs.compare import ComparedRuns, Figure, difference
 from webapp import changes, formats
 from webapp.changes import Tone
@@ -92,14 +92,17 @@ def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Findi
         said = "Both are zero." if one == other else "One is zero, so there is no percentage."
         return Finding("No difference" if one == other else "Differs", said, "", Tone.NEUTRAL)
     return short_finding(
-        apart, is_points=figure.is_share, less=_LESS.get(figure, Tone.GOOD), of=_COUNTED.get(figure, "runs")
+        apart,
+        is_points=figure.is_share,
+        less=_LESS.get(figure, Tone.GOOD),
+        of=_NEEDED.get(figure, f"{MIN_RUNS} runs"),
     )
 
 
 _LESS = {Figure.TOKENS_PER_RUN: Tone.NEUTRAL, Figure.CACHE_SHARE: Tone.BAD}
 """Whether less of a figure is good, where it is not."""
 _PERCENTILES = (Figure.P50_LATENCY, Figure.P95_LATENCY)
-_COUNTED = {Figure.COST_PER_SESSION: "sessions"}
+_NEEDED = {Figure.COST_PER_SESSION: f"{MIN_RUNS} sessions", Figure.P95_LATENCY: "about 100 runs"}
 
 
 def _why_not(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> str:

@@ -84,12 +84,12 @@ def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]
     return Finding(REAL, sentence, f"{value} times, between {low} and {high}", Tone.BAD)
 
 
-def short_finding(difference: Difference | None, *, is_points: bool, less: Tone, of: str = "runs") -> Finding:
-    """Describe a difference in short, for a table; `less` is what a lower second figure means."""
+def short_finding(
+    difference: Difference | None, *, is_points: bool, less: Tone, of: str = f"{MIN_RUNS} runs"
+) -> Finding:
+    """Describe a difference in short, for a table; `less` is what a lower second figure means, `of` what each side needs."""
     if difference is None:
-        return Finding(
-            TOO_FEW, f"Each side needs {MIN_RUNS} {of} at least, and a p95 latency about a hundred.", "", Tone.NEUTRAL
-        )
+        return Finding(TOO_FEW, f"Needs {of} on each side.", "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
         return Finding(NONE, "", "No change", Tone.NEUTRAL)
     value, low, high = _signs(difference, is_points=is_points)
