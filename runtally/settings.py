@@ -32,7 +32,8 @@ CONTENT_KEYS = (
     "input_value,output_value,chat_history,reasoning,reasoning_content,reasoning_details,thinking,thinking_blocks,thought,"
     "thoughts,chain_of_thought,scratchpad,history,dialog,dialogue,utterance,utterances,tool_call,tool_use,tool_inputs,"
     "tool_outputs,tool_results,function_calls,instruction,questions,answers,queries,reply,replies,refusal,transcripts,"
-    "transcription,candidates,generations"
+    "transcription,candidates,generations,prompt_preview,msgs,raw_request,tool_args,tool_parameters,few_shot_examples,"
+    "retrieved_context,retrieved_documents,input_documents,span_inputs,span_outputs"
 )
 
 

@@ -104,7 +104,7 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
             measures[name] = sum(one.measure_of(name) for one in ranks)
         least = min(nlargest(limit, measures.values()), default=0)
         most_of_rest = sum(max(part[-1][1], 0) for part in parts if len(part) == step)
-        if len(measures) >= limit and least > most_of_rest:
+        if least > most_of_rest:
             break
         step *= 2
     # Only the runs and names of these matter, as all others have less.
