@@ -121,9 +121,9 @@ class RunFilter:
         """
         values, details = {}, []
         for name_of_field, name in NAMES.items():
-            text = query.get(name, "")
-            text = text if name_of_field in _AS_SENT else trimmed(text)
-            if text:
+            sent = query.get(name, "")
+            if text := trimmed(sent):
+                text = sent if name_of_field in _AS_SENT else text
                 try:
                     values[name_of_field] = _READERS.get(name_of_field, _text)(text)
                 except _UnreadableError as error:
