@@ -27,7 +27,7 @@ from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
-from webapp.first_run import EXAMPLE_PROJECT, first_run_command
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.links import View
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
@@ -69,6 +69,8 @@ class FirstRunPage(Page):
     fragment: ClassVar[str] = "overview/_first_run.html"
 
     command: str
+    variables: str
+    """The variables of OpenTelemetry that send runs here."""
     shows_key: bool
     url: str
     is_admin: bool
@@ -223,4 +225,7 @@ def _first_run_page() -> FirstRunPage:
     url, of_project = server_url(), actor().project_id
     command = first_run_command(url, shown, of_project or EXAMPLE_PROJECT)
     secrets = str(settings.data_dir / SECRETS_FILE)
-    return FirstRunPage(command, shows_key=shown is not None, url=url, is_admin=of_project is None, secrets=secrets)
+    variables = otlp_variables(url, shown)
+    return FirstRunPage(
+        command, variables, shows_key=shown is not None, url=url, is_admin=of_project is None, secrets=secrets
+    )
