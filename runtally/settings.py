@@ -245,6 +245,10 @@ class Settings(BaseSettings):
     otlp_drop: Names = Field(
         (), description="Names to leave out of what is kept of OTLP spans and log records, such as `user,session`."
     )
+    otlp_metrics: Names = Field(
+        (),
+        description="Projects that store what agents report as metrics alone, each export's sum as one run; see docs/agents.md.",
+    )
     usage_memo_bytes: int = Field(
         64 * 1024 * 1024,
         ge=0,
