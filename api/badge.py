@@ -11,7 +11,6 @@ from werkzeug.routing import BaseConverter
 
 from api.access import public
 from api.badge_answer import SVG, BadgeRequest, BadgeStatus, Format, ShieldsEndpoint, badge_for
-from api.compression import gzipped, takes_gzip
 from api.endpoint import endpoint
 from api.operation import Answer, Content, Operation, documents
 from api.reply import Reply
@@ -22,8 +21,8 @@ blueprint = Blueprint("badge", __name__, url_prefix="/api/badge")
 
 CONVERTER = "experiment"
 
-# The same badges are requested again and again.
-_gzipped = lru_cache(256)(gzipped)
+# Clients that have the same badge send the same header.
+_etags = lru_cache(256)(parse_etags)
 
 
 class ExperimentId(BaseConverter):
@@ -98,13 +97,12 @@ async def get_badge(request: Request, experiment_id: str) -> Reply:
     Nothing is shown but the label and the verdict. JSON is 404 for an experiment that is unknown, has too few runs or
     is private, so that a gate stays closed; an image says `unknown` then.
     """
-    accept_encoding = request.headers.get("accept-encoding")
-    asked = BadgeRequest(experiment_id, request.query, request.headers.get("accept"), accept_encoding)
+    accept, accept_encoding = request.headers.get("accept"), request.headers.get("accept-encoding")
+    asked = BadgeRequest(experiment_id, request.query, accept, accept_encoding)
     badge = await badge_for(asked, request.services.cells.verdicts)
-    headers = {"Content-Type": badge.content_type, **badge.headers, "ETag": f'"{badge.etag}"'}
-    if parse_etags(request.headers.get("if-none-match")).contains_weak(badge.etag):
+    headers = dict(badge.headers)
+    if _etags(request.headers.get("if-none-match")).contains_weak(badge.etag):
         return Reply(b"", 304, headers)
-    packed = _gzipped(badge.body) if takes_gzip(accept_encoding) else None
-    if packed is not None:
+    if badge.is_packed:
         headers["Content-Encoding"] = "gzip"
-    return Reply(packed or badge.body, 200, headers)
+    return Reply(badge.body, 200, headers)

@@ -12,7 +12,7 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from api.badge_image import svg_of
-from api.compression import takes_gzip
+from api.compression import gzipped, takes_gzip
 from api.reply import JSON, encoded
 from runtally.errors import InvalidFormat, UnknownExperiment
 from runtally.experiments.badge import COLOURS, Style, cleaned
@@ -26,6 +26,8 @@ MAX_AGE_SECONDS = 60
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 # Browsers and proxies send few different headers.
 _KEPT_HEADERS = 64
+# Every reader of a README requests the same badge.
+_KEPT_BADGES = 1024
 
 
 class Format(StrEnum):
@@ -65,9 +67,11 @@ class Badge:
     """A full answer, for a client that has none cached."""
 
     body: bytes
-    content_type: str
+    is_packed: bool
+    """Whether the body is compressed with gzip."""
     etag: str
     headers: Mapping[str, str]
+    """The headers, also of an answer that leaves out the body."""
 
 
 async def badge_for(request: BadgeRequest, verdicts: Verdicts) -> Badge:
@@ -78,19 +82,30 @@ async def badge_for(request: BadgeRequest, verdicts: Verdicts) -> Badge:
     verdict = await verdicts.verdict(question)
     outcome = verdict.outcome if verdict else Outcome.UNKNOWN
     label = cleaned(request.args.get("label", asked.experiment_id))
-    if asked.format is Format.SVG:
-        body, content_type = svg_of(outcome, label, Style.parse(request.args.get("style"))), SVG
+    style = Style.parse(request.args.get("style"))
+    return _badge(asked.format, asked.vary, outcome, label, style, is_packed=takes_gzip(request.accept_encoding))
+
+
+@lru_cache(_KEPT_BADGES)
+def _badge(  # noqa: PLR0913  # All that a badge depends on.
+    format_: Format, vary: tuple[str, ...], outcome: Outcome, label: str, style: Style, *, is_packed: bool
+) -> Badge:
+    """Make the answer with a verdict. Raises `UnknownExperiment` where its format has no word for it."""
+    if format_ is Format.SVG:
+        body, content_type = svg_of(outcome, label, style), SVG
     else:
-        body, content_type = encoded(_json_of(asked.format, outcome, label)), JSON
+        body, content_type = encoded(_json_of(format_, outcome, label)), JSON
     # A client that accepts gzip may get other bytes: a strong tag must not be the same for both.
-    tagged = f"{content_type} {takes_gzip(request.accept_encoding)} ".encode() + body
-    return Badge(
-        body,
-        content_type,
-        hashlib.sha256(tagged).hexdigest()[:32],
-        {"Cache-Control": f"max-age={MAX_AGE_SECONDS}", "Vary": ", ".join(asked.vary)}
-        | ({"Content-Security-Policy": POLICY} if asked.format is Format.SVG else {}),
-    )
+    etag = hashlib.sha256(f"{content_type} {is_packed} ".encode() + body).hexdigest()[:32]
+    packed = gzipped(body) if is_packed else None
+    headers = {
+        "Content-Type": content_type,
+        "Cache-Control": f"max-age={MAX_AGE_SECONDS}",
+        "Vary": ", ".join(vary),
+        **({"Content-Security-Policy": POLICY} if format_ is Format.SVG else {}),
+        "ETag": f'"{etag}"',
+    }
+    return Badge(packed or body, packed is not None, etag, headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,10 @@
 """Render badges as SVG."""
 
-from functools import lru_cache
-
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runtally.experiments.badge import Badge, Style, badge_of
 from runtally.experiments.verdict import Outcome
 from runtally.files import ROOT
-
-# Every reader of a README requests the same badge.
-_KEPT = 1024
 
 # Not the pages' environment, which renders asynchronously and has other globals.
 _templates = Environment(
@@ -21,7 +16,6 @@ _templates = Environment(
 )
 
 
-@lru_cache(_KEPT)
 def svg_of(outcome: Outcome, label: str, style: Style) -> bytes:
     """The badge of a verdict."""
     return drawn(badge_of(outcome, label, style))

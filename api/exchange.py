@@ -3,19 +3,21 @@
 Path, query, headers and body are never logged: only the method, the pattern of the route and the size.
 """
 
+import logging
 import re
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Self, cast
+from typing import Self
 
 import structlog
 from prometheus_client import Histogram
 
 from runtally import COMMAND_AGENT, RELAY_AGENT
 from runtally.ids import uuid7_digits
+from runtally.log import write_request
 from runtally.telemetry import REQUESTS
 
 UNMATCHED = "none"
@@ -27,8 +29,6 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _HARMLESS = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 _OWN_AGENTS = (COMMAND_AGENT.encode(), RELAY_AGENT.encode())
-
-log = structlog.get_logger()
 
 
 class Exchange:
@@ -90,19 +90,19 @@ def _requests(method: str, route: str, status: int) -> Histogram:
     return REQUESTS.labels(method, route, str(status))
 
 
-def _writer_of(exchange: Exchange) -> Callable[..., None]:
+def _level_of(exchange: Exchange) -> int:
     """Choose the log level: successes of our own programs, which send many requests, are not logged."""
     if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return cast(Callable[..., None], log.warning)
-    succeeded = exchange.status < HTTPStatus.BAD_REQUEST
-    return cast(Callable[..., None], log.debug if exchange.is_own and succeeded else log.info)
+        return logging.WARNING
+    return logging.DEBUG if exchange.is_own and exchange.status < HTTPStatus.BAD_REQUEST else logging.INFO
 
 
 def _report(exchange: Exchange, seconds: float) -> None:
     _requests(exchange.method, exchange.route, exchange.status).observe(seconds)
     is_error = exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    _writer_of(exchange)(
-        "request",
+    write_request(
+        _level_of(exchange),
+        exchange.request_id,
         method=exchange.method,
         route=exchange.route,
         status=exchange.status,

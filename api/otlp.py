@@ -81,13 +81,13 @@ def _taking(what: str, *body: Any) -> Operation:  # noqa: ANN401  # Types, as `C
 
 
 @otlp_key
-@documents(_taking("The calls of models among the spans are committed, or were before.", _DECODED))
+@documents(_taking("The model calls among the spans are committed, now or earlier.", _DECODED))
 async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
     """Store the calls of models among the spans of an OTLP request; 200 means committed.
 
     The body is what an OpenTelemetry exporter writes. One call is one run, whichever instrumentations saw it; other spans are
-    left out, and so is all content. Spans that break a constraint are told of by `partialSuccess`, and the others are stored.
-    503 with `Retry-After` means to send the same again: what was stored then is known.
+    left out, and so is all content. Spans that break a constraint are counted in `partialSuccess`, and the others are stored.
+    503 with `Retry-After` means to send the same again: runs that were stored already are recognised.
     """
     refuse_other_types()
     sender = _sender(project_id)
@@ -97,7 +97,7 @@ async def post_traces(project_id: str | None = None) -> ResponseReturnValue:
 
 
 @otlp_key
-@documents(_taking("The calls of models that coding agents told of are committed, or were before.", _DECODED))
+@documents(_taking("The model calls that coding agents reported are committed, now or earlier.", _DECODED))
 async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
     """Store the model calls that coding agents report in log records; 200 means committed.
 

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Annotated, Any, Literal
@@ -21,13 +22,17 @@ from api.reply import Reply, reply
 from api.usage_query import UsageFormat, UsageQuery, UsageRequest, read_request
 from runtally.access.keys import names_of
 from runtally.access.scopes import Scope, demand
+from runtally.cells import Cell
+from runtally.db.combined import CombinedReads
+from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked, Forbidden, InvalidPayload, InvalidRange, ProjectNotInferred
 from runtally.fields import camel
 from runtally.money import as_json
 from runtally.spreadsheets import guarded
 from runtally.usage.dimensions import KEY, OTHER, OTHER_NAME
-from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups
-from runtally.usage.plan import Group
+from runtally.usage.groups.groups import GroupAnswer, Sums, read_groups, read_groups_of_all
+from runtally.usage.groups.rows import GroupRowReader
+from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.totals import NO_RUNS
 
 blueprint = Blueprint("usage", __name__, url_prefix="/api")
@@ -118,7 +123,7 @@ USAGE = Operation(
     query=UsageQuery,
     answers={
         200: Answer(
-            "What the groups come to.",
+            "The sums of each group.",
             (
                 Content(
                     (UsageAnswer,),
@@ -159,12 +164,38 @@ async def get_usage() -> ResponseReturnValue:
     project_id = requested_project()
     demand(actor(), Scope.METRICS_READ, project_id)
     asked = read_request(request.args, project_id, services().clock())
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        answer = await read_groups(connection, asked.question, services().cells.of(project_id).memo)
-        async with services().control_beside(connection, project_id) as control:
-            names = await names_of(control, _key_ids(answer)) if KEY in asked.question.by else None
+    cells = services().cells.of_all(project_id)
+    if len(cells) > 1:
+        answer = await _answer_of_all(cells, asked.question)
+        names = await _names_in_control(answer)
+    else:
+        async with cells[0].reading.snapshot() as connection:
+            answer = await read_groups(connection, asked.question, cells[0].memo)
+            async with services().control_beside(connection, project_id) as control:
+                names = await _names(control, answer)
     page = _Page(asked, answer)
     return _as_csv(page) if asked.format is UsageFormat.CSV else reply(_as_json(page, names))
+
+
+async def _answer_of_all(cells: Sequence[Cell], question: GroupQuestion) -> GroupAnswer:
+    """Answer over the runs of all cells. Raises `StoreUnavailable`, which names the cell, rather than leave one out."""
+    async with AsyncExitStack() as stack:
+        snapshots = [await stack.enter_async_context(cell.reading.snapshot()) for cell in cells]
+        readers = [
+            GroupRowReader(CombinedReads.over(connection), cell.archived_groups)
+            for connection, cell in zip(snapshots, cells, strict=True)
+        ]
+        return await read_groups_of_all(readers, question)
+
+
+async def _names_in_control(answer: GroupAnswer) -> Mapping[UUID, str] | None:
+    async with services().control.database.connection() as control:
+        return await _names(control, answer)
+
+
+async def _names(control: Connection, answer: GroupAnswer) -> Mapping[UUID, str] | None:
+    """Read the names of an answer's keys; None for other groups."""
+    return await names_of(control, _key_ids(answer)) if KEY in answer.question.by else None
 
 
 class _Page:

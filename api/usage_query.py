@@ -82,7 +82,7 @@ class UsageQuery(msgspec.Struct, frozen=True, rename=camel, kw_only=True):
         ),
     ] = msgspec.field(default_factory=list)
     limit: Annotated[
-        int, Meta(ge=1, le=MAX_GROUPS, description="Groups that are told apart; the rest are one group, `(other)`.")
+        int, Meta(ge=1, le=MAX_GROUPS, description="The most groups; the rest are one group, `(other)`.")
     ] = DEFAULT_GROUPS
     page: Annotated[str, Meta(description="nextPage of the answer before; without one the first.")] | UnsetType = UNSET
     format: UsageFormat = UsageFormat.JSON

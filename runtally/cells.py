@@ -105,7 +105,7 @@ class Cell:
     reading: Reader
     """The database for data that may be a little late: metrics, pages without forms, files."""
     memo: DayMemo
-    """What runs of closed days came to."""
+    """Answers about closed days."""
     names: LiveNames
     archive: Archive | None
     """The archive of runs that are no longer in the database; None without one."""
@@ -121,7 +121,7 @@ class Cell:
 
     @property
     def archived_groups(self) -> ArchivedGroupReader | None:
-        """What archived runs come to."""
+        """Sums of archived runs."""
         return ArchivedGroupReader(self.archived_runs) if self.archived_runs else None
 
     @classmethod
@@ -129,7 +129,7 @@ class Cell:
     async def opened(
         cls, settings: Settings, connections: Connections, prices: LivePrices, channels: Channels, clock: Clock
     ) -> AsyncIterator[Self]:
-        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is away is no error."""
+        """Open what a process keeps for a cell, and do its jobs while the block runs. One that is unavailable is no error."""
         database, intake, working = connections.database, connections.intake, connections.working
         async with (
             Reader.opened(database, settings.read_database_url, connections.downloading) as reading,
@@ -140,7 +140,7 @@ class Cell:
         ):
             retention = LiveRetention(working, settings.retention_days)
             names = LiveNames.of(settings, working)
-            # One that is away is waited for once; their jobs try again.
+            # An unavailable one is tried once here; their jobs try again.
             with suppress(Exception):
                 await retention.refresh()
                 await names.refresh()
@@ -300,7 +300,7 @@ class Cells:
         channels: Channels,
         clock: Clock,
     ) -> AsyncIterator[Self]:
-        """Open the cells of the settings, and do their jobs while the block runs. One that is away is no error."""
+        """Open the cells of the settings, and do their jobs while the block runs. One that is unavailable is no error."""
         async with AsyncExitStack() as opened:
             cells = {MAIN: await opened.enter_async_context(Cell.opened(settings, main, prices, channels, clock))}
             if not settings.cell_urls:

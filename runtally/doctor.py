@@ -182,7 +182,7 @@ def _prices(book: PriceBook) -> Finding:
         return Finding("prices", State.WARN, "there are none, so costs are unknown; run `runtally prices sync`")
     if invalid := book.invalid:
         numbers = ", ".join(map(str, invalid[:SHOWN])) + (" and more" if len(invalid) > SHOWN else "")
-        todo = "run `runtally prices sync`, and correct those that are left: their form says how"
+        todo = "run `runtally prices sync`, and correct the remaining ones: their form says how"
         return Finding(
             "prices", State.WARN, f"patterns that cannot be used price nothing, of the entries {numbers}; {todo}"
         )

@@ -239,7 +239,7 @@ class StoreUnavailable(RuntallyError):
     code = "store_unavailable"
     message = "The database is out of reach. What was sent may or may not have been stored; send it again with the same runId."
     reason = "check its URL, and that the server runs and lets this machine in"
-    """What its operator should do, as the rest of a sentence; no client is told."""
+    """What the operator should do, as the rest of a sentence; clients do not see it."""
     cell: str | None = None
     """The cell whose database it is, of several; empty for the database of control. None until that is known."""
 

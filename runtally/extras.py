@@ -1,5 +1,7 @@
 """Optional libraries: the extra of each, and the error that names the extra if it is missing."""
 
+import shlex
+import sys
 from enum import StrEnum
 from importlib.util import find_spec
 
@@ -28,8 +30,11 @@ class Extra(StrEnum):
 
     @property
     def command(self) -> str:
-        """The command that installs the extra."""
-        return f".venv/bin/uv sync --inexact --extra {self}" if IS_CHECKOUT else f"pip install 'runtally[{self}]'"
+        """The command that installs the extra where this process runs from: environments of uv have no pip."""
+        if IS_CHECKOUT:
+            return f".venv/bin/uv sync --inexact --extra {self}"
+        installer = "pip install" if find_spec("pip") else f"uv pip install --python {shlex.quote(sys.prefix)}"
+        return f"{installer} 'runtally[{self}]'"
 
     def require(self, purpose: str) -> None:
         """Raise `MissingExtra` unless the extra is installed; `purpose` begins the message."""

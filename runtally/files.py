@@ -16,7 +16,7 @@ ROOT = CHECKOUT if IS_CHECKOUT else _PACKED
 
 START_COMMAND = "make run" if IS_CHECKOUT else "runtally serve --provision"
 """The command that starts the service and creates missing keys."""
-REPAIR_COMMAND = "make setup" if IS_CHECKOUT else "pip install --force-reinstall runtally"
+REPAIR_COMMAND = "make setup" if IS_CHECKOUT else "pip install --force-reinstall runtally-*.whl"
 """The command that restores missing files of the installation."""
 
 SYSTEM_DATA = Path("/var/lib/runtally")

@@ -4,12 +4,13 @@ import os
 import threading
 import time
 import uuid
+from struct import Struct
 
 _lock = threading.Lock()
 _last = 0
 # Asking the system for random bytes takes longer than all the rest, so they are fetched for many ids at once.
-_RANDOM_BYTES = 8
-_random = memoryview(b"")
+_FETCHED = Struct("=512Q")
+_random: list[int] = []
 
 
 def uuid7() -> uuid.UUID:
@@ -34,21 +35,20 @@ def _next() -> int:
     The 12 bits after the milliseconds hold the fraction of the millisecond (method 3 of section 6.2), so ids of one
     batch keep their order and are inserted at the right-hand edge of an index.
     """
-    global _last, _random  # noqa: PLW0603  # The monotonic counter and its random bytes are what this module is for.
+    global _last  # noqa: PLW0603  # The monotonic counter is what this module is for.
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     stamp = (milliseconds << 12) | (rest * 4096 // 1_000_000)
     with _lock:
         _last = stamp = max(stamp, _last + 1)
         if not _random:
-            _random = memoryview(os.urandom(512 * _RANDOM_BYTES))
-        taken, _random = _random[:_RANDOM_BYTES], _random[_RANDOM_BYTES:]
-    return (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | int.from_bytes(taken) >> 2
+            _random.extend(_FETCHED.unpack(os.urandom(_FETCHED.size)))
+        taken = _random.pop()
+    return (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | taken >> 2
 
 
 def _forget_random() -> None:
-    """Drop the fetched bytes in a process that was forked: its parent uses the same ones."""
-    global _random  # noqa: PLW0603  # As above.
-    _random = memoryview(b"")
+    """Drop the fetched numbers in a process that was forked: its parent uses the same ones."""
+    _random.clear()
 
 
 os.register_at_fork(after_in_child=_forget_random)

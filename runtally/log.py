@@ -3,6 +3,7 @@
 import logging
 import sys
 import traceback
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import cast
 
@@ -21,6 +22,10 @@ SECRET_KEYS = frozenset(
 _HARMLESS = (RuntallyError, OSError)
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+log = structlog.get_logger()
+# From which level on requests are logged as JSON without structlog; None where structlog writes them.
+_direct_from: int | None = None
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -59,12 +64,33 @@ def first_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     return event
 
 
+def write_request(level: int, request_id: str, **fields: object) -> None:
+    """Write the event of a request, none of whose fields holds a secret.
+
+    As JSON it is written without structlog, which would take longer than the rest of a short request.
+    """
+    if _direct_from is None:
+        log.log(level, "request", **fields)
+    elif level >= _direct_from:
+        event = {
+            **fields,
+            "event": "request",
+            "request_id": request_id,
+            "level": logging.getLevelName(level).lower(),
+            "timestamp": datetime.now(UTC),
+        }
+        sys.stderr.buffer.write(msgspec.json.encode(event) + b"\n")
+        sys.stderr.buffer.flush()
+
+
 def set_up(log_format: LogFormat, level: LogLevel) -> None:
     """Send structlog's and the standard library's events to stderr in one format.
 
-    Our own events bypass `logging`, which is slower: every request writes one.
+    Our own events bypass `logging`, which is slower.
     """
+    global _direct_from  # noqa: PLW0603  # Logs are set up for the whole process.
     number = logging.getLevelNamesMapping()[level]
+    _direct_from = number if log_format is LogFormat.JSON else None
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

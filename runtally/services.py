@@ -60,7 +60,7 @@ class Services:
 
     @asynccontextmanager
     async def control_beside(self, connection: Connection, project_id: str | None) -> AsyncIterator[Connection]:
-        """Open a connection to control beside one to a project's cell: the same one where they are one database."""
+        """Open a connection to control in addition to one to a project's cell: the same one where they are one database."""
         if not self.is_apart(project_id):
             yield connection
             return
@@ -88,7 +88,7 @@ class Services:
     async def opened(
         cls, settings: Settings, database_url: str, clock: Clock = system_clock, *, cell_url: str | None = None
     ) -> AsyncIterator["Services"]:
-        """Open everything. A database that is away is no error: prices are loaded once it answers.
+        """Open everything. An unavailable database is no error: prices are loaded once it answers.
 
         The projects of the main cell are in the same database, or in that of `cell_url`. Raises `SettingsError` where
         CELL_URLS lacks a cell.

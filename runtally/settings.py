@@ -291,7 +291,7 @@ class Settings(BaseSettings):
     )
     alerts_allow_private_addresses: OnlyOne = Field(
         default=False,
-        description="1 lets alerts be posted to this machine and into private networks: whoever edits a project can then "
+        description="1 lets alerts be posted to this machine and into private networks: editors of a project can then "
         "make the server send requests there.",
     )
     log_format: LogFormat = Field(LogFormat.CONSOLE, description="`console` for people, `json` for log shippers.")

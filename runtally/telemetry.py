@@ -69,7 +69,7 @@ _UNPRICED = Counter("runtally_runs_unpriced", "Runs received that no price is kn
 # A series that exists from the start can be alerted on when it first grows.
 _OTLP_RECORDS = Counter(
     "runtally_otlp_records",
-    "Spans and log records that came by OTLP: read, and of these stored as runs, rejected, and told by another one too.",
+    "Spans and log records received by OTLP: read, and of these stored as runs, rejected, and reported by another record too.",
     ["signal", "outcome"],
     registry=_registry,
 )

@@ -127,7 +127,7 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
 def _to_sign_in() -> Response:
     """Redirect to the sign-in page and back afterwards.
 
-    htmx is told to leave the page rather than swap the form into it.
+    htmx leaves the page rather than swap the form into it.
     """
     if not wants_part():
         return see_other(url_for("sign_in.sign_in", next=_page_asked_from()))

@@ -129,6 +129,12 @@ def money_exact(amount_usd: Decimal) -> str:
     return f"{sign}${size if -int(size.as_tuple().exponent) > _CENTS_DIGITS else size.quantize(_CENT):,f}"
 
 
+def column_exact_money(amounts_usd: Iterable[Decimal]) -> Write:
+    """Return what writes the amounts of one column with all stored digits of each, so that their points are in one line."""
+    digits = [-int(amount.normalize().as_tuple().exponent) for amount in amounts_usd]
+    return _with_decimals(max([_CENTS_DIGITS, *digits]))
+
+
 def count(number: int) -> str:
     """Format a whole number with thousands separators: 11,232."""
     return f"{number:,}"

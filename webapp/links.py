@@ -56,7 +56,7 @@ class View:
     range: TimeRange = Range.WEEK
     metric: Metric = Metric.COST
     by: Dimension | None = MODEL
-    """What the runs are told apart by; None for nothing."""
+    """The dimension that runs are grouped by; None for no groups."""
     filter: RunFilter = ALL_RUNS
     """The runs; project and time are fields of the view."""
     is_live: bool = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from runtally.access.scopes import Scope
-from webapp.first_run import EXAMPLE, first_run_command
+from webapp.first_run import EXAMPLE, first_run_command, otlp_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _litellm(endpoint: str, key: str) -> Way:
     environment = {
         "OTEL_EXPORTER": "otlp_http",
         "OTEL_ENDPOINT": f"{endpoint}/v1/traces",
-        "OTEL_HEADERS": _header(key),
+        "OTEL_HEADERS": otlp_header(key),
     }
     sdk = 'import litellm\n\nlitellm.callbacks = ["otel"]\nlitellm.turn_off_message_logging = True'
     proxy = "litellm_settings:\n  callbacks: [otel]\n  turn_off_message_logging: true"
@@ -101,7 +101,7 @@ def _litellm(endpoint: str, key: str) -> Way:
 def _opentelemetry(endpoint: str, key: str) -> Way:
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
-        "OTEL_EXPORTER_OTLP_HEADERS": _header(key),
+        "OTEL_EXPORTER_OTLP_HEADERS": otlp_header(key),
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     }
     collector = "\n".join(
@@ -169,11 +169,6 @@ def _agents(endpoint: str, key: str) -> Way:
             ),
         ),
     )
-
-
-def _header(key: str) -> str:
-    """Return the header as variables of OpenTelemetry have it: percent-encoded."""
-    return f"Authorization=Bearer%20{quote(key, safe='')}"
 
 
 def _exports(environment: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """The service's own traces: a span per request, exported to OTEL_EXPORTER_OTLP_ENDPOINT.
 
-The variables are OpenTelemetry's own, and whoever sends runs to this service sets the same ones: so an address that is ours is
+The variables are OpenTelemetry's own, and programs that send runs to this service set the same ones: so an address that is ours is
 left alone, and what comes by OTLP never makes a span, whatever a collector between sends back.
 """
 

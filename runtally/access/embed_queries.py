@@ -27,7 +27,7 @@ SELECT has_public_badges,
 
 @dataclass(frozen=True, slots=True)
 class BadgeAccess:
-    """Who may see the badges of a project's metrics: everybody, or people with the token of its embedded charts."""
+    """The readers of a project's metric badges: everybody, or those with the token of its embedded charts."""
 
     is_public: bool
     token: str | None

@@ -1,4 +1,4 @@
-"""A project's embedded charts: whoever has the token in their URL may see them until an editor revokes it."""
+"""A project's embedded charts: anyone with the token in their URL may see them until an editor revokes it."""
 
 import hmac
 import secrets

@@ -92,7 +92,7 @@ DELETE_ERASED_TOTALS, DELETE_ERASED_SLICES = (
 )
 DELETE_ERASED_SKETCHES = _ERASE_EMPTY.format(table="latency_sketches", grains=GRAIN_ROWS, is_empty="latencies = '{}'")
 
-# Locked in the order of the key, as whoever queues runs does, so that nobody waits in a circle.
+# Locked in the order of the key, as when runs are queued, to avoid deadlocks.
 DELETE_ERASED_QUEUED = """
 WITH queued AS MATERIALIZED (
        SELECT project_id, run_id

@@ -23,7 +23,7 @@ from runtally.ids import uuid7
 from runtally.models.user import Invitation, Membership, Role, User
 
 LIFETIME = timedelta(days=7)
-# Whoever reads the terminal or its log may open it.
+# Anyone who reads the terminal or its log may open it.
 SET_UP_LIFETIME = timedelta(hours=24)
 RESET_LIFETIME = timedelta(hours=24)
 
@@ -109,7 +109,7 @@ async def accept(session: AsyncSession, now: datetime, invitation: Invitation, n
     if project_id is not None:
         session.add(Membership(project_id=project_id, user_id=user.id, role=role))
     await session.delete(invitation)
-    # Whoever came second finds the door of the first admin closed.
+    # The second to arrive can no longer become the first admin.
     await _drop_set_up_links(session)
     by = user_actor(user.id, email, {}, is_admin=user.is_admin)
     record(session, by, Change("user.joined", email, project_id, after={"name": user.name, "role": role}))

@@ -2,7 +2,7 @@
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-# Held until the transaction ends. A lock on each link would not do: whoever is first ends the links of the others.
+# Held until the transaction ends. A lock on each link is not enough: the first to use one ends the others.
 LOCK_JOINING = "SELECT pg_advisory_xact_lock(hashtext('runtally joining'))"
 
 

@@ -24,7 +24,7 @@ from runtally.settings import OpenIdSettings
 
 DISCOVERY = "/.well-known/openid-configuration"
 SCOPE = "openid email profile"
-# Signatures that need the provider's private key. With a shared secret, or none, whoever knows us could sign.
+# Signatures that need the provider's private key. With a shared secret, or none, others could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 TIMEOUT_SECONDS = 10.0
 # How long what the provider says of itself is taken to be true; keys it has changed since are asked for again.

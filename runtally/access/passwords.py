@@ -19,7 +19,7 @@ MIN_LENGTH = 12
 MAX_LENGTH = 256
 # Each takes 64 MiB: a burst of sign-ins waits instead of filling the memory.
 MAX_AT_ONCE = 2
-# Hashes that run or wait, in this process: the last one waits for about a second. Whoever comes then is refused at once.
+# Hashes that run or wait, in this process: the last one waits for about a second. Further requests are refused at once.
 MAX_UNDER_WAY = 16
 # Of one address, so that somebody who tries hundreds of passwords at once does not keep everybody else out.
 MAX_OF_ONE_SOURCE = 4

@@ -23,7 +23,7 @@ from runtally.models.user import Invitation, Membership
 
 MAX_NAME = 128
 UNKNOWN = "There is no such project; `runtally projects list` shows all."
-# What belongs to one project alone, beside its runs: in its cell, and in control.
+# Tables that belong to one project, besides its runs: in its cell, and in control.
 _OWN = (
     SavedView,
     TrackedKey,
@@ -97,7 +97,7 @@ async def show_again(session: AsyncSession, by: Actor, project_id: str) -> Proje
 
 
 async def retain(session: AsyncSession, by: Actor, project_id: str, days: int | None) -> Project:
-    """Keep live runs so many days, 0 for ever, or with None as long as the installation says.
+    """Keep live runs for this number of days, 0 for ever, or with None as long as the installation says.
 
     Raises `InvalidRetention` and `NotFound`.
     """
@@ -120,7 +120,7 @@ async def erase(session: AsyncSession, by: Actor, project_id: str) -> int:
     for table in _OWN:
         await session.exec(delete(table).where(col(table.project_id) == project_id))
     await session.delete(project)
-    # Who gives a role in it at this moment holds it, and is waited for; `erase_in_control` then finds the role.
+    # A transaction that gives a role in it at this moment holds it, and is waited for; `erase_in_control` then finds the role.
     await session.flush()
     record(session, by, Change("project.deleted", project_id, project_id, {"name": project.name, "runs": runs}))
     return runs

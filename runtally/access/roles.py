@@ -30,7 +30,7 @@ class Grant:
 
 
 def user_actor(id_: UUID, email: str, roles: Mapping[str, Role], *, is_admin: bool) -> Actor:
-    """A user with these roles by project. Who has one project alone is, like a key, an actor of that project."""
+    """A user with these roles by project. A user of one project alone is, like a key, an actor of that project."""
     if is_admin:
         return Actor(ActorKind.USER, str(id_), SCOPES[Role.ADMIN], label=email)
     grants = {project_id: SCOPES[role] for project_id, role in roles.items()}

@@ -49,7 +49,7 @@ def may_save(actor: Actor) -> bool:
 
 
 def may_change(actor: Actor, view: SavedView) -> bool:
-    """Return whether the actor may rename and delete the view: its author, and whoever may edit the project."""
+    """Return whether the actor may rename and delete the view: its author, and editors of the project."""
     return may_save(actor) and (actor.name == view.author_id or may(actor, Permission.EDIT_PROJECT, view.project_id))
 
 

@@ -74,7 +74,7 @@ class BudgetWatch:
             state = await read_state(connection, look.terms, now)
             reached = list(_new(state, alerts))
             found += [one for one in reached if one.spendings]
-            # What cannot be told yet, or has to wait for its alert, is looked at again.
+            # A budget whose use is unknown yet, or whose alert has to wait, is evaluated again.
             if not state.problem and all(one.spendings for one in reached):
                 self._next.add(look)
         return found

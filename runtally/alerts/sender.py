@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 def pause_after(attempts: int) -> timedelta:
-    """Return how long to wait at most after so many tries: 30 s, 2 min, 8 min, and so on up to 6 hours."""
+    """Return the longest wait after this number of tries: 30 s, 2 min, 8 min, and so on up to 6 hours."""
     return min(FIRST_PAUSE * _FACTOR ** (attempts - 1), MAX_PAUSE)
 
 
@@ -57,7 +57,7 @@ class AlertSender:
 
     async def _send(self, delivery: Delivery) -> Outcome:
         if delivery.attempts > MAX_ATTEMPTS:
-            return Outcome.failed("given up: no try of it came to an end")
+            return Outcome.failed("given up: no attempt was completed")
         return await self._channels.send(
             delivery.kind, delivery.address, delivery.secret, delivery.notice, self._clock()
         )

@@ -116,5 +116,5 @@ def _type_of(annotation: object) -> str:
 
 
 def read_time(microseconds: int) -> datetime:
-    """Return the time that `epoch_us` told; the library's own way needs another package."""
+    """Convert the result of `epoch_us` to a time; the library's own way needs another package."""
     return _EPOCH + timedelta(microseconds=microseconds)

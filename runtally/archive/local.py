@@ -20,7 +20,7 @@ _FETCHED_AT_ONCE = 4
 
 
 class LocalFiles:
-    """The files of an archive as paths. Who asks has finished with them before anyone else asks."""
+    """The files of an archive as paths. A caller finishes with them before the next one asks."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -92,7 +92,7 @@ class LocalFiles:
 def _replace(dropped: Sequence[Path], path: Path, content: bytes) -> None:
     for one in dropped:
         one.unlink(missing_ok=True)
-    # Renamed when it is whole: a question that was given up goes on writing beside the next one.
+    # Renamed when it is whole: a question that was abandoned goes on writing during the next one.
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     Path(file.name).replace(path)

@@ -367,7 +367,7 @@ async def select_files_in(
 
 
 async def select_left(connection: Connection, project_id: str | None, since: datetime, until: datetime) -> int:
-    """Count the runs of some days that left the table of runs, from what all runs of these days came to."""
+    """Count the runs of some days that left the table of runs, from the sums of these days."""
     return int(await connection.fetchval(SELECT_LEFT, project_id, since, until))
 
 

@@ -112,13 +112,13 @@ class Bucket:
     """A bucket of S3 or of what speaks like it, with a prefix; AWS_... variables say where and as whom."""
 
     def __init__(self, url: str) -> None:
-        # An extra: whoever has a folder need not install it.
+        # An extra: a folder does not need it.
         from obstore.store import S3Store  # noqa: PLC0415
 
         with _explained_bucket():
             self._store = S3Store.from_url(
                 url,
-                # Whoever names an endpoint of http:// means it.
+                # An endpoint with http:// is meant to be one.
                 client_options={"connect_timeout": CONNECT_TIMEOUT, "timeout": CALL_TIMEOUT, "allow_http": True},
                 retry_config={"max_retries": RETRIES, "retry_timeout": CALL_TIMEOUT},
             )

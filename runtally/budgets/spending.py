@@ -18,7 +18,7 @@ from runtally.usage.question import LatencyDetail
 from runtally.usage.timeline import Timeline
 
 MOST_VALUES = 1_000
-"""The most values that are told apart, those that cost most: no alert names more."""
+"""The most values that an alert names, the most expensive first."""
 _MEASURES = ("runs", "unpriced", "cost_usd")
 _NOT_TRACKED = "No sums are kept of {}: track it under Tracked keys, or remove this budget."
 
@@ -42,7 +42,7 @@ class BudgetState:
     spendings: tuple[Spending, ...]
     """The costliest value first; a budget of one value or of all runs has one."""
     problem: str = ""
-    """Why it cannot be told, in a sentence."""
+    """Why it is unknown, in a sentence."""
 
     @property
     def spent_usd(self) -> Decimal:

@@ -133,14 +133,10 @@ class CombinedReads:
                 self._run_if_all_wait()
             return found
 
-        tasks = [asyncio.create_task(run(one)) for one in readings]
         try:
-            return await asyncio.gather(*tasks)
+            return await gathered([run(one) for one in readings])
         except BaseException:
             # One that failed keeps its place until here, so that nothing was sent that would have to be cancelled now.
-            for task in tasks:
-                task.cancel()
-            await _ended(tasks)
             self._running -= max(left - 1, 0)
             raise
 
@@ -176,6 +172,18 @@ class CombinedReads:
             for one, rows in zip(asked, found, strict=True):
                 for answer in _unanswered([one]):
                     answer.set_result(rows)
+
+
+async def gathered(readings: Iterable[Coroutine[Any, Any, A]]) -> list[A]:
+    """Run readings at the same time, and return what each returned. When one fails, the others are cancelled and have ended."""
+    tasks = [asyncio.create_task(one) for one in readings]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await _ended(tasks)
+        raise
 
 
 async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:

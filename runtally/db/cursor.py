@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 async def in_chunks(
     connection: Connection, sql: str, *values: object, chunk: int, seconds: float
 ) -> "AsyncIterator[list[asyncpg.Record]]":
-    """Read the rows of a query in chunks of so many rows, each within `seconds`; call it inside a transaction.
+    """Read the rows of a query in lists of `chunk` rows, each within `seconds`; call it inside a transaction.
 
     The cursor is declared in SQL: the driver's own cursor is a named prepared statement, which a connection pooler
     would leave behind for another client.

@@ -15,7 +15,7 @@ log = structlog.get_logger()
 class HangDetector:
     """Ends all waits for one server when it hangs; `probe` raises `TimeoutError` if the server does not answer.
 
-    Of several servers it returns the number of the one that answers: whoever waits for another one waits in vain.
+    Of several servers it returns the number of the one that answers; waiting for another is useless.
     """
 
     def __init__(self, probe: Callable[[], Awaitable[int]]) -> None:

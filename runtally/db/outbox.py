@@ -97,6 +97,6 @@ EXPAND_PROJECT = expand_batches("project_id = $2 AND queued_at <= $3")
 
 
 async def expand_project(connection: Connection, project_id: str, until: datetime) -> None:
-    """Split the queued arrivals of a project into one row per run, so that waiting runs can be told apart."""
+    """Split the queued arrivals of a project into one row per run, so that each waiting run can be handled on its own."""
     while await connection.fetchval(EXPAND_PROJECT, EXPANDED_AT_ONCE, project_id, until):
         pass

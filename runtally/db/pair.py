@@ -24,7 +24,7 @@ async def sessions(last: Database, first: Database) -> AsyncIterator[tuple[Async
 
 @asynccontextmanager
 async def transaction_beside(connection: Connection, last: Database, first: Database) -> AsyncIterator[Connection]:
-    """Open a transaction in one beside that of another, or use the one for both. Raises `StoreUnavailable`."""
+    """Open a transaction in each of two databases, or one for both where they are the same. Raises `StoreUnavailable`."""
     if last.is_same(first):
         yield connection
         return

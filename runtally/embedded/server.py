@@ -45,7 +45,7 @@ CONFIGURATION = {
     # The details of an error quote the row, and rows are not for logs.
     "log_error_verbosity": "terse",
     "log_timezone": "UTC",
-    # Several workers with a full pool each, and the command line beside them.
+    # Several workers with a full pool each, and the command line.
     "max_connections": "200",
     "port": PORT,
 }
@@ -107,7 +107,7 @@ class Server:
         account, programs = account_for(self._data), find_programs(self._pg_bin)
         if self._answer(programs) is not Answer.READY:
             self._prepare_and_start(account, programs)
-        # Also when adopted: whoever started it may have been killed before this.
+        # Also when adopted: the process that started it may have been killed before this.
         self._create_database(programs)
 
     def stop(self) -> None:
@@ -209,7 +209,7 @@ class Server:
             self._process = None
         while (answer := self._answer(programs)) is not Answer.READY:
             if answer is Answer.NOT_NOW:
-                # A recovery ends by itself, however long it takes; a shutdown may be stuck, and whoever wanted it gone.
+                # A recovery ends by itself, however long it takes; a shutdown may be stuck, and its caller gone.
                 if time.monotonic() > began + STOP_SECONDS and self._is_stopping():
                     self._ended(Shutdown.IMMEDIATE, STOP_SECONDS)
                 deadline = time.monotonic() + START_SECONDS

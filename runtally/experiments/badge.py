@@ -113,7 +113,9 @@ def badge_with(text: str, colour: str, label: str, style: Style) -> Badge:
 
 def cleaned(label: str) -> str:
     """Return the label as one line of at most `MAX_LABEL` visible characters."""
-    shown = "".join(character for character in label if character.isspace() or _is_shown(character))
+    shown = label
+    if not (label.isascii() and label.isprintable()):
+        shown = "".join(character for character in label if character.isspace() or _is_shown(character))
     line = " ".join(shown.split())
     return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1].rstrip() + _CUT
 

@@ -89,7 +89,7 @@ def expire_alerts_job(database: Database, clock: Clock) -> Job:
 
 
 def prices_job(prices: LivePrices) -> Job:
-    """Refresh the prices. While the database is away, the last good book serves."""
+    """Refresh the prices. While the database is unavailable, the last good book is used."""
     return _short("prices", prices.refresh, PRICES_SECONDS, PRICES_MAX_SECONDS)
 
 

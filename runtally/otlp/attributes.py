@@ -43,11 +43,13 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "response_model": (parse.text, ("gen_ai.response.model", "ai.response.model", "llm.response.model_name")),
+    "other_model": (parse.text, ("llm.model_name", "langfuse.observation.model.name")),
     "input": (
         parse.count,
         (
             "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens",
             "ai.usage.promptTokens", "ai.usage.tokens", "langfuse.observation.usage_details",
+            "langsmith.metadata.usage_metadata",
         ),
     ),
     "output": (
@@ -55,6 +57,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
             "ai.usage.outputTokens", "ai.usage.completionTokens", "langfuse.observation.usage_details",
+            "langsmith.metadata.usage_metadata",
         ),
     ),
     "cached": (
@@ -63,7 +66,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
             "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
             "ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.details.cache_read_tokens",
-            "langfuse.observation.usage_details", "metadata.usage_object", "gen_ai.usage.input_token_details",
+            "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
+            "metadata.usage_object", "gen_ai.usage.input_token_details",
         ),
     ),
     "written": (
@@ -72,8 +76,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation.input_tokens",
             "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
             "ai.usage.inputTokenDetails.cacheWriteTokens", "gen_ai.usage.details.cache_write_tokens",
-            "langfuse.observation.usage_details", "ai.response.providerMetadata", "metadata.usage_object",
-            "gen_ai.usage.input_token_details",
+            "langfuse.observation.usage_details", "ai.response.providerMetadata", "langsmith.metadata.usage_metadata",
+            "metadata.usage_object", "gen_ai.usage.input_token_details",
         ),
     ),
     "reasoning": (
@@ -82,8 +86,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens",
             "gen_ai.usage.details.reasoning_tokens", "llm.usage.reasoning_tokens",
             "llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens",
-            "ai.usage.outputTokenDetails.reasoningTokens", "langfuse.observation.usage_details", "metadata.usage_object",
-            "gen_ai.usage.output_token_details",
+            "ai.usage.outputTokenDetails.reasoningTokens", "langfuse.observation.usage_details",
+            "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.output_token_details",
         ),
     ),
     "audio_input": (
@@ -91,6 +95,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.usage.audio.input_tokens", "llm.token_count.prompt_details.audio",
             "gen_ai.usage.details.input_audio_tokens", "langfuse.observation.usage_details",
+            "langsmith.metadata.usage_metadata",
         ),
     ),
     "audio_output": (
@@ -98,6 +103,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.usage.audio.output_tokens", "llm.token_count.completion_details.audio",
             "gen_ai.usage.details.output_audio_tokens", "langfuse.observation.usage_details",
+            "langsmith.metadata.usage_metadata",
         ),
     ),
     "audio_cached": (
@@ -108,7 +114,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         parse.count,
         (
             "gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens",
-            "langfuse.observation.usage_details",
+            "langfuse.observation.usage_details", "langsmith.metadata.usage_metadata",
         ),
     ),
     "cost": (
@@ -121,8 +127,20 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
     "error_type": (parse.name, ("error.type",)),
     "http_status": (parse.http_status, ("http.response.status_code", "http.status_code", "error.code")),
     "experiment": (parse.name, ("runtally.experiment",)),
-    "session": (parse.text, ("session.id", "gen_ai.conversation.id", "langfuse.session.id")),
-    "user": (parse.text, ("user.id", "enduser.id", "langfuse.user.id")),
+    "session": (
+        parse.text,
+        (
+            "session.id", "gen_ai.conversation.id", "langfuse.session.id", "traceloop.association.properties.session_id",
+            "langsmith.metadata.session_id", "langsmith.metadata.thread_id",
+        ),
+    ),
+    "user": (
+        parse.text,
+        (
+            "user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id",
+            "langsmith.metadata.user_id",
+        ),
+    ),
     "tags": (parse.texts, ("langfuse.trace.tags", "tag.tags")),
     "first_token_s": (
         parse.seconds,
@@ -138,6 +156,8 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         (
             "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "ai.response.finishReason",
             "llm.finish_reason", "llm.response.finish_reason", "gen_ai.response.stop_reason", "llm.response.stop_reason",
+            "anthropic.message.stop_reason", "gen_ai.completion.0.finish_reason",
+            "langfuse.observation.metadata.finish_reason",
         ),
     ),
     "streamed": (
@@ -166,6 +186,7 @@ MEANING = {
     "provider_model": "`provider`, its prefix; else read off the model's name",
     "model": "`model`",
     "response_model": "`metadata.responseModel`, which prices a run whose model has no price",
+    "other_model": "`metadata.responseModel`, if `model` is another",
     "input": "`inputTokens`",
     "output": "`outputTokens`",
     "cached": "`cachedInputTokens`",
@@ -202,6 +223,7 @@ PARTS: Mapping[str, Callable[[Value], Found]] = {
     "llm.invocation_parameters": parse.invocation_parameters,
     "langfuse.observation.usage_details": parse.usage_details,
     "langfuse.observation.cost_details": parse.cost_details,
+    "langsmith.metadata.usage_metadata": parse.langchain_usage,
     "ai.response.providerMetadata": parse.provider_metadata,
     "hidden_params": parse.hidden_params,
     "metadata.usage_object": parse.literal,
@@ -245,6 +267,7 @@ def _sources() -> Mapping[str, tuple[_Source, ...]]:
 
 _SOURCES = _sources()
 OF_SPAN = frozenset({*_SOURCES, *KINDS, LEVEL})
+_NEVER_FREE = frozenset(name for name in OF_SPAN if not name.startswith(FREE_PREFIXES))
 MODEL_NAMES = frozenset(FIELDS["model"][1])
 COUNT_NAMES = frozenset({*FIELDS["input"][1], *FIELDS["output"][1]})
 
@@ -283,14 +306,14 @@ def read_facts(attributes: Attributes, of_resource: Facts) -> Facts:
 
 def read_free(attributes: Attributes, more: frozenset[str]) -> Mapping[str, Value]:
     """Read the attributes that people added on purpose, by their names in metadata; no more than metadata has room for."""
-    if attributes.keys() <= OF_SPAN:
+    if attributes.keys() <= _NEVER_FREE:
         return {}
     free: dict[str, Value] = {}
     for name, value in attributes.items():
         prefix = next((prefix for prefix in FREE_PREFIXES if name.startswith(prefix)), None)
         if prefix is not None:
             key = name[len(prefix) :]
-            sent = parse.unquoted(value) if prefix in LANGFUSE_PREFIXES else value
+            sent = parse.of_langfuse(value) if prefix in LANGFUSE_PREFIXES else value
         elif name in more:
             key, sent = name, value
         else:

@@ -119,6 +119,16 @@ def normalize_tokens(facts: Facts, *, has_failed: bool) -> None:
     _keep(facts, "output", tokens_out)
 
 
+def resolve_response_model(facts: Facts) -> None:
+    """Take the second name of a model for that of the response, where only one of them is sent as such.
+
+    Two instrumentations of one call may share no other name.
+    """
+    other = facts.pop("other_model", None)
+    if other is not None and other != facts.get("model"):
+        facts.setdefault("response_model", other)
+
+
 def resolve_first_token(facts: Facts, start: int) -> None:
     """Compute the milliseconds to the first token from the attributes that give it; the first one wins."""
     found = facts.pop("first_token_s", None)

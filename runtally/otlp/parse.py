@@ -14,7 +14,7 @@ import msgspec
 
 from runtally.fields import MAX_COUNT, MAX_NAME
 from runtally.money import MAX_USD
-from runtally.otlp.values import Value
+from runtally.otlp.values import Scalar, Value
 
 MAX_ITEMS = 20
 """The most items of a list that is kept."""
@@ -81,7 +81,7 @@ def texts(value: Value) -> list[str] | None:
     """Parse a list of texts, also from JSON in a string, or one text alone."""
     items: Any = value
     if isinstance(value, str):
-        items = json_list(value) if value.lstrip().startswith("[") else [value]
+        items = json_list(value) if value.lstrip().startswith("[") else [of_langfuse(value)]
     if not isinstance(items, list) or len(items) > MAX_ITEMS:
         return None
     found = [each for item in items if isinstance(item, str) and (each := text(item))]
@@ -119,26 +119,35 @@ def kept(value: Value) -> Value | None:
         return [*value] if len(value) <= MAX_ITEMS and all(kept(item) is not None for item in value) else None
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if not isinstance(value, str) or is_kept(value) else None
+    return value if not isinstance(value, str) or (is_kept(value) and not holds_an_object(value)) else None
 
 
-def unquoted(value: Value) -> Value:
-    """Remove JSON quotes: since version 5 Langfuse writes each value of metadata as JSON, texts too."""
-    if isinstance(value, str) and value.startswith('"') and value.endswith('"') and len(value) > 1:
-        try:
-            return msgspec.json.decode(value, type=str)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return value
-    return value
+def holds_an_object(value: str) -> bool:
+    """Return whether the text is an object or a list of them, as JSON or as Python writes it.
+
+    Objects may hold content, such as messages and definitions of tools, and their keys are not seen in a text.
+    """
+    start = value.lstrip()[:1]
+    return start == "{" or (start == "[" and "{" in value)
+
+
+def of_langfuse(value: Value) -> Value:
+    """Decode a text or list: Langfuse writes lists in metadata as JSON, and since version 5 texts too."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):
+        listed = _decoded(value, list[Scalar])
+        return value if listed is None else listed
+    if not value.startswith('"'):
+        return value
+    text = _decoded(value, str)
+    return value if text is None else text
 
 
 def json_list(value: str) -> list[Any] | None:
     if len(value) > _MAX_LITERAL_CHARS:
         return None
-    try:
-        return msgspec.json.decode(value, type=list[str | int | float | None])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    return _decoded(value, list[str | int | float | None])
 
 
 def _rounded(value: Value, factor: int) -> int | None:
@@ -168,18 +177,24 @@ class _Hidden(msgspec.Struct):
 
 class _VendorUsage(msgspec.Struct):
     cost: float | str | None = None
+    cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
+    cacheReadInputTokens: float | None = None  # noqa: N815  # As it is sent.
     cacheWriteInputTokens: float | None = None  # noqa: N815  # As it is sent.
 
 
 class _Vendor(msgspec.Struct):
     usage: _VendorUsage | None = None
+    cacheReadInputTokens: float | None = None  # noqa: N815  # As it is sent.
     cacheCreationInputTokens: float | None = None  # noqa: N815  # As it is sent.
+    cachedPromptTokens: float | None = None  # noqa: N815  # As it is sent.
+    reasoningTokens: float | None = None  # noqa: N815  # As it is sent.
 
 
 class _Vendors(msgspec.Struct):
     anthropic: _Vendor | None = None
     bedrock: _Vendor | None = None
+    openai: _Vendor | None = None
     openrouter: _Vendor | None = None
 
 
@@ -190,6 +205,23 @@ class _Details(msgspec.Struct):
     cached_tokens: _Number = None
     reasoning_tokens: _Number = None
     audio_tokens: _Number = None
+
+
+class _LangChainDetails(msgspec.Struct):
+    cache_read: _Number = None
+    cache_creation: _Number = None
+    reasoning: _Number = None
+    audio: _Number = None
+
+
+class _LangChainUsage(msgspec.Struct):
+    """Token counts as LangChain names them."""
+
+    input_tokens: _Number = None
+    output_tokens: _Number = None
+    total_tokens: _Number = None
+    input_token_details: _LangChainDetails | None = None
+    output_token_details: _LangChainDetails | None = None
 
 
 class _Usage(msgspec.Struct):
@@ -239,15 +271,16 @@ def provider_metadata(value: Value) -> Found:
     if sent is None:
         return {}
     found: Found = {}
-    for vendor in (sent.anthropic or _Vendor(), sent.bedrock or _Vendor()):
+    for vendor in filter(None, (sent.anthropic, sent.bedrock, sent.openai)):
         usage = vendor.usage or _VendorUsage()
-        for written in (
-            usage.cache_creation_input_tokens,
-            usage.cacheWriteInputTokens,
-            vendor.cacheCreationInputTokens,
-        ):
-            if written is not None:
-                found.setdefault("written", count(written))
+        read = (
+            usage.cache_read_input_tokens,
+            usage.cacheReadInputTokens,
+            vendor.cacheReadInputTokens,
+            vendor.cachedPromptTokens,
+        )
+        written = (usage.cache_creation_input_tokens, usage.cacheWriteInputTokens, vendor.cacheCreationInputTokens)
+        found |= {"cached": _first(*read), "written": _first(*written), "reasoning": _first(vendor.reasoningTokens)}
     routed = sent.openrouter.usage if sent.openrouter else None
     if routed and routed.cost is not None:
         found["cost"] = amount(routed.cost)
@@ -271,6 +304,26 @@ def usage_details(value: Value) -> Found:
         "reasoning": _first(of_output.reasoning_tokens, sent.output_reasoning_tokens, sent.output_reasoning),
         "audio_input": _first(of_input.audio_tokens, sent.input_audio),
         "audio_output": _first(of_output.audio_tokens, sent.output_audio),
+    }
+
+
+def langchain_usage(value: Value) -> Found:
+    """Parse the counts of LangChain, which LangSmith sends."""
+    sent = _decoded(value, _LangChainUsage)
+    if sent is None:
+        return {}
+    of_input, of_output = (
+        part or _LangChainDetails() for part in (sent.input_token_details, sent.output_token_details)
+    )
+    return {
+        "input": _first(sent.input_tokens),
+        "output": _first(sent.output_tokens),
+        "total": _first(sent.total_tokens),
+        "cached": _first(of_input.cache_read),
+        "written": _first(of_input.cache_creation),
+        "reasoning": _first(of_output.reasoning),
+        "audio_input": _first(of_input.audio),
+        "audio_output": _first(of_output.audio),
     }
 
 

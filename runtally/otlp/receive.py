@@ -22,7 +22,7 @@ from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
 from runtally.otlp.attributes import Facts, read_facts, read_free, read_resource, wanted_of_resources, wanted_of_spans
 from runtally.otlp.bodies import LargeBodies
-from runtally.otlp.calls import Call, ending, normalize_tokens, resolve_first_token
+from runtally.otlp.calls import Call, ending, normalize_tokens, resolve_first_token, resolve_response_model
 from runtally.otlp.clients import ClientCounter, Tally
 from runtally.otlp.nesting import Lineage, keep_innermost
 from runtally.otlp.projects import ProjectRule, valid_project
@@ -73,7 +73,7 @@ class Outcome:
     runs: int = 0
     """Runs stored now or before."""
     twins: int = 0
-    """Calls that another record already told of, in this request or shortly before it."""
+    """Calls that another record already reported, in this request or shortly before it."""
     faults: Counter[Detail] = field(default_factory=Counter)
 
     @property
@@ -322,6 +322,7 @@ def call_of(span: Span, key: bytes, project_id: str, of_resource: Facts, more: f
     failed = has_failed(span)
     normalize_tokens(facts, has_failed=failed)
     resolve_first_token(facts, span.start)
+    resolve_response_model(facts)
     ended = ending(facts, span.exception_type, has_failed=failed)
     trace_id = span.trace_id.hex()
     return Call(

@@ -93,7 +93,7 @@ _UPDATED = attrgetter("model", "aliases", "match", "pattern", "effective_to", "e
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """A row that applies to all projects, whoever changed it last; its key is None if it is not from the catalogue."""
+    """A row that applies to all projects; its key is None if it is not from the catalogue."""
 
     id: int
     entry: CatalogueEntry

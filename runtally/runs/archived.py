@@ -1,4 +1,4 @@
-"""Runs of the archive in the order and by the filter of a list: a source beside the table of runs.
+"""Runs of the archive in the order and by the filter of a list: a second source, next to the table of runs.
 
 Files are read from the position on, until the list is full: so many runs and bytes at most, and what is left is said.
 """
@@ -98,7 +98,7 @@ def place_of(run: StoredRun) -> Place:
 
 
 def first_stop(stops: Iterable[Place | None], direction: Direction) -> Place | None:
-    """Return the place that a walk comes to first; None without any."""
+    """Return the first position of a walk; None without any."""
     found = [one for one in stops if one is not None]
     choose = max if direction is Direction.OLDER else min
     return choose(found, key=lambda one: (one.occurred_at, one.id, one.project_id), default=None)
@@ -207,7 +207,7 @@ def _is_before(run: StoredRun, edge: datetime, direction: Direction) -> bool:
 
 
 def _behind(edge: datetime, direction: Direction) -> Place:
-    """Return the place from which a walk comes to a time next."""
+    """Return the position from which a walk reaches a time next."""
     return Place(edge + _MOMENT if direction is Direction.OLDER else edge, "", "")
 
 

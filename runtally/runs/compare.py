@@ -90,7 +90,7 @@ _RATIOS: Mapping[Figure, _Ratio] = {
 
 @dataclass(frozen=True, slots=True)
 class ComparedRuns:
-    """One of the two sets of runs: what it comes to, and the estimates from it; those that cannot be told are left out."""
+    """One of the two sets of runs: its sums, and the estimates from them, without those that are unknown."""
 
     totals: Totals
     values: Mapping[Figure, float] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def difference(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Dif
 async def read_runs(
     connection: Connection, run_filter: RunFilter, timeline: Timeline, memo: DayMemo | None = None
 ) -> ComparedRuns:
-    """Read what the runs of a project come to over a time. Raises `DimensionNotTracked` where no sums tell, of too many runs."""
+    """Read the sums of a project's runs over a time. Raises `DimensionNotTracked` without stored sums if there are too many runs."""
     question = GroupQuestion(timeline.as_one_bucket(), run_filter, latencies=LatencyDetail.NONE)
     totals = (await read_groups(connection, question, memo)).total
     if not totals.runs:

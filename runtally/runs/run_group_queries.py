@@ -1,4 +1,4 @@
-"""SQL of sessions and of traces: which of them rank highest, what the runs of some come to, and the runs of one."""
+"""SQL of sessions and of traces: which of them rank highest, the sums of some, and the runs of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

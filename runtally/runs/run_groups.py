@@ -1,4 +1,4 @@
-"""Lists of sessions and of traces: what the runs of each come to in a time, sorted, page by page.
+"""Lists of sessions and of traces: the sums of each in a time, sorted, page by page.
 
 A list is added up from the runs of its time, if these are at most `MAX_RUNS`. Of more, another reading says which rank highest:
 the sums of sessions that the project tracks, the index of failed runs, or the newest runs. What these then come to is
@@ -27,7 +27,7 @@ from runtally.usage.window import TimeSpan
 
 MAX_RUNS = 50_000
 """Runs that are added up for a list, in some 100 ms."""
-# Whoever looks for the costliest looks at the first pages; to skip many costs what to show them does.
+# Readers who look for the costliest look at the first pages, and skipping a page costs as much as showing it.
 MAX_PAGES = 20
 PAGE_GROUPS = 50
 _IN_SUMS = {GroupSort.COST: "cost_usd", GroupSort.RUNS: "runs"}

@@ -20,7 +20,7 @@ from runtally.usage.filter import RunFilter
 
 # Read and sorted in some 200 ms: no index is sorted by any of them, because that would cost each run 50 bytes.
 SORTED_RUNS = 100_000
-# Whoever looks for the costliest runs looks at the first pages; to skip many costs what to show them does.
+# Readers who look for the costliest runs look at the first pages, and skipping a page costs as much as showing it.
 MAX_PAGES = 20
 PAGE_RUNS = 50
 

@@ -1,7 +1,7 @@
 """The usage of coding agents: by developer, repository, agent and model, and by session, with retries and router calls separated.
 
-Sums by one dimension are those that are kept. How many sessions there were, what subagents did and what was tried again
-is added up from the runs, which is told only where these are few enough.
+Sums by one dimension are stored. How many sessions there were, what subagents did and what was tried again
+is added up from the runs, and is missing where there are too many.
 """
 
 from collections import defaultdict
@@ -87,7 +87,7 @@ class AgentReport:
     window: Window
     total: Totals
     tables: Mapping[Dimension, Summary | None]
-    """The runs told apart by each dimension; None where no sums do and there are too many to be read."""
+    """The runs grouped by each dimension; None without stored sums where there are too many runs to read."""
     details: AgentDetails | None
     """None where there are too many runs."""
 

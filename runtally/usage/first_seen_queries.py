@@ -11,7 +11,7 @@ from runtally.usage.window import TimeSpan
 MAX_VALUES_A_DAY = 200
 """A key with more values on any day has no first ones: it does not name what is put to use one after the other."""
 NEW_AFTER_DAYS = 28
-"""A value is new when it was not seen for so many days before."""
+"""A value is new when it was not seen in this number of days before."""
 SELECT_FIRST_SEEN = f"""
 WITH key AS (
   SELECT id FROM ({keys_of("SELECT $1::text AS project_id", "('tracked')")}) AS keys WHERE key = $2

@@ -1,6 +1,6 @@
 """The memo of closed days: answers about days that are over, which a process remembers within a limit of bytes.
 
-Runs come late, change and are erased, so each value is kept beside the version of the days that it was read from, and is
+Runs come late, change and are erased, so each value is kept with the version of the days that it was read from, and is
 used only while their version is the same.
 """
 

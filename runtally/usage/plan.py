@@ -33,7 +33,7 @@ class GroupQuestion:
     by: tuple[Dimension, ...] = ()
     measures: tuple[str, ...] = ALL_MEASURES
     limit: int = 50
-    """Groups that are told apart, those with the highest rank; all others are one group."""
+    """The number of groups in the answer, those with the highest rank; all others are one group."""
     named: tuple[Group, ...] | None = None
     """The groups that rows tell apart; with None all of them."""
     rank_by: str = "cost_usd"

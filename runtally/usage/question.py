@@ -35,7 +35,7 @@ class Question:
     measures: tuple[str, ...] = STANDARD
     has_buckets: bool = True
     bar: timedelta | None = None
-    """With it, what each group came to in each bar, which holds whole buckets."""
+    """With it, the sums of each group in each bar, which holds whole buckets."""
     bar_measures: tuple[str, ...] = ("cost_usd",)
     latencies: LatencyDetail = LatencyDetail.NONE
 

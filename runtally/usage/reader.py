@@ -23,7 +23,7 @@ from runtally.usage.summary import Summary
 from runtally.usage.window import CustomRange, Range, TimeSpan, Window
 
 WEEK = timedelta(days=7)
-# To read so many takes 20 ms; of more, an index may lead to those that are looked for in less.
+# Reading this number takes 20 ms; among more, an index may find the wanted ones faster.
 FEW_RUNS = 20_000
 
 
@@ -77,7 +77,7 @@ class UsageReader:
             return await self._by_month(question)
         days = await self.days()
         if is_difference(question, days.dropped_before):
-            # What all runs came to is in the memo already, of the page that one comes from; and few fail.
+            # The sums of all runs are in the memo already, from the page before this one, and few runs fail.
             every, without = await self.reads.together(
                 self.summary(without_status(question)), self.summary(failed(question))
             )

@@ -29,7 +29,7 @@ class KnownProject:
     dropped_before: datetime | None = None
     """Older runs are known by their sums alone."""
     has_agents: bool = False
-    """Whether any runs name the coding agent that made them; told of a project that is asked for by its id."""
+    """Whether any runs name the coding agent that made them; known for a project that was read by its id."""
 
     @property
     def span(self) -> "Span":
@@ -74,7 +74,7 @@ class Report:
     previous: Summary | None
     """None where the runs do not reach back so far."""
     last_run_at: datetime | None = None
-    """Exact to the quarter of an hour until it is so long ago that it is told."""
+    """Exact to the quarter of an hour while it is recent; exact once it is older than `STALE_AFTER`."""
     models: Summary | None = None
     """Totals of the same runs by provider and model, over the whole period; None where nothing tells them."""
     experiments: Mapping[str, Totals] = field(default_factory=dict)

@@ -93,7 +93,7 @@ def sources_of(question: Question, span: TimeSpan, dropped_before: datetime | No
     if question.latencies is LatencyDetail.NONE:
         return Sources(sums, None)
     latencies = latency_source(sums, question.filter, ())
-    # Who reads runs for their latencies has read their sums.
+    # Reading runs for their latencies reads their sums as well.
     is_of_runs = sums is Source.ALL_BUT_FAILED and latencies is Source.RUNS
     return Sources(Source.RUNS if is_of_runs else sums, latencies)
 

@@ -68,14 +68,14 @@ def parse_interval(text: str | None) -> timedelta | None:
 
 
 _STEPS = tuple(timedelta(minutes=minutes) for minutes in (15, 60, 360, 1_440, 7 * 1_440, 28 * 1_440))
-# So many bars can be told apart; a year is told by week nevertheless.
+# More bars cannot be distinguished in a chart; a year is shown by week nevertheless.
 _MAX_BARS, _MAX_WEEKS = 31, 53
 _DAY, _WEEK = timedelta(days=1), timedelta(days=7)
 MONTH = timedelta(days=28)
 """In place of the length of a bucket, for ranges by month: a calendar month (UTC), which is as long or longer."""
 # Two years, in whole buckets.
 _LONGEST = timedelta(days=731) + 2 * GRAINS[-1].length
-# No run is older, nor will there be one then; and the time before it can still be told.
+# No run is older or later, and the previous period of any range can still be computed.
 _FIRST, LAST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
 
 

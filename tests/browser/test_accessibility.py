@@ -24,6 +24,7 @@ PAGES = {
     "errors of a model": f"/projects/{PROJECT}?metric=errors&model=gpt-large&status=failed&range=30d",
     "time that cannot be shown": f"/projects/{PROJECT}?since=2026-11-02T00:00&until=2026-11-01T00:00",
     "costs": f"{path_of(LONG)}/costs",
+    "what if at rest": f"/projects/{PROJECT}/costs",
     "what if": f"/projects/{PROJECT}/costs?provider=acme&model=acme-large",
     "overview narrowed": "/?model=gpt-large&sort=-name&q=browser",
     "groups as lines": f"/projects/{PROJECT}?by=errorCode&metric=errors",

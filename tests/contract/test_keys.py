@@ -63,6 +63,12 @@ def test_a_key_is_shown_once_and_listed_by_its_prefix(runtally: CommandLine, pro
     assert "never used" in line
 
 
+def test_scopes_come_with_commas_or_by_several_options(runtally: CommandLine, project_id: str) -> None:
+    runtally("keys", "create", "--project", project_id, "--scope", "metrics:read", "--scope", "runs:read")
+
+    assert "metrics:read,runs:read" in runtally("keys", "list", "--project", project_id)
+
+
 def test_a_key_is_listed_with_its_name(runtally: CommandLine, project_id: str) -> None:
     created = runtally("keys", "create", "--project", project_id, "--scope", "runs:write", "--name", "search-service")
 

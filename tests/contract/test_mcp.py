@@ -106,6 +106,7 @@ async def test_every_tool_only_reads_and_says_what_it_returns(own: Database) -> 
     assert {tool.name for tool in tools} == TOOLS
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description for tool in tools)
+    assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
 
 
 async def test_an_operator_reads_every_project_exactly(empty_database_url: str, key: str) -> None:
@@ -164,11 +165,16 @@ async def test_what_cannot_be_answered_says_how_to_ask(own: Database, key: str) 
         unnamed = await refusal(client, "errors")
         none = await refusal(client, "price", provider="acme", model="unheard-of")
         too_many = await refusal(client, "usage", limit=1_000_000)
+        unheard_of = await refusal(client, "usage", model="acme-small")
+        incomplete = await refusal(client, "price", model="acme-small")
 
     assert "metadata.<key>" in unknown
     assert "list_projects" in unnamed
     assert "No price in force" in none
     assert "100" in too_many
+    # Left out of the question, the answer would be about all models.
+    assert "no argument `model`; it has: by, limit, project, range" in unheard_of
+    assert incomplete.endswith("provider: Field required")
 
 
 async def test_over_http_each_request_has_a_key(empty_database_url: str, key: str) -> None:

@@ -85,6 +85,8 @@ def span_with_content() -> Json:
         "ai.response.providerMetadata": json.dumps({"anthropic": {"text": CANARY}}),
         "error.type": f"{CANARY}.BadRequestError",
         "gen_ai.tool.call.result": [CANARY, CANARY],
+        "langfuse.observation.metadata.tools": json.dumps([{"description": CANARY}]),
+        "traceloop.association.properties.settings": str({"messages": [CANARY]}),
     }
     exception = {"exception.type": "Error", "exception.message": CANARY, "exception.stacktrace": CANARY}
     return make_span(

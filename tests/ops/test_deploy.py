@@ -298,6 +298,8 @@ def test_kubernetes_runs_two_that_are_looked_after_and_no_root() -> None:
         "PodDisruptionBudget runtally",
     }
     assert web["replicas"] == 2
+    # Who discovers pods by annotations has no token, and /metrics is closed without one.
+    assert "annotations" not in web["template"]["metadata"]
     assert container["readinessProbe"]["httpGet"]["path"] == "/api/health"
     assert container["livenessProbe"]["httpGet"]["path"] == "/api/health/live"
     for name in ("Service runtally", "PodDisruptionBudget runtally"):

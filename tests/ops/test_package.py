@@ -1,5 +1,6 @@
 """The built package, installed by itself in an empty environment outside the checkout."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,7 +110,10 @@ def test_a_setting_whose_library_is_missing_names_the_extra_before_anything_star
     done = run([str(installed / "runtally"), "serve", "--provision", "--port", "0"], data_dir, **settings)
 
     assert done.returncode == 1
-    assert f"pip install 'runtally[{extra}]'" in done.stderr
+    command = done.stderr.rpartition("not installed: ")[2].strip()
+    assert command == f"uv pip install --python {installed.parent} 'runtally[{extra}]'"
+    # Of this environment, which has no pip; without changing it.
+    uv(*shlex.split(command)[1:], "--dry-run")
     assert not (data_dir / "postgres").exists()
 
 

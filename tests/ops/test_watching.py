@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -44,6 +45,35 @@ def test_alerts_fire_when_they_should() -> None:
         check=False,
         capture_output=True,
         text=True,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_service_without_a_failure_has_none_rather_than_no_data(tmp_path: Path) -> None:
+    promtool = program("promtool")
+    [panel] = [one for one in dashboard("service")["panels"] if one["title"] == "Requests that fail"]
+    tests = {
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": 'runtally_http_request_seconds_count{job="a", status="200"}', "values": "0+9x10"}
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": panel["targets"][0]["expr"].replace("$job", "a"),
+                        "eval_time": "10m",
+                        "exp_samples": [{"labels": "{}", "value": 0}],
+                    }
+                ],
+            }
+        ]
+    }
+    (tmp_path / "panel.yaml").write_text(json.dumps(tests))
+
+    done = subprocess.run(  # noqa: S603  # Ours.
+        [promtool, "test", "rules", "panel.yaml"], cwd=tmp_path, check=False, capture_output=True, text=True
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -38,7 +38,7 @@ async def test_a_page_has_one_style_sheet_of_all_files(reader: Browser) -> None:
 async def test_the_rules_for_paper_come_last(reader: Browser) -> None:
     css = await (await reader.get("/static/css/all.css")).get_data(as_text=True)
 
-    assert css.rindex("@media print") > max(css.index(name) for name in (".shell {", ".prices {", ".trace-figures {"))
+    assert css.rindex("@media print") > max(css.index(name) for name in (".shell {", ".prices {", ".figure-row {"))
 
 
 async def test_all_that_is_not_needed_to_see_a_page_waits_until_it_is_seen(reader: Browser) -> None:

@@ -204,13 +204,42 @@ async def test_percentiles_of_all_projects_are_those_of_all_their_runs(cells: Ce
     assert abs(found - exact) <= exact / 100
 
 
-async def test_usage_of_all_projects_needs_a_cell(cells: Cells) -> None:
+@pytest.mark.parametrize(
+    "groups", ["groupBy=model", "groupBy=metadata.feature", "groupBy=status&groupBy=model", "groupBy=key"]
+)
+async def test_usage_of_all_projects_adds_up_all_cells(cells: Cells, groups: str) -> None:
     client = cells.app.test_client()
-    refused = await client.get("/api/usage?aggregate=1")
-    answered = await client.get("/api/usage?aggregate=1&cell=eu&groupBy=model")
 
-    assert (refused.status_code, (await refused.get_json())["error"]["code"]) == (400, "cell_required")
-    assert answered.status_code == 200
+    async def totals(cell: str) -> list[dict[str, Any]]:
+        answer = await client.get(f"/api/usage?aggregate=1&range=30d&{groups}{cell}")
+        assert answer.status_code == 200, await answer.get_data(as_text=True)
+        return (await answer.get_json(force=True))["totals"]  # type: ignore[no-any-return]  # As above.
+
+    every, main, eu = [await totals(cell) for cell in ("", "&cell=main", "&cell=eu")]
+
+    for figure in ("runs", "inputTokens", "costUSD"):
+        added: dict[str, Decimal] = {}
+        for one in (*main, *eu):
+            group = str(one["group"])
+            added[group] = added.get(group, Decimal(0)) + Decimal(str(one[figure]))
+        assert {str(one["group"]): Decimal(str(one[figure])) for one in every} == added
+    assert min(sum(one["runs"] for one in cell) for cell in (main, eu)) > 0
+
+
+async def test_percentiles_of_usage_over_all_projects_are_those_of_all_their_runs(cells: Cells) -> None:
+    day = (system_clock() - timedelta(days=5)).replace(hour=12, minute=0)
+    latencies = [number**2 for number in range(1, 41)]
+    for project_id, chosen in (("here", latencies[::2]), ("p", latencies[1::2])):
+        await cells.post(project_id, *(make_run(timestamp=day.isoformat(), latencyMs=latency) for latency in chosen))
+    query = f"start={day:%Y-%m-%dT00:00:00Z}&end={day + timedelta(days=1):%Y-%m-%dT00:00:00Z}&bucketWidth=1d"
+
+    answer = await cells.app.test_client().get(f"/api/usage?aggregate=1&{query}")
+
+    found = await answer.get_json()
+    exact = nearest_rank(latencies, 95)
+    for (one,) in (found["totals"], found["buckets"][0]["groups"]):
+        assert one["runs"] == len(latencies)
+        assert abs(one["p95LatencyMs"] - exact) <= exact / 100
 
 
 async def test_a_badge_is_found_in_whichever_cell_its_experiment_is(cells: Cells) -> None:
@@ -265,10 +294,8 @@ async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -
         client = app.test_client()
         refused, taken = await cells.post("p", app=app), await cells.post("here", app=app)
         page, other = await client.get("/projects/p"), await client.get("/projects/here")
-        metrics, some = (
-            await client.get("/api/metrics?aggregate=1"),
-            await client.get("/api/metrics?aggregate=1&cell=main"),
-        )
+        of_all = [await client.get(f"/api/{one}?aggregate=1") for one in ("metrics", "usage")]
+        of_main = [await client.get(f"/api/{one}?aggregate=1&cell=main") for one in ("metrics", "usage")]
         health, counts = await client.get("/api/health"), await client.get("/metrics")
         findings = text_of(await html_of(client, "/admin/health"))
 
@@ -276,8 +303,8 @@ async def test_a_dead_cell_refuses_its_own_projects_and_is_named(cells: Cells) -
     assert "Cell eu:" in (await refused.get_json())["error"]["message"]
     assert (page.status_code, other.status_code) == (503, 200)
     assert "The database of cell eu is out of reach" in text_of(await page.get_data(as_text=True))
-    assert (metrics.status_code, some.status_code) == (503, 200)
-    assert "Cell eu:" in (await metrics.get_json())["error"]["message"]
+    assert [answer.status_code for answer in (*of_all, *of_main)] == [503, 503, 200, 200]
+    assert all(["Cell eu:" in (await answer.get_json())["error"]["message"] for answer in of_all])
     assert (health.status_code, (await health.get_json())["cells"]) == (200, {"eu": "unavailable"})
     text = await counts.get_data(as_text=True)
     assert 'runtally_database_up{cell="eu"} 0.0' in text

@@ -1,12 +1,14 @@
 """Any two sets of a project's runs beside each other."""
 
+import re
+
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.scopes import Scope
 from tests.factories import make_run
 from tests.pages.conftest import Post, SignIn, ago
-from tests.pages.looking import Outline, html_of, text_of
+from tests.pages.looking import PARTIAL, Outline, html_of, text_of
 
 
 @pytest.fixture
@@ -34,13 +36,13 @@ async def test_two_models_are_compared_at_an_address_of_their_own(reader: Browse
 
     text = text_of(html)
     assert "acme-large Last 7 days" in text
-    assert "Runs No change 70 70 No change Counted, not estimated." in text
-    assert "Cost ↑22" in text
-    assert "Cost per run Clear difference (95%): +2" in text
-    assert "Error rate No clear difference: 0 points, between" in text
-    assert "Chance could explain this difference." in text
+    assert "Runs No change 70 70 No change" in text
+    # The answer comes before the figures: which of them differ by more than chance.
+    assert re.search(r"\d clear differences Cost per run \+2\d\d\.\d% Cost per success \+2", text)
+    assert re.search(r"Cost per run \+2[\d.]+%: Clear difference \(95%\) \$", text)
+    assert "Error rate 0 points: No clear difference" in text
     for name in ("success", "session", "1,000 tokens"):
-        assert f"Cost per {name} Clear difference" in text
+        assert re.search(rf"Cost per {name} [+\u2212][\d.]+%: Clear difference", text), name
     for name in ("p50 latency", "p95 latency", "Tokens per run", "Cached share of input"):
         assert name in text
     outline = Outline(html)
@@ -54,11 +56,30 @@ async def test_without_sides_the_range_is_compared_with_the_period_before(reader
 
     text = text_of(html)
     assert "All runs The 7 days before" in text
+    assert "No clear difference Chance could explain every difference below." in text
     assert "Runs No change 140 140 No change" in text
     links = [link["href"] or "" for link in Outline(html).all("a")]
     # The other way round it says which side is the period before.
     assert f"{page}?b.range=before" in links
-    assert f"{page}?range=30d&a.range=before" in links
+    assert f"{page}?range=30d" in links
+
+
+async def test_choosing_a_value_compares_one_time_and_the_address_has_only_what_was_chosen(
+    reader: Browser, page: str
+) -> None:
+    form = {"implied": "1", "a.range": "before", "b.range": "", "a.since": "", "a.until": ""}
+    models = {"a.model": "acme-large", "b.model": "acme-cached"}
+
+    sent = await reader.get(page, query_string={**form, **models})
+    swapped = await reader.get(page, query_string={**form, **models}, headers=PARTIAL)
+    times = await reader.get(page, query_string={**models, "a.range": "before"})
+
+    chosen = f"{page}?a.model=acme-large&b.model=acme-cached"
+    assert (sent.status_code, sent.headers["Location"]) == (303, chosen)
+    assert swapped.headers["HX-Push-Url"] == chosen
+    assert "The 7 days before" not in text_of(await html_of(reader, chosen)).partition("clear difference")[2]
+    # A period that somebody chose stays.
+    assert "acme-large The 7 days before" in text_of(await times.get_data(as_text=True))
 
 
 async def test_filters_of_the_page_hold_on_both_sides_and_those_of_a_side_on_one(reader: Browser, page: str) -> None:
@@ -81,7 +102,7 @@ async def test_a_side_has_a_time_of_its_own_in_the_readers_zone(reader: Browser,
     text = text_of(await html_of(reader, url, headers={"Cookie": "zone=Europe%2FBerlin"}))
 
     assert "5 Jan 2026" in text
-    assert "Not told One side has no runs." in text
+    assert "Unknown One side has no runs." in text
 
 
 async def test_the_breakdown_compares_the_rows_that_are_ticked(reader: Browser, page: str, project_id: str) -> None:
@@ -127,7 +148,9 @@ async def test_few_runs_claim_nothing(reader: Browser, post: Post, project_id: s
     text = text_of(await html_of(reader, f"/projects/{project_id}/compare?a.model=acme-large&b.model=acme-cached"))
 
     assert "Error rate Too few runs to say" in text
-    assert "Each side needs 30 runs at least" in text
+    assert "Needs 30 runs on each side." in text
+    assert "Needs about 100 runs on each side." in text
+    assert "The figures are exact, but whether they differ by more than chance needs more runs." in text
     assert "No run of one side succeeded." in text
     assert "One side has no sessions." in text
 

@@ -50,8 +50,11 @@ async def test_what_if_begins_with_what_each_model_in_use_would_have_cost_for_al
 
     text = text_of(html)
     # A million and a half at $2 and 100,000 at $15; or at $3 and $15.
-    assert "last 30 days, actual cost $5.50" in text
-    assert "acme/routed openrouter $4.50 \u2212$1.00 (↓18.2%) acme-large acme $6.00 +$0.50 (↑9.1%)" in text
+    assert "Actual cost $5.50 Cheapest model in use $4.50 acme/routed saves $1.00" in text
+    assert (
+        "acme/routed openrouter $4.50 \u2212$1.00 (↓18.2%) Actual cost $5.50 \u2013 acme-large acme $6.00 +$0.50 (↑9.1%)"
+        in text
+    )
     links = [link["href"] for link in Outline(html).all("a")]
     assert f"/projects/{project_id}/costs?provider=acme&model=acme-large" in links
 

@@ -126,7 +126,7 @@ async def test_a_range_without_runs_offers_a_longer_one(
 
     html = await html_of(reader, f"/projects/{project_id}/{page}?range=24h")
 
-    assert "in this range. Pick a longer range: 30d." in text_of(html)
+    assert "in this range. Pick a longer range: 30d or 12 months." in text_of(html)
     # The switch between the pages keeps the range, as the tabs do.
     outline = Outline(html)
     assert outline.by_id("part-cache")["href"] == f"/projects/{project_id}/cache?range=24h"

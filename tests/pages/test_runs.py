@@ -245,7 +245,7 @@ async def test_a_run_is_shown_with_its_user_and_its_key(reader: Browser, post: P
 
     text = text_of(await html_of(reader, f"/projects/{project_id}/runs/one"))
 
-    for fact in ("User ann", "Session s-1", "Tags a, b", "Finish reason stop", "Time to first token 210 ms"):
+    for fact in ("User ann", "Session s-1", "Tag a", "Tag b", "Finish reason stop", "Time to first token 210 ms"):
         assert fact in text
     assert f"Ingest key {SHARED_KEY_NAME}" in text
 

@@ -1,5 +1,6 @@
 """Log lines: what is left out of them."""
 
+import json
 import logging
 import sys
 
@@ -73,3 +74,16 @@ def test_messages_of_asyncio_are_cut_after_the_first_line(logger: str, kept: str
     event = log.first_line(None, "error", {"event": f"Task failed\n{CANARY}", "_record": record})
 
     assert event["event"] == kept
+
+
+def test_the_line_of_a_request_is_written_from_the_level_of_the_log_on(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "_direct_from", logging.INFO)
+
+    log.write_request(logging.DEBUG, "quiet", status=200)
+    log.write_request(logging.INFO, "usual", status=200)
+
+    (line,) = map(json.loads, capsysbinary.readouterr().err.splitlines())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"event": "request", "level": "info", "request_id": "usual", "status": 200}

@@ -39,7 +39,7 @@ RELEASE = Stroke(1.25, (2, 3), "text2")
 FLAG_SIZE, FLAG_Y = 60, 5
 """The area of the flag on such a line, and its middle below the top of the plot."""
 LABEL_SIZE, LABEL_GAP = 11, 8
-"""The size of the words beside a flag, and how far they are from it."""
+"""The size of the words next to a flag, and their distance from it."""
 HALO = Stroke(3, colour=SURFACE)
 """Around them, so that they can be read over bars."""
 LIMIT = Stroke(1.25, (3, 2), "text")

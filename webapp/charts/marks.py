@@ -9,12 +9,13 @@ from runtally.usage.window import Window
 from webapp.charts.specs import Rows
 
 MAX_MARKS = 100
-"""The newest marks that are drawn: more cannot be told apart."""
+"""The most marks that are drawn, the newest: more cannot be distinguished."""
 MAX_LABELS = 3
 MAX_LABEL = 10
 """Characters; longer labels are cut."""
-# What so many characters take of the width of a phone.
+# What so many characters take of the width of a phone, and of half of a wide page.
 _ROOM = 0.24
+_CLEAR = 0.15
 
 
 class MarkKind(StrEnum):
@@ -33,24 +34,26 @@ class Mark:
     text: str
     """What happened, in a sentence."""
     label: str
-    """A word for what happened, beside the mark."""
+    """A word for what happened, next to the mark."""
 
 
 def rows(marks: Iterable[Mark], window: Window) -> Mapping[str, Rows]:
     """The datasets `marks` (i, release) and `labels` (i, text, before), counted in buckets; `before` is left of its mark.
 
-    Of many marks the newest are drawn; the newest of these have labels, as long as these do not touch.
+    Of many marks the newest are drawn; the newest of these have labels, as long as these touch no other and no other mark.
     """
     placed = {(_place(mark, window), mark.kind): mark for mark in marks}
     newest = sorted(placed)[-MAX_MARKS:]
     drawn = [_row(place, kind) for place, kind in newest]
     labels: list[dict[str, object]] = []
     taken: list[tuple[float, float]] = []
+    lines = [place / window.length for place, _ in newest]
     for place, kind in reversed(newest):
         at = place / window.length
-        for label, reach in (({}, (at, at + _ROOM)), ({"before": 1}, (at - _ROOM, at))):
+        for label, reach, side in (({}, (at, at + _ROOM), 1), ({"before": 1}, (at - _ROOM, at), -1)):
             is_free = all(reach[1] <= left or right <= reach[0] for left, right in taken)
-            if len(labels) < MAX_LABELS and is_free and reach[0] >= 0 and reach[1] <= 1:
+            is_clear = not any(0 < side * (line - at) < _CLEAR for line in lines)
+            if len(labels) < MAX_LABELS and is_free and is_clear and reach[0] >= 0 and reach[1] <= 1:
                 taken.append(reach)
                 labels.append({"i": place, "text": _cut(placed[place, kind].label), **label})
                 break

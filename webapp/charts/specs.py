@@ -63,7 +63,7 @@ async def prepare() -> None:
 def bars() -> Spec:
     """Stacked segments (i, y0, y1, slot), a hatch over a bar (open: i, y), a dashed tick (previous: i, y) over each, and marks.
 
-    Like lines it has marks (i, release) on the time axis, and labels (i, text, before) beside some of them.
+    Like lines it has marks (i, release) on the time axis, and labels (i, text, before) at some of them.
     """
     return Spec(lambda vega: vega.bars())
 

@@ -69,7 +69,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except RuntallyError as error:
-            # What a client of the API should do about a database that is away is of no use to who runs it.
+            # Advice for clients of the API does not help the operator of the database.
             message = error.message
             if isinstance(error, StoreUnavailable) and message == StoreUnavailable.message:
                 message = out_of_reach(error)

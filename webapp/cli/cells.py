@@ -23,7 +23,7 @@ from webapp.cli.output import echo_json, json_option, record
 
 @click.group()
 def cells() -> None:
-    """Databases of projects beside that of DATABASE_URL: list, add, open, drain. CELL_URLS has their URLs.
+    """Databases of projects in addition to DATABASE_URL: list, add, open, drain. CELL_URLS has their URLs.
 
     \b
     Example: runtally cells list

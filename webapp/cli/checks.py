@@ -66,7 +66,7 @@ def _check_receiver(settings: Settings) -> None:
 
 def _check_redis(settings: Settings) -> None:
     if settings.rate_limit_redis_url is not None and Extra.REDIS.is_installed:
-        # Redis is an extra: whoever does not use it need not install its client.
+        # Redis is an extra: its client may be missing where it is not used.
         from runtally.limits.redis_store import redis_at  # noqa: PLC0415
 
         redis_at(settings.rate_limit_redis_url.get_secret_value())

@@ -105,7 +105,7 @@ async def _examine_replica(url: str) -> Finding:
 
 
 async def _examine_redis(url: str) -> Finding:
-    # Redis is an extra: whoever does not use it need not install its client.
+    # Redis is an extra: its client may be missing where it is not used.
     from runtally.limits.redis_store import RedisStore  # noqa: PLC0415
 
     try:

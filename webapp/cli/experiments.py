@@ -23,7 +23,7 @@ from runtally.money import plain
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
-from webapp.cli.output import Record, echo_json, json_option, record
+from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 
 # What click hands over for an option that was not given is None as well.
 NO_LIMIT = "none"
@@ -90,6 +90,7 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
     if as_json:
         echo_json(map(_record, found))
         return
+    echo_if_none(found, "No experiments yet; the first run with an experimentId adds one.")
     for judged in found:
         click.echo("\n".join(_lines(judged)))
 
@@ -97,8 +98,8 @@ def list_experiments(project_id: str | None, *, as_json: bool) -> None:
 @experiments.command("set")
 @click.argument("project_id", type=ID)
 @click.argument("experiment_id", type=ID)
-@click.option("--last-runs", "runs", type=Limit(whole=True), help="Judge at most the last so many runs.")
-@click.option("--last-hours", "hours", type=Limit(whole=True), help="Judge the runs of the last so many hours.")
+@click.option("--last-runs", "runs", type=Limit(whole=True), help="Judge at most this number of newest runs.")
+@click.option("--last-hours", "hours", type=Limit(whole=True), help="Judge the runs of this number of hours.")
 @click.option("--max-error-rate", type=Limit(), help="Largest share of failed runs, 0 to 1.")
 @click.option("--max-p95-latency-ms", type=Limit(whole=True), help="Largest p95 latency in milliseconds.")
 @click.option("--max-cost-per-run-usd", type=Limit(), help="Largest mean cost of a run in US dollars.")

@@ -6,7 +6,7 @@ from textwrap import indent
 
 from runtally import __version__
 from runtally.settings import Settings
-from webapp.first_run import EXAMPLE_PROJECT, first_run_command
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.links import join_url
 
 DEFAULT_PORT = Settings.model_fields["port"].default
@@ -52,8 +52,12 @@ class Greeting:
 
     def _first_run(self) -> tuple[str, ...]:
         command = first_run_command(self.url, self.shown_key, EXAMPLE_PROJECT)
+        variables = indent(otlp_variables(self.url, self.shown_key), "    ")
         kept = (f"  INGEST_API_KEY is in {self.key_file}, which nobody else can read.", "") if self.key_file else ()
-        return ("  Post a first run:", "", indent(command, "    "), "", *kept)
+        return (
+            "  Post a first run:", "", indent(command, "    "), "",
+            "  Or let what records OpenTelemetry send it:", "", variables, "", *kept,
+        )  # fmt: skip
 
     def _demo(self) -> tuple[str, ...]:
         usual = self.by_make and self.port == DEFAULT_PORT

@@ -17,7 +17,7 @@ from runtally.models.project import ApiKey
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_control
-from webapp.cli.output import Record, echo_json, json_option, record
+from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -47,13 +47,19 @@ def keys() -> None:
 
 @keys.command()
 @click.option("--project", "project_id", type=ID, help="Project that the key opens; leave it out for --scope admin.")
-@click.option("--scope", "scopes", required=True, help=f"Permissions, comma-separated: {', '.join(Scope)}.")
+@click.option(
+    "--scope",
+    "scopes",
+    required=True,
+    multiple=True,
+    help=f"Permissions: {', '.join(Scope)}; several with commas, or by several --scope.",
+)
 @click.option("--name", help="What people call it, such as search-service; its first characters without one.")
 @click.option("--expires", type=Lifetime(), help="When it expires, such as 90d; never without it.")
 @click.option("--quiet", is_flag=True, help="Print the key alone, for scripts.")
 def create(  # Click passes options by name.
     project_id: str | None,
-    scopes: str,
+    scopes: tuple[str, ...],
     name: str | None,
     expires: timedelta | None,
     quiet: bool,  # noqa: FBT001
@@ -71,7 +77,7 @@ def create(  # Click passes options by name.
                 system_clock(),
                 OPERATOR,
                 project_id=project_id,
-                scopes=parse_scopes(scopes.split(",")),
+                scopes=parse_scopes(",".join(scopes).split(",")),
                 name=name,
                 lifetime=expires,
             )
@@ -109,6 +115,7 @@ def list_keys(project_id: str | None, *, as_json: bool) -> None:
     if as_json:
         echo_json(map(_record, found))
         return
+    echo_if_none(found, "No keys yet; `runtally keys create` adds one.")
     for key in found:
         used = f"used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
         scopes, state = ",".join(key.scopes), project_keys.state_of(key, system_clock())

@@ -40,6 +40,12 @@ def echo_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, number
     click.echo("\n".join(table(headings, list(rows), numbers=numbers)))
 
 
+def echo_if_none(found: Collection[object], said: str) -> None:
+    """Print `said` to stderr if nothing was found, so that an empty list does not look like a command that failed."""
+    if not found:
+        click.echo(said, err=True)
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str]) -> list[str]:
     """Return the lines of a table."""
     cells = [headings, *rows]

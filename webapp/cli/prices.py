@@ -64,7 +64,9 @@ def sync_prices() -> None:
 @prices.command("list")
 @click.option("--provider", help="Only this provider, under any of its names.")
 @click.option("--model", help="Only models with this text in a name.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most this number of prices."
+)
 @json_option
 def list_prices(provider: str | None, model: str | None, limit: int, *, as_json: bool) -> None:
     """List prices in US dollars per million tokens.

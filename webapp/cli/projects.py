@@ -14,7 +14,7 @@ from runtally.models.project import Project
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_database
-from webapp.cli.output import echo_json, json_option, record
+from webapp.cli.output import echo_if_none, echo_json, json_option, record
 
 
 @click.group()
@@ -43,6 +43,7 @@ def list_projects(*, as_json: bool) -> None:
     if as_json:
         echo_json(record(id=p.id, name=p.name, created_at=p.created_at, hidden_at=p.archived_at) for p in found)
         return
+    echo_if_none(found, "No projects yet; the first run of a project adds it.")
     for project in found:
         hidden = f"  hidden {project.archived_at:%Y-%m-%d}" if project.archived_at else ""
         click.echo(f"{project.id:32}  {project.name:32}  since {project.created_at:%Y-%m-%d}{hidden}")

@@ -77,7 +77,7 @@ def list_projects(*, as_json: bool) -> None:
 @click.argument("project_id", type=ID)
 @click.argument("days", callback=_days)
 def set_days(project_id: str, days: int | None) -> None:
-    """Keep the runs of PROJECT_ID so many DAYS, `forever`, or as long as RETENTION_DAYS says: `default`.
+    """Keep the runs of PROJECT_ID for DAYS, `forever`, or as long as RETENTION_DAYS says: `default`.
 
     Older runs are dropped within minutes by the service, and there is no way back.
 

@@ -20,7 +20,7 @@ from runtally.settings import Settings
 from runtally.usage.filter import RunFilter
 from webapp.cli.filters import filter_options
 from webapp.cli.opening import with_database
-from webapp.cli.output import Record, echo_json, echo_table, json_option, record
+from webapp.cli.output import Record, echo_if_none, echo_json, echo_table, json_option, record
 
 HEADINGS = ("TIME (UTC)", "PROJECT", "PROVIDER", "MODEL", "STATUS", "INPUT", "OUTPUT", "MS", "COST USD", "RUN")
 NUMBERS = frozenset({"INPUT", "OUTPUT", "MS", "COST USD"})
@@ -37,7 +37,9 @@ def runs() -> None:
 
 @runs.command("list")
 @filter_options()
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Show at most so many.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Show at most this number of runs."
+)
 @json_option
 def list_runs(sought: RunFilter, limit: int, *, as_json: bool) -> None:
     """List runs, the newest first.
@@ -58,6 +60,7 @@ def list_runs(sought: RunFilter, limit: int, *, as_json: bool) -> None:
         echo_json(map(_record, found[:limit]))
     else:
         echo_table(HEADINGS, map(_row, found[:limit]), numbers=NUMBERS)
+        echo_if_none(found, "No runs match; --range looks further back.")
     if len(found) > limit:
         click.echo(f"There are more than {limit:,}; narrow it, raise --limit, or use `runtally runs export`.", err=True)
 

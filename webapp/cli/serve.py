@@ -25,7 +25,7 @@ from webapp.cli.checks import check_settings
 from webapp.cli.logs import set_up_logs
 
 BACKLOG = 2048
-# Who takes nothing of what is sent for so long has gone, or never will: the system hangs up, also on connections that are closed
+# A client that reads nothing for this long has gone, or never will: the system hangs up, also on connections that are closed
 # and still have something to send. Longer than `webapp.pace` waits.
 STUCK_MS = 120_000
 INTERRUPTED = 130

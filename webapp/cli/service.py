@@ -48,9 +48,9 @@ REPLACEMENT_SECONDS = 300
 
 
 class Workers(Multiprocess):
-    """Workers are born deaf to Ctrl-C, which would end those that still import in a traceback.
+    """Processes that ignore Ctrl-C while they start, since it would end a worker that still imports in a traceback.
 
-    Their servers listen to it, and we tell them as well.
+    Their servers handle it, and the supervisor passes it on.
     """
 
     def init_processes(self) -> None:

@@ -28,28 +28,25 @@ NO_VALUE = "(none)"
 _MAX_DIMENSIONS = 4
 
 
-class Dimensions(click.ParamType[tuple[Dimension, ...]]):
-    """Names of dimensions, comma-separated."""
-
-    name = "dimensions"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Dimension, ...]:
-        names = [name.strip() for name in str(value).split(",") if name.strip()]
-        found = tuple(dict.fromkeys(one for name in names if (one := dimension_named(name))))
-        if len(found) != len(names):
-            self.fail(f"name each once, out of {', '.join(DIMENSIONS)} or {METADATA}KEY", param, ctx)
-        if len(found) > _MAX_DIMENSIONS:
-            self.fail(f"name at most {_MAX_DIMENSIONS}", param, ctx)
-        return found
+def _dimensions(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[Dimension, ...]:
+    """Return the dimensions that all --by name together. Raises `click.BadParameter`."""
+    names = [name.strip() for name in ",".join(given).split(",") if name.strip()]
+    found = tuple(dict.fromkeys(one for name in names if (one := dimension_named(name))))
+    if len(found) != len(names):
+        raise click.BadParameter(f"name each once, out of {', '.join(DIMENSIONS)} or {METADATA}KEY")
+    if len(found) > _MAX_DIMENSIONS:
+        raise click.BadParameter(f"name at most {_MAX_DIMENSIONS}")
+    return found
 
 
 @click.command()
 @click.option(
     "--by",
-    type=Dimensions(),
-    default="provider,model",
-    show_default=True,
-    help=f"What rows are told apart by: {', '.join(DIMENSIONS)}, {METADATA}KEY.",
+    multiple=True,
+    default=["provider,model"],
+    callback=_dimensions,
+    help=f"Dimensions to group rows by: {', '.join(DIMENSIONS)}, {METADATA}KEY; several with commas, or by several --by. "
+    "By default provider,model.",
 )
 @click.option(
     "--range",
@@ -59,7 +56,9 @@ class Dimensions(click.ParamType[tuple[Dimension, ...]]):
     show_default=True,
     help="Of which time, by UTC.",
 )
-@click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most so many rows.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Show at most this number of rows."
+)
 @filter_options(has_time=False)
 @json_option
 def usage(sought: RunFilter, by: tuple[Dimension, ...], name: str, limit: int, *, as_json: bool) -> None:

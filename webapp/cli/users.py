@@ -17,7 +17,7 @@ from runtally.models.user import Role
 from runtally.settings import Settings
 from webapp.cli.ids import ID
 from webapp.cli.opening import with_control
-from webapp.cli.output import Record, echo_json, json_option, record
+from webapp.cli.output import Record, echo_if_none, echo_json, json_option, record
 from webapp.cli.server import checked_url
 from webapp.links import join_url
 
@@ -122,6 +122,7 @@ def list_users(*, as_json: bool) -> None:
     if as_json:
         echo_json(map(_record, found))
         return
+    echo_if_none(found, "No users yet; `runtally serve` prints a link for the first admin.")
     for account in found:
         user = account.user
         roles = ", ".join(f"{role} of {project_id}" for project_id, role in account.roles.items()) or "no role"

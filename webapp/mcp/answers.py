@@ -172,7 +172,7 @@ def _dimension(name: str) -> Dimension:
     """Return the dimension of this name. Raises `InvalidFilter`."""
     found = dimension_named(name)
     if found is None:
-        raise InvalidFilter(f"Usage is told apart by {', '.join(DIMENSIONS)} or metadata.<key>.")
+        raise InvalidFilter(f"Usage is grouped by {', '.join(DIMENSIONS)} or metadata.<key>.")
     return found
 
 

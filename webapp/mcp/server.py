@@ -6,9 +6,10 @@ from functools import wraps
 from typing import Annotated, Any, ParamSpec
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
-from pydantic import Field
+from mcp_types import Tool, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from runtally import __version__
 from runtally.audit import ANYONE, Actor
@@ -33,16 +34,43 @@ Reach = Annotated[NamedRange, Field(description="How far back.")]
 By = Annotated[
     tuple[str, ...],
     Field(
-        description=f"What the rows are told apart by: {', '.join(DIMENSIONS)}, or metadata.<key>.",
+        description=f"Dimensions to group the rows by: {', '.join(DIMENSIONS)}, or metadata.<key>.",
         max_length=MAX_DIMENSIONS,
     ),
 ]
 Rows = Annotated[int, Field(description="How many rows at most.", ge=1, le=MAX_ROWS)]
 
 
+class ExactServer(MCPServer[Any]):
+    """A server that refuses arguments which a tool does not have.
+
+    The library leaves them out, so that an agent which asks for one model would take the sum of all models for its cost.
+    """
+
+    async def list_tools(self) -> list[Tool]:
+        return [
+            tool.model_copy(update={"input_schema": {**tool.input_schema, "additionalProperties": False}})
+            for tool in await super().list_tools()
+        ]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:  # noqa: ANN401  # The library's.
+        names = {tool.name: sorted(tool.input_schema["properties"]) for tool in await self.list_tools()}
+        for given in arguments:
+            if name in names and given not in names[name]:
+                raise ToolError(f"{name} has no argument `{given}`; it has: {', '.join(names[name]) or 'none'}.")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                faults = error.__cause__.errors(include_url=False)
+                said = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults)
+                raise ToolError("; ".join(said)) from None
+            raise
+
+
 def create_server(answers: Answers) -> MCPServer[Any]:
     """Return the server with all tools."""
-    server = MCPServer("runtally", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    server = ExactServer("runtally", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def tool(ask: Callable[P, Awaitable[Answer]]) -> None:
         @wraps(ask)

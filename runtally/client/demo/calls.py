@@ -154,7 +154,7 @@ def _answer_ms(plan: _Plan, trouble: Trouble, chance: Random) -> tuple[int, int]
 
 
 def _count_tokens(run: OutgoingRun, plan: _Plan, chance: Random) -> None:
-    """Tokens and, where the provider reports it, the cost. Who waited in vain pays for the prompt, who was refused nothing."""
+    """Tokens and, where the provider reports it, the cost. A call that timed out pays for its prompt, a refused one nothing."""
     if run.status == "error" and run.error_code not in _BAD_ANSWERS:
         run.input_tokens = run.output_tokens = 0
         return

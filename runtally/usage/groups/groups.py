@@ -1,19 +1,20 @@
 """Groups of runs by any dimension: sums are exact and complete, percentiles are within 1 %.
 
-The memo of closed days has what days that are over came to, so that only what came since is read. First the ranks of all groups
+The memo has the answers of closed days, so that only the time since is read. First the ranks of all groups
 are read, then the sums of those with the highest rank, and of all others as one.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
-from runtally.db.combined import CombinedReads
+from runtally.db.combined import gathered
 from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
 from runtally.usage.days.versions import Days
-from runtally.usage.groups.parts import Part, parts_of
+from runtally.usage.groups.parts import GroupLatencies, Part, parts_of
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Rank, Ranks, added, highest
 from runtally.usage.groups.rows import GroupRowReader, named_rows, ranks_of
@@ -23,6 +24,8 @@ from runtally.usage.plan import Group, GroupQuestion
 from runtally.usage.question import LatencyDetail
 from runtally.usage.sketch import NO_LATENCIES, Latencies, Latency
 from runtally.usage.totals import Totals, group_sum, total_of
+
+Found = TypeVar("Found")
 
 FEW_ROWS = 500
 """Groups in buckets that are read at once rather than those with the highest rank alone."""
@@ -60,6 +63,12 @@ class GroupAnswer:
         return total_of(one.totals for one in self.groups.values())
 
 
+class _RunEach(Protocol):
+    """Runs readings at the same time: over one connection as few statements, over several side by side."""
+
+    async def __call__(self, readings: Sequence[Coroutine[Any, Any, Found]], /) -> list[Found]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """The ranks of all values of a dimension, without their names."""
@@ -82,14 +91,28 @@ async def read_groups(
     """
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     reader = GroupRowReader.over(connection)
-    reads = reader.reads
-    parts = await parts_of(reader, question, memo, days)
-    names, known = await _names(reads, question, parts)
+    return await _answer(reader.reads.each, question, await parts_of(reader, question, memo, days))
+
+
+async def read_groups_of_all(readers: Sequence[GroupRowReader], question: GroupQuestion) -> GroupAnswer:
+    """Answer a question about the runs of several databases together; of them nothing is remembered.
+
+    Raises `DimensionNotTracked` where too many runs of one would have to be read.
+    """
+    masking.demand_open(question.filter.project_id, question.filter.dimensions)
+    return await _answer(gathered, question, [Part(one, question.timeline, is_added=True) for one in readers])
+
+
+async def _answer(each: _RunEach, question: GroupQuestion, parts: Sequence[Part]) -> GroupAnswer:
+    """Add up what the parts of a question's runs have: times of one database, or databases."""
+    names, known = await _names(each, question, parts)
     named = replace(question, named=names)
-    rows, (of_groups, of_slices) = await reads.together(
-        reads.each([_named_rows(named, part, one) for part, one in zip(parts, known, strict=True)]),
-        _latencies(reads, named, parts),
+    has_latencies = _has_latencies(named, parts)
+    found = await each(
+        [_read(part, named, one, has_latencies=has_latencies) for part, one in zip(parts, known, strict=True)]
     )
+    rows = [of_part for of_part, _ in found]
+    of_groups, of_slices = _added_latencies(named, [latencies for _, latencies in found])
     sums = group_sum(item for one in rows for item in one.groups.items())
     groups = {group: sums.pop(group) for group in names} | sums
     slices = group_sum(item for one in rows for item in one.slices.items())
@@ -137,7 +160,10 @@ async def read_whole_latencies(
     masking.demand_open(question.filter.project_id, question.filter.dimensions)
     whole = replace(question, by=(), named=(), latencies=LatencyDetail.WHOLE)
     reader = GroupRowReader.over(connection)
-    found, _ = await _latencies(reader.reads, whole, await parts_of(reader, whole, memo, days))
+    parts = await parts_of(reader, whole, memo, days)
+    if not _has_latencies(whole, parts):
+        return None
+    found, _ = _added_latencies(whole, await reader.reads.each([part.latencies(whole) for part in parts]))
     return None if found is None else found.get((), NO_LATENCIES)
 
 
@@ -158,7 +184,7 @@ def _masked(answer: GroupAnswer) -> GroupAnswer:
 
 
 async def _names(
-    reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
+    each: _RunEach, question: GroupQuestion, parts: Sequence[Part]
 ) -> tuple[tuple[Group, ...], list[GroupRows | None]]:
     """Find the groups with the highest rank, and for each part the sums of all groups where they are known after that."""
     unknown: list[GroupRows | None] = [None for _ in parts]
@@ -166,7 +192,7 @@ async def _names(
         return (), unknown
     *closed, open_ = parts
     if not closed or not all(part.has_ranks(question) for part in closed):
-        return highest(await reads.each([part.ranks(question) for part in parts]), question.limit), unknown
+        return highest(await each([part.ranks(question) for part in parts]), question.limit), unknown
     ranks = [await part.ranks(question) for part in closed]
     if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
         return highest([*ranks, await open_.ranks(question)], question.limit), unknown
@@ -175,20 +201,32 @@ async def _names(
     return highest([*ranks, ranks_of(question, rows.groups)], question.limit), [*unknown[1:], rows]
 
 
-async def _named_rows(question: GroupQuestion, part: Part, known: GroupRows | None) -> GroupRows:
-    """Return the sums of the question's named groups in a part, and those of all others as one."""
+async def _read(
+    part: Part, question: GroupQuestion, known: GroupRows | None, *, has_latencies: bool
+) -> tuple[GroupRows, GroupLatencies | None]:
+    """Read the sums of the question's named groups in a part and those of all others as one, and their latencies."""
+    if not has_latencies:
+        return await _named_rows(part, question, known), None
+    return await part.reader.reads.together(_named_rows(part, question, known), part.latencies(question))
+
+
+async def _named_rows(part: Part, question: GroupQuestion, known: GroupRows | None) -> GroupRows:
     return await part.rows(question) if known is None else named_rows(known, question.named or ())
 
 
-async def _latencies(
-    reads: CombinedReads, question: GroupQuestion, parts: Sequence[Part]
+def _has_latencies(question: GroupQuestion, parts: Sequence[Part]) -> bool:
+    """Return whether latencies are asked for, and no part is remembered to have too many runs for that."""
+    is_asked = question.latencies is not LatencyDetail.NONE
+    return is_asked and not any(part.is_known_as_too_large(question) for part in parts)
+
+
+def _added_latencies(
+    question: GroupQuestion, parts: Sequence[GroupLatencies | None]
 ) -> tuple[Mapping[Group, Latencies] | None, Mapping[SliceKey, Latencies] | None]:
-    """Read the latencies of the named groups, and of all others as one, over the whole time and in each bucket."""
-    if question.latencies is LatencyDetail.NONE or any(part.is_known_as_too_large(question) for part in parts):
-        return None, None
+    """Add up the latencies of all parts, over the whole time and in each bucket; None where a part has none."""
     groups: dict[Group, Latencies] = {}
     slices: dict[SliceKey, Latencies] = {}
-    for found in await reads.each([part.latencies(question) for part in parts]):
+    for found in parts:
         if found is None:
             return None, None
         for group, more in found.groups.items():

@@ -34,7 +34,7 @@ async def select_run_latencies(
 ) -> dict[SliceKey, Counter[int]]:
     """Read the latencies of the runs in a span.
 
-    Values that may be many are all others unless their group is named; with None all are told apart.
+    Values that may be many count as other unless their group is named; with None each value is a group.
     """
     found = Conditions()
     starts = found.value(list(question.timeline.starts), "timestamptz[]")

@@ -47,6 +47,8 @@ class Part:
     """The buckets of the question; only its span is shorter."""
     memo: DayMemo | None = None
     version: Version = None
+    is_added: bool = False
+    """Whether the same time has runs in other parts too, so that percentiles of its buckets are not enough."""
 
     @property
     def buckets(self) -> int:
@@ -92,7 +94,7 @@ class Part:
 
         async def read() -> GroupLatencies:
             counts = await self.reader.latencies(asked)
-            return _TOO_LARGE if counts is None else _latencies_of(counts, question, self.timeline.span)
+            return _TOO_LARGE if counts is None else self._latencies_of(counts, question)
 
         try:
             found = await self._remembered(what, asked, read)
@@ -100,6 +102,21 @@ class Part:
             # It may be readable in a moment, so it is not remembered.
             return None
         return None if found is _TOO_LARGE else found
+
+    def _latencies_of(self, counts: Counts, question: GroupQuestion) -> GroupLatencies:
+        """Add up latencies by group; for buckets that lie completely in this part, keep only percentiles."""
+        groups: dict[Group, Counter[int]] = defaultdict(Counter)
+        for (_, group), more in counts.items():
+            groups[group].update(more)
+        of_groups = {group: _sketched(found) for group, found in groups.items()}
+        if question.latencies is LatencyDetail.WHOLE:
+            return GroupLatencies(of_groups)
+        slices, span = {}, self.timeline.span
+        for (number, group), found in counts.items():
+            bucket, latencies = question.timeline.bucket(number), _sketched(found)
+            is_all = not self.is_added and span.since <= bucket.since and bucket.until <= span.until
+            slices[number, group] = latencies.as_percentiles() if is_all else latencies
+        return GroupLatencies(of_groups, slices)
 
     def is_known_as_too_large(self, question: GroupQuestion) -> bool:
         """Return whether it is remembered that latencies would have to be read from too many runs."""
@@ -168,22 +185,6 @@ async def _version_of_hours(reader: GroupRowReader, question: GroupQuestion, hou
     if not hours or hours.until <= start_of_day(question.timeline.now):
         return days.version(hours)
     return await reader.hours(question.filter.project_id, hours), days.dropped_before
-
-
-def _latencies_of(counts: Counts, question: GroupQuestion, span: TimeSpan) -> GroupLatencies:
-    """Add up latencies by group; for buckets that lie completely in the span, keep only percentiles."""
-    groups: dict[Group, Counter[int]] = defaultdict(Counter)
-    for (_, group), more in counts.items():
-        groups[group].update(more)
-    of_groups = {group: _sketched(found) for group, found in groups.items()}
-    if question.latencies is LatencyDetail.WHOLE:
-        return GroupLatencies(of_groups)
-    slices = {}
-    for (number, group), found in counts.items():
-        bucket, latencies = question.timeline.bucket(number), _sketched(found)
-        is_all = span.since <= bucket.since and bucket.until <= span.until
-        slices[number, group] = latencies.as_percentiles() if is_all else latencies
-    return GroupLatencies(of_groups, slices)
 
 
 def _sketched(counts: Counter[int]) -> Latencies:

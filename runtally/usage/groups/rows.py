@@ -16,6 +16,7 @@ from runtally.db.combined import CombinedReads
 from runtally.db.database import Connection
 from runtally.errors import ArchiveError, ArchiveNotRead, ArchiveTooLarge, DimensionNotTracked, MissingExtra
 from runtally.usage import archived
+from runtally.usage.archived import ArchivedGroups
 from runtally.usage.days.version_queries import select_hours
 from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
@@ -41,10 +42,11 @@ Counts = dict[SliceKey, Counter[int]]
 class GroupRowReader:
     """A reader of groups over a connection whose statements see one snapshot."""
 
-    def __init__(self, reads: CombinedReads) -> None:
+    def __init__(self, reads: CombinedReads, archive: ArchivedGroups | None = None) -> None:
+        """With no archive of its own it reads that of the request."""
         self.reads = reads
         self.connection = reads.connection
-        self.archive = archived.in_use()
+        self.archive = archive or archived.in_use()
         self.days: Days | None = None
         """The days of the questions, where they were read already."""
         self._missing: dict[tuple[str | None, TimeSpan], bool] = {}

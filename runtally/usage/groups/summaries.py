@@ -26,7 +26,7 @@ MAX_GROUPS = 50
 _OF_STATUSES = {"cost_usd", "runs", "failed"}
 # What a line of latencies shows, and in which order.
 _OF_LINES = ("runs", "cost_usd")
-# From here on latencies are told by day, as those of tracked keys are stored.
+# From this length on latencies are shown by day, as those of tracked keys are stored.
 _LONGEST_IN_SHORT_BUCKETS = timedelta(days=2)
 
 

@@ -18,7 +18,7 @@ async def verify_sums(
 ) -> AsyncIterator[tuple[RollupScope, Difference | None]]:
     """Yield each project, and last all of them together, with its first difference; ingest may go on meanwhile.
 
-    Nothing is known before all days were looked at; until then `on_progress` is told how many were, and of how many.
+    Nothing is known before all days were looked at; until then `on_progress` receives how many were, and of how many.
     Raises `StoreUnavailable`.
     """
     async with database.patient() as patient:

@@ -62,7 +62,18 @@ def test_usage_is_told_apart_by_any_dimension_and_filtered_as_pages_are(environm
     assert totals("--by", "metadata.feature", "--project", "shop") == {"chat": "2", "search": "0.5"}
     assert totals("--by", "model", "--range", "30d", "--project", "shop") == {"acme-large": "40.5", "acme-small": "2"}
     assert totals("--by", "model", "--limit", "1") == {"acme-small": "2", "(other)": "0.500000000001"}
+    assert totals("--by", "model", "--by", "status") == totals("--by", "model,status")
     assert totals("--by", "", "--model", "acme-large") == {"": "0.500000000001"}
+
+
+@pytest.mark.parametrize("listed", ["keys", "users", "experiments"])
+def test_an_empty_list_says_what_fills_it_and_prints_nothing_for_programs(
+    environment: dict[str, str], listed: str
+) -> None:
+    result = CliRunner(env=environment).invoke(main, [listed, "list"])
+
+    assert result.stdout == ""
+    assert f"No {listed} yet; " in result.stderr
 
 
 def test_an_unknown_dimension_or_project_is_refused(environment: dict[str, str]) -> None:

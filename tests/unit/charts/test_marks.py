@@ -55,12 +55,20 @@ def test_a_label_is_right_of_its_mark_unless_that_is_near_the_end() -> None:
 
 
 def test_few_marks_have_labels_the_newest_first_and_none_touches_another() -> None:
-    found = labels(*(mark(number / 10, label=f"v{number}") for number in range(70)))
+    found = labels(*(mark(number * 1.2, label=f"v{number}") for number in range(6)))
 
     assert 1 < len(found) <= MAX_LABELS
-    assert found[-1]["text"] == "v69"
+    assert found[-1]["text"] == "v5"
     reaches = sorted((row["i"] - 6.7, row["i"]) if "before" in row else (row["i"], row["i"] + 6.7) for row in found)
     assert all(one[1] <= other[0] for one, other in pairwise(reaches))
+
+
+def test_no_label_lies_across_another_mark() -> None:
+    # The mark before is a day ago, which is less than a label takes of half a page.
+    assert labels(mark(1, label="v1"), mark(5, label="v2"), mark(6, label="v3")) == [
+        {"i": 4.0, "text": "v1"},
+        {"i": 20.0, "text": "v2", "before": 1},
+    ]
 
 
 def test_a_long_label_is_cut() -> None:

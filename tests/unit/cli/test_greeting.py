@@ -40,10 +40,15 @@ def test_a_key_that_was_not_made_here_is_never_shown() -> None:
 
     assert "very-secret" not in said
     assert '"Authorization: Bearer $INGEST_API_KEY"' in said
+    assert 'OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20$INGEST_API_KEY"' in said
 
 
 def test_a_key_that_was_made_here_makes_the_line_work_when_pasted() -> None:
-    assert "'Authorization: Bearer made-here'" in greeting(shown_key="made-here")
+    said = greeting(shown_key="made here", port=8123)
+
+    assert "'Authorization: Bearer made here'" in said
+    assert "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8123\n" in said
+    assert "export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20made%20here\n" in said
 
 
 @pytest.mark.parametrize(

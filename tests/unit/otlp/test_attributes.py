@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtally.otlp.attributes import FIELDS, MAX_FREE_KEYS, PARTS, read_facts, read_free, read_resource
+from runtally.otlp.attributes import FIELDS, FREE_PREFIXES, MAX_FREE_KEYS, PARTS, read_facts, read_free, read_resource
 from runtally.otlp.values import Attributes, Value
 
 USAGE = {
@@ -20,10 +20,17 @@ IN_PARTS: dict[str, dict[str, Any]] = {
     "langfuse.observation.usage_details": USAGE,
     "langfuse.observation.cost_details": {"total": 0.5, "input": 0.4},
     "ai.response.providerMetadata": {
-        "anthropic": {"usage": {"cache_creation_input_tokens": 6}},
+        "anthropic": {"usage": {"cache_creation_input_tokens": 6, "cache_read_input_tokens": 4}, "reasoningTokens": 2},
         "openrouter": {"usage": {"cost": 0.5}},
     },
     "hidden_params": {"response_cost": 0.5, "api_base": "never decoded"},
+    "langsmith.metadata.usage_metadata": {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "total_tokens": 15,
+        "input_token_details": {"cache_read": 4, "cache_creation": 6, "audio": 1},
+        "output_token_details": {"reasoning": 2, "audio": 3},
+    },
 }
 LITERAL = "{'prompt_tokens': 9, 'prompt_tokens_details': {'cached_tokens': 4}, 'cache_creation_input_tokens': 6, 'reasoning_tokens': 2}"
 EXPECTED = {
@@ -138,6 +145,19 @@ def test_invalid_json_is_ignored(broken: Value) -> None:
     assert read_facts(dict.fromkeys(PARTS, broken), {}) == {}
 
 
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"anthropic": {"usage": {"cache_read_input_tokens": 4, "input_tokens": 1}}}, {"cached": 4}),
+        ({"anthropic": {"cacheReadInputTokens": 4, "cacheCreationInputTokens": 6}}, {"cached": 4, "written": 6}),
+        ({"bedrock": {"usage": {"cacheReadInputTokens": 4, "cacheWriteInputTokens": 6}}}, {"cached": 4, "written": 6}),
+        ({"openai": {"cachedPromptTokens": 4, "reasoningTokens": 2, "logprobs": [0]}}, {"cached": 4, "reasoning": 2}),
+    ],
+)
+def test_vendors_counts_are_read_as_the_ai_sdk_passes_them_on(sent: dict[str, Any], expected: dict[str, int]) -> None:
+    assert read_facts({"ai.response.providerMetadata": msgspec.json.encode(sent).decode()}, {}) == expected
+
+
 def test_a_literal_of_langsmith_is_read_too() -> None:
     facts = read_facts(
         {
@@ -150,7 +170,7 @@ def test_a_literal_of_langsmith_is_read_too() -> None:
     assert facts == {"cached": 4, "reasoning": 2}
 
 
-@pytest.mark.parametrize("reasons", [["stop"], '["stop"]', "stop"])
+@pytest.mark.parametrize("reasons", [["stop"], '["stop"]', "stop", '"stop"'])
 def test_finish_reasons_are_a_list_its_json_or_one_text(reasons: Value) -> None:
     assert read_facts({"gen_ai.response.finish_reasons": reasons}, {})["finish_reasons"] == ["stop"]
 
@@ -198,6 +218,31 @@ def test_a_text_of_langfuse_is_without_the_quotes_of_json() -> None:
     }
 
     assert read_free(sent, frozenset()) == {"a": 'b " c', "d": '"', "e": '"f"'}
+
+
+def test_a_list_of_langfuse_is_a_list() -> None:
+    sent: Attributes = {
+        "langfuse.trace.metadata.a": '["b", 1, true]',
+        "langfuse.trace.metadata.c": "[d]",
+        "runtally.metadata.e": '["f"]',
+    }
+
+    assert read_free(sent, frozenset()) == {"a": ["b", 1, True], "c": "[d]", "e": '["f"]'}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"messages": ["never"]}', "{'content': 'never'}", ' [{"role": "never"}]', '["a", {"b": 1}]']
+)
+@pytest.mark.parametrize("prefix", FREE_PREFIXES)
+def test_an_object_in_a_text_may_hold_content_and_is_left_out(prefix: str, text: str) -> None:
+    assert read_free({f"{prefix}a": text, f"{prefix}b": [text], f"{prefix}c": "d {e}"}, frozenset()) == {"c": "d {e}"}
+
+
+def test_a_field_below_a_prefix_is_kept_in_metadata_too() -> None:
+    sent: Attributes = {"traceloop.association.properties.session_id": "s"}
+
+    assert read_facts(sent, {}) == {"session": "s"}
+    assert read_free(sent, frozenset()) == {"session_id": "s"}
 
 
 @pytest.mark.parametrize("large", ["x" * 257, ["a"] * 21, ["x" * 257], float("nan"), "a\0b"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runtally.models.run import Status
-from runtally.otlp.calls import ending, normalize_tokens, resolve_first_token
+from runtally.otlp.calls import ending, normalize_tokens, resolve_first_token, resolve_response_model
 from tests.unit.otlp.factories import MS, NOON
 
 TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
@@ -134,3 +134,17 @@ def test_the_first_part_of_an_answer_came_after_so_many_milliseconds(
 
     assert facts == ({} if expected is None else {"first_token": expected})
     assert NOON % (1000 * MS) == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"model": "a", "other_model": "a-2024"}, {"model": "a", "response_model": "a-2024"}),
+        ({"model": "a", "other_model": "a"}, {"model": "a"}),
+        ({"model": "a", "response_model": "b", "other_model": "c"}, {"model": "a", "response_model": "b"}),
+    ],
+)
+def test_a_second_name_of_the_model_is_that_of_the_response(facts: dict[str, Any], expected: dict[str, Any]) -> None:
+    resolve_response_model(facts)
+
+    assert facts == expected

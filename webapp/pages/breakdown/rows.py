@@ -75,7 +75,7 @@ class Group:
     key: Key
     totals: Totals = NO_RUNS
     before: Totals | None = None
-    """What they came to in the period before; None where that cannot be told."""
+    """The sums of the previous period; None where they are unknown."""
     sketches: list[Sketch] = field(default_factory=list)
     known_p95_ms: float | None = None
     recorded: set[str] = field(default_factory=set)

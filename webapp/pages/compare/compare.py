@@ -25,14 +25,14 @@ from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
 from webapp.links import MINUTES
 from webapp.pages.compare.rows import Row, rows_of
-from webapp.pages.compare.view import BEFORE, CompareView, Side
+from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, chips_of
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.project.frame import ProjectFrame, frame_of
 from webapp.pages.project.heading import heading_of
 from webapp.ranges import Calendar
-from webapp.rendering import Page, render
+from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
 from webapp.zone import for_fields, local
 
@@ -91,6 +91,10 @@ class ComparePage(Page):
     action: str
     swapped_url: str
     rows: tuple[Row, ...]
+    real: tuple[Row, ...]
+    """The figures whose difference is more than chance."""
+    is_known: bool
+    """Whether it can be said of any figure."""
     notes: tuple[str, ...]
     """What the address asks for and is not shown."""
     limits: tuple[str, ...]
@@ -110,8 +114,14 @@ async def show(project_id: str) -> ResponseReturnValue:
     """Cost, errors, latency, tokens and cache of any two sets of a project's runs, and whether they differ by more than chance."""
     demand(actor(), Scope.METRICS_READ, project_id)
     shown = CompareView.parse(request.args, request.args.getlist("value"), project_id)
+    if not wants_part() and "" in request.args.values():
+        # A form sends its empty fields too; the address to keep is without them.
+        return see_other(shown.url)
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        return await render(await _page(connection, shown, services().clock()))
+        response = await render(await _page(connection, shown, services().clock()))
+    if wants_part():
+        response.headers["HX-Push-Url"] = shown.url
+    return response
 
 
 async def _page(connection: Connection, shown: CompareView, now: datetime) -> ComparePage:
@@ -132,6 +142,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
     frame = frame_of(
         project, view, window, path_to("compare.show", project_id=project_id), shown.url_of, **_of_sides(shown)
     )
+    rows = rows_of(compared[0], compared[1]) if any(one.totals.runs for one in compared) else ()
     return ComparePage(
         frame=replace(frame, range_query=view.replace(filter=ALL_RUNS).filter_query, live=None),
         heading="Compare",
@@ -139,10 +150,15 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         group_menu=group_menu(view, await select_tracked_keys(connection, project_id), shown.url_of, is_table=True),
         chips=chips_of(view, names, shown.url_of),
         sides=tuple(_side(shown, side, values, names, now) for side in shown.sides),
-        hidden=tuple((name, str(value)) for name, value in view.query.items()),
+        hidden=(
+            *((name, str(value)) for name, value in view.query.items()),
+            *([(IMPLIED, "1")] if shown.is_implied else []),
+        ),
         action=path_to("compare.show", project_id=project_id),
         swapped_url=shown.swapped_url,
-        rows=rows_of(*compared) if compared and any(one.totals.runs for one in compared) else (),
+        rows=rows,
+        real=tuple(row for row in rows if row.finding.is_real),
+        is_known=any(row.span for row in rows),
         notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),
         is_same=is_same,
@@ -186,7 +202,7 @@ def _side(shown: CompareView, side: Side, values: tuple[str, ...], names: Mappin
     is_first = side is shown.first
     return SidePart(
         id=side.name,
-        title="Baseline" if is_first else "Compared",
+        title="Baseline" if is_first else "Comparison",
         name=shown.name_of(side, names),
         period=shown.period_of(side),
         dates=formats.between(local(span.since), local(until)),
@@ -222,7 +238,7 @@ def _ranges(shown: CompareView, side: Side) -> tuple[Option, ...]:
 def _limits(shown: CompareView, compared: tuple[ComparedRuns, ...], now: datetime) -> Iterator[str]:
     """Say in sentences what the figures leave out."""
     for side, found in zip(shown.sides, compared, strict=False):
-        title = "Baseline" if side is shown.first else "Compared"
+        title = "Baseline" if side is shown.first else "Comparison"
         if 0 < found.totals.unpriced < found.totals.runs:
             yield (
                 f"{title}: {formats.count(found.totals.unpriced)} of {formats.runs(found.totals.runs)} have no price. "

@@ -1,11 +1,11 @@
-"""The figures of two sets of runs beside each other, and what to make of their difference. Pure."""
+"""The figures of two sets of runs side by side, and what their difference means. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 
-from runtally.experiments.estimate import Estimate
+from runtally.experiments.estimate import MIN_RUNS, Difference, Estimate
 from runtally.runs.compare import ComparedRuns, Figure, difference
 from webapp import changes, formats
 from webapp.changes import Tone
@@ -23,13 +23,23 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Where the true difference lies, in percent of a width with no difference in its middle."""
+
+    start: float
+    length: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A figure of both sides, and their difference."""
+    """A figure of both sides, and their difference; without a span where nothing is left to chance."""
 
     name: str
     first: Reading
     second: Reading
     finding: Finding
+    span: Span | None = None
 
 
 def rows_of(first: ComparedRuns, second: ComparedRuns) -> tuple[Row, ...]:
@@ -50,10 +60,9 @@ def _sum(
 ) -> Row:
     one, other = value_of(first), value_of(second)
     change = changes.change(other, one)
-    said = "No change" if one == other else "" if change is None else f"{change.arrow}{change.text}"
-    return Row(
-        name, Reading(text(one)), Reading(text(other)), Finding(said, "Counted, not estimated.", "", Tone.NEUTRAL)
-    )
+    signs = {"↑": "+", "↓": formats.MINUS, "": ""}
+    said = "No change" if one == other else formats.NOTHING if change is None else f"{signs[change.arrow]}{change.text}"
+    return Row(name, Reading(text(one)), Reading(text(other)), Finding("", "", said, Tone.NEUTRAL))
 
 
 def _row(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Row:
@@ -62,26 +71,38 @@ def _row(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Row:
         _reading(figure, first),
         _reading(figure, second),
         _finding(figure, first, second),
+        _span(difference(figure, first, second)),
     )
+
+
+def _span(apart: Difference | None) -> Span | None:
+    if apart is None or not isfinite(apart.low) or not isfinite(apart.high) or apart.low == apart.high:
+        return None
+    widest = max(abs(apart.low), abs(apart.high))
+    low, high, value = (round(50 + 50 * one / widest, 2) for one in (apart.low, apart.high, apart.value))
+    return Span(low, round(high - low, 2), value)
 
 
 def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Finding:
     one, other = first.values.get(figure), second.values.get(figure)
     if one is None or other is None:
-        return Finding("Not told", _why_not(figure, first, second), "", Tone.NEUTRAL)
+        return Finding("Unknown", _why_not(figure, first, second), "", Tone.NEUTRAL)
     apart = difference(figure, first, second)
     if apart is None and min(one, other) == 0 and not figure.is_share:
-        said = "Both are zero." if one == other else "One is zero, so no percentage can be told."
+        said = "Both are zero." if one == other else "One is zero, so there is no percentage."
         return Finding("No difference" if one == other else "Differs", said, "", Tone.NEUTRAL)
     return short_finding(
-        apart, is_points=figure.is_share, less=_LESS.get(figure, Tone.GOOD), of=_COUNTED.get(figure, "runs")
+        apart,
+        is_points=figure.is_share,
+        less=_LESS.get(figure, Tone.GOOD),
+        of=_NEEDED.get(figure, f"{MIN_RUNS} runs"),
     )
 
 
 _LESS = {Figure.TOKENS_PER_RUN: Tone.NEUTRAL, Figure.CACHE_SHARE: Tone.BAD}
 """Whether less of a figure is good, where it is not."""
 _PERCENTILES = (Figure.P50_LATENCY, Figure.P95_LATENCY)
-_COUNTED = {Figure.COST_PER_SESSION: "sessions"}
+_NEEDED = {Figure.COST_PER_SESSION: f"{MIN_RUNS} sessions", Figure.P95_LATENCY: "about 100 runs"}
 
 
 def _why_not(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> str:
@@ -93,7 +114,7 @@ def _why_not(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> str:
     if figure in _PERCENTILES:
         if all(side.has_latencies for side in sides):
             return "The runs of one side report no latency."
-        return "Too many runs would have to be read one by one: choose a shorter time."
+        return "Too many runs to read one by one. Choose a shorter time."
     if figure is Figure.COST_PER_SUCCESS and any(side.totals.failed == side.totals.runs for side in sides):
         return "No run of one side succeeded."
     return f"The runs of one side have no {'tokens' if any(not one.totals.tokens for one in sides) else 'price'}."
@@ -123,6 +144,5 @@ def _text(figure: Figure, value: float) -> str:
     amount = Decimal(str(value))
     if not 0 < amount < _SMALL_USD:
         return formats.money(amount)
-    # Three digits, because what is compared differs in the third.
     # Three digits, because what is compared differs in the third.
     return f"${formats.rounded(amount, Decimal(1).scaleb(amount.adjusted() - 2)):f}"

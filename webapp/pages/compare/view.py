@@ -23,6 +23,8 @@ BEFORE = "before"
 """The range of a side that is the period before that of the page."""
 VALUE = "value"
 """The parameter with a value of the dimension of `by`: two are compared, or one with itself in the period before."""
+IMPLIED = "implied"
+"""The parameter of a form that nobody chose the period before in: it is left when two values are compared instead."""
 FIRST, SECOND = "a", "b"
 _MAX_VALUES = 2
 
@@ -88,6 +90,8 @@ class CompareView:
     first: Side
     second: Side
     notes: tuple[str, ...] = ()
+    is_implied: bool = False
+    """Whether the period before is compared because neither side has anything of its own."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str], values: Sequence[str], project_id: str) -> "CompareView":
@@ -98,6 +102,8 @@ class CompareView:
         view = View.parse(query, project_id, is_table=True)
         view = view.replace(is_live=False, sort=None, search=None)
         first, second = (Side.parse(name, query, project_id) for name in (FIRST, SECOND))
+        if IMPLIED in query and (first.filter.is_narrowed or second.filter.is_narrowed):
+            first = replace(first, is_before=False)
         notes = [*view.notes, *first.notes, *second.notes]
         chosen = [value for value in dict.fromkeys(values) if value and value not in {NO_VALUE, OTHER}]
         if len(chosen) > _MAX_VALUES:
@@ -108,7 +114,7 @@ class CompareView:
         elif chosen:
             found = found.of_values(chosen[0], chosen[1])
         if not found.first.query and not found.second.query:
-            found = replace(found, first=replace(first, is_before=True))
+            found = replace(found, first=replace(first, is_before=True), is_implied=True)
         return found
 
     def of_values(self, first: str, second: str) -> "CompareView":
@@ -131,7 +137,8 @@ class CompareView:
     @property
     def query(self) -> dict[str, object]:
         by = {} if self.dimension == MODEL else {"by": self.dimension.name}
-        return {**by, **self.view.filter_query, **self.first.query, **self.second.query}
+        first = {} if self.is_implied else self.first.query
+        return {**by, **self.view.filter_query, **first, **self.second.query}
 
     @property
     def url(self) -> str:
@@ -144,7 +151,8 @@ class CompareView:
     @property
     def swapped_url(self) -> str:
         """Return the URL of the same comparison the other way round."""
-        return replace(self, first=replace(self.second, name=FIRST), second=replace(self.first, name=SECOND)).url
+        first, second = replace(self.second, name=FIRST), replace(self.first, name=SECOND)
+        return replace(self, first=first, second=second, is_implied=False).url
 
     def of_side(self, side: Side, run_filter: RunFilter) -> "CompareView":
         """Return the comparison with another filter of a side."""

@@ -18,7 +18,7 @@ _MAY = {
     Measure.P95_LATENCY_MS: "may have a p95 latency",
     Measure.ERROR_RATE: "may fail",
 }
-# From here on the difference is told as a factor: such percents are hard to picture.
+# From here on the difference is shown as a factor: such percentages are hard to picture.
 _TIMES_FROM = 10
 _TIMES = {
     Measure.COST_PER_RUN_USD: "costs {} times as much per run as {}.",
@@ -43,6 +43,8 @@ class Finding:
     change: str
     """The difference with its interval; empty where there are too few runs."""
     tone: Tone
+    interval: str = ""
+    """The interval, where the change is without it."""
 
     @property
     def is_real(self) -> bool:
@@ -57,7 +59,7 @@ def finding_of(measure: Measure, difference: Difference | None, names: tuple[str
         sentence = f"Each experiment needs {MIN_RUNS} runs at least, and a p95 latency about a hundred."
         return Finding(TOO_FEW, sentence, "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
-        return Finding(NONE, f"{first} and {second} came to the very same.", "", Tone.NEUTRAL)
+        return Finding(NONE, f"{first} and {second} are exactly equal.", "", Tone.NEUTRAL)
     if measure in _TIMES and 1 + difference.low >= _TIMES_FROM:
         return _many_times(measure, difference, names)
     verb, less, more = _VERBS[measure]
@@ -82,31 +84,33 @@ def _many_times(measure: Measure, difference: Difference, names: tuple[str, str]
     return Finding(REAL, sentence, f"{value} times, between {low} and {high}", Tone.BAD)
 
 
-def short_finding(difference: Difference | None, *, is_points: bool, less: Tone, of: str = "runs") -> Finding:
-    """Describe a difference without names, for a table; `less` is what a lower second figure means."""
+def short_finding(
+    difference: Difference | None, *, is_points: bool, less: Tone, of: str = f"{MIN_RUNS} runs"
+) -> Finding:
+    """Describe a difference in short, for a table; `less` is what a lower second figure means, `of` what each side needs."""
     if difference is None:
-        return Finding(
-            TOO_FEW, f"Each side needs {MIN_RUNS} {of} at least, and a p95 latency about a hundred.", "", Tone.NEUTRAL
-        )
+        return Finding(TOO_FEW, f"Needs {of} on each side.", "", Tone.NEUTRAL)
     if difference.low == difference.high == 0:
-        return Finding(NONE, "Both came to the very same.", "", Tone.NEUTRAL)
-    change = _change(difference, is_points=is_points)
+        return Finding(NONE, "", "No change", Tone.NEUTRAL)
+    value, low, high = _signs(difference, is_points=is_points)
+    interval = f"{low.removesuffix(_POINTS)} to {high}"
     if not difference.is_real:
-        return Finding(NOT_REAL, "Chance could explain this difference.", change, Tone.NEUTRAL)
+        return Finding(NOT_REAL, "", value, Tone.NEUTRAL, interval)
     is_less = difference.high < 0
     more = {Tone.GOOD: Tone.BAD, Tone.BAD: Tone.GOOD}.get(less, less)
     if not is_points and 1 + difference.low >= _TIMES_FROM:
-        low, high = (f"{1 + one:,.1f}" for one in (difference.low, difference.high))
-        return Finding(REAL, f"{low} to {high} times as much.", f"{1 + difference.value:,.1f} times", more)
-    size = _span(difference, is_points=is_points)
-    return Finding(REAL, f"{size} {'lower' if is_less else 'higher'}.", change, less if is_less else more)
+        value, low, high = (f"{1 + one:,.1f}" for one in (difference.value, difference.low, difference.high))
+        return Finding(REAL, "", f"{value} times", more, f"{low} to {high} times")
+    return Finding(REAL, "", value, less if is_less else more, interval)
 
 
 def _change(difference: Difference, *, is_points: bool) -> str:
-    value, low, high = (
-        _signed(one, is_points=is_points) for one in (difference.value, difference.low, difference.high)
-    )
+    value, low, high = _signs(difference, is_points=is_points)
     return f"{value}, between {low} and {high}"
+
+
+def _signs(difference: Difference, *, is_points: bool) -> list[str]:
+    return [_signed(one, is_points=is_points) for one in (difference.value, difference.low, difference.high)]
 
 
 def _span(difference: Difference, *, is_points: bool) -> str:

@@ -61,7 +61,7 @@ class PageGroups:
     names: Mapping[str, str] = field(default_factory=dict)
     """Values whose name is another text."""
     refusal: str | None = None
-    """Why the groups cannot be told."""
+    """Why there are no groups."""
     note: str | None = None
     """Why the chart tells nothing apart."""
 

@@ -24,7 +24,7 @@ from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
-from webapp.charts.series import STATUS_SLOTS, Groups
+from webapp.charts.series import Groups
 from webapp.links import View
 from webapp.pages.panel.drivers import Drivers, drivers_of
 from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
@@ -43,7 +43,7 @@ BESIDE = (Metric.ERRORS, Metric.LATENCY, Metric.COST)
 MAX_BESIDE = 2
 MAX_CODES = 50
 """The error codes with a row each: some clients send a code of its own for each failure."""
-# The figures of a family, beside each other.
+# The figures of a family, side by side.
 VARIANTS = {
     Metric.COST: "Total",
     Metric.COST_PER_SUCCESS: "Per success",
@@ -314,8 +314,6 @@ def _lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
             known[dimension] = report.models.list_by(dimension)
     lists = []
     for dimension in sorted(known, key=lambda one: (one != view.by, one != PROJECT)):
-        if dimension == STATUS:
-            continue
         colours = slots if dimension == view.by else None
         bars = _bars(known[dimension], view, dimension, colours, groups.names, report.bars.total.cost_usd)
         table_url = None if dimension == PROJECT else view.replace(by=dimension).breakdown_url()
@@ -326,11 +324,11 @@ def _lists(  # noqa: PLR0913, PLR0917  # What the lists are of.
         whole = report.bars.total.cost_usd
         experiments = _bars(report.experiments, view, ANY_EXPERIMENT, whole_usd=whole)
         lists.append(BarList("experiments", "Experiments", "Cost", experiments))
-    if view.project_id is not None:
+    # Of runs that ended in one way, nothing is to be told apart.
+    if view.project_id is not None and report.bars.total.failed and view.filter.status is None:
         url = address_of("errors.show", view.replace(filter=ALL_RUNS).filter_query, project_id=view.project_id)
-        lists.append(
-            BarList("outcomes", "Outcomes", "Runs", _outcomes(report.bars.total, view, kinds), url, "Errors by kind")
-        )
+        failures = _failures(report.bars.total, view, kinds)
+        lists.append(BarList("failures", "Errors by kind", "Failed runs", failures, url, "See errors"))
     return tuple(lists)
 
 
@@ -369,27 +367,41 @@ def _bars(  # noqa: PLR0913, PLR0917  # What bars are shown with.
     return tuple(bar(value, totals) for value, totals in sorted(groups.items(), key=lambda item: item[0] == OTHER))
 
 
-def _outcomes(total: Totals, view: View, kinds: Mapping[tuple[str, Status], int] | None) -> tuple[Bar, ...]:
-    """Return how runs ended, by runs: the cost of a failed run matters little. Failed ones by error code, where that is known."""
+def _failures(total: Totals, view: View, kinds: Mapping[tuple[str, Status], int] | None) -> tuple[Bar, ...]:
+    """Return the failed runs by error code, where that is known, else by status; their cost matters little."""
     whole = {Status.ERROR: total.failed - total.timeouts, Status.TIMEOUT: total.timeouts}
     failed = _by_kind(kinds) if kinds is not None else {status: runs for status, runs in whole.items() if runs}
-    succeeded = total.runs - total.failed
-    outcomes = [_outcome(total, view, STATUS, Status.SUCCESS, succeeded)] if succeeded else []
     ranked = sorted(failed.items(), key=lambda item: (-item[1], item[0]))
     rest = dict([item for item in ranked if not isinstance(item[0], Status)][MAX_CODES:])
+    longest = max(failed.values(), default=0)
+
+    def bar(name: str, runs: int, dimension: Dimension | None, value: str = "") -> Bar:
+        return Bar(
+            name,
+            None,
+            # All others together may be more than any of them.
+            length=min(round(runs / longest * 100, 2), 100),
+            share=formats.share(Decimal(runs), Decimal(total.failed)),
+            amount=formats.count(runs),
+            url=None if dimension is None else toggled(view, dimension, value),
+            is_chosen=dimension is not None and view.filter.value_of(dimension) == value,
+        )
+
+    found = list[Bar]()
     for kind, runs in ranked:
         if kind in rest:
             continue
-        if isinstance(kind, Status):
-            # No filter keeps those without a code alone.
-            outcomes.append(_outcome(total, view, STATUS, kind, runs, is_part=runs != whole[kind]))
+        if not isinstance(kind, Status):
+            found.append(bar(kind, runs, ERROR_CODE, kind))
+        elif runs == whole[kind]:
+            found.append(bar(kind.capitalize(), runs, STATUS, kind))
         else:
-            outcomes.append(_outcome(total, view, ERROR_CODE, kind, runs))
+            # No filter keeps those without a code alone.
+            found.append(bar(f"{kind.capitalize()}, no code", runs, None))
     if rest:
         name = "1 other code" if len(rest) == 1 else f"{formats.count(len(rest))} other codes"
-        others = _outcome(total, view, ERROR_CODE, OTHER, sum(rest.values()))
-        outcomes.append(replace(others, name=name, url=None))
-    return tuple(outcomes)
+        found.append(bar(name, sum(rest.values()), None))
+    return tuple(found)
 
 
 def _by_kind(kinds: Mapping[tuple[str, Status], int]) -> Mapping[str, int]:
@@ -398,21 +410,6 @@ def _by_kind(kinds: Mapping[tuple[str, Status], int]) -> Mapping[str, int]:
     for (code, status), number in kinds.items():
         runs[code or status] += number
     return runs
-
-
-def _outcome(  # noqa: PLR0913  # What a bar is made of.
-    total: Totals, view: View, dimension: Dimension, value: str, runs: int, *, is_part: bool = False
-) -> Bar:
-    name = value.capitalize() if dimension == STATUS else value
-    return Bar(
-        f"{name}, no code" if is_part else name,
-        STATUS_SLOTS[Status(value)] if view.by == STATUS and dimension == STATUS else None,
-        length=round(runs / total.runs * 100, 2),
-        share=formats.share(Decimal(runs), Decimal(total.runs)),
-        amount=formats.count(runs),
-        url=None if is_part else toggled(view, dimension, value),
-        is_chosen=view.filter.value_of(dimension) == value,
-    )
 
 
 def _stale(last_run_at: datetime | None, now: datetime) -> str | None:

@@ -1,7 +1,7 @@
 """The range control of every page with a time range: presets, calendar ranges and a custom one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webapp import zone
 from webapp.ranges import Calendar
@@ -43,9 +43,13 @@ class RangeMenu:
         return self.is_custom or any(one.is_chosen for one in self.others)
 
     @property
-    def longest(self) -> Choice:
-        """The longest preset, which empty pages offer."""
-        return self.usual[-1]
+    def longer(self) -> tuple[Choice, ...]:
+        """The ranges that an empty page offers: the longest preset, and a year, in which runs that ended long ago are found."""
+        year = next((one for one in self.others if one.name == Calendar.YEAR.label), None)
+        if year is None or year.is_chosen:
+            return ()
+        year = replace(year, name="12 months")
+        return (year,) if self.usual[-1].is_chosen else (self.usual[-1], year)
 
 
 def range_menu(  # noqa: PLR0913  # A switch, a menu and a form.

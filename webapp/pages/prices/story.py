@@ -24,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """An entry of the registry, told after the one before it."""
+    """An entry of the registry, described as a change of the one before it."""
 
     id: int
     url: str
@@ -32,7 +32,7 @@ class Chapter:
     scope: str
     steps: tuple[Step, ...]
     remark: str
-    """What is to be said beside the amounts: that none changed, or when it ends if no later price is scheduled."""
+    """What to say besides the amounts: that none changed, or when it ends if no later price is scheduled."""
     note: str
     who: str
     state: str

@@ -23,7 +23,7 @@ from webapp import formats
 from webapp.form import Form
 from webapp.pages.prices.frame import PricesFrame, prices_frame
 from webapp.pages.prices.names import Names, names_in_use
-from webapp.pages.runs.costs import CostLine, PriceNote, cost_line, price_note
+from webapp.pages.runs.costs import CostLine, PriceNote, cost_lines, price_note
 from webapp.rendering import Page, render
 from webapp.security import admin
 
@@ -103,7 +103,7 @@ async def _answer(connection: Connection, book: PriceBook, trial: Trial) -> Answ
     return Answer(
         total=formats.money_exact(total_usd(trial.usage, price)),
         is_estimated=price.estimated,
-        lines=tuple(cost_line(line) for line in lines_of(trial.usage, price)),
+        lines=cost_lines(lines_of(trial.usage, price)),
         price=price_note(candidate, price) if candidate else None,
         reasons=tuple(_reasons(trial, price, step)),
     )

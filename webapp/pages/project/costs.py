@@ -1,6 +1,6 @@
-"""The "What if" page: a project's cost on another model or at another day's prices, and reported beside computed costs."""
+"""The "What if" page: a project's cost on another model or at another day's prices, and reported compared with computed costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -26,6 +26,7 @@ from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.prices.frame import day
 from webapp.pages.prices.names import Names, names_of
+from webapp.pages.quality.parts import Figure
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 
@@ -67,14 +68,15 @@ class DriftRow:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A model in use, and what all runs would have cost on it."""
+    """A model in use, and what all runs would have cost on it; without a URL it is what they did cost."""
 
     provider: str
     model: str
     would_cost: str
     change: str
     is_less: bool
-    url: str
+    length: float
+    url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,8 @@ class CostsPage(Page):
     project: Project
     form: Form = BLANK
     names: Names = NO_NAMES
-    cost: str = ""
-    """What the last 30 days cost, as far as prices are known."""
+    figures: tuple[Figure, ...] = ()
+    """What the last 30 days cost, and what they would have on the models that save most."""
     alternatives: tuple[Alternative, ...] = ()
     is_asked: bool = False
     """Whether a model or a day was chosen."""
@@ -186,36 +188,66 @@ def _asked(page: CostsPage, used: UsageByDay, drifts: tuple[Drift, ...], target:
 def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, ...], now: datetime) -> CostsPage:
     """Return the page before anything is asked: what each model in use would have cost for all runs."""
     cost = sum((one.cost_usd for one in used), Decimal(0))
+    supposed = _on_each(used, page.project.id, now)
     return replace(
         page,
-        cost=formats.money(cost),
-        alternatives=_alternatives(used, cost, page.project.id, now),
+        figures=tuple(_answer(used, supposed, cost)),
+        alternatives=_alternatives(supposed, cost, page.project.id),
         left_out=sum(one.unpriced == one.runs for one in used),
         drifts=tuple(_drift(one) for one in drifts),
     )
 
 
-def _alternatives(used: Sequence[ModelUsage], cost: Decimal, project_id: str, now: datetime) -> tuple[Alternative, ...]:
+_OnModel = tuple[Decimal, ModelUsage]
+
+
+def _on_each(used: Sequence[ModelUsage], project_id: str, now: datetime) -> list[_OnModel]:
     """Return what all runs would have cost on each model in use, the cheapest first."""
-    book, found = services().prices.book, list[tuple[Decimal, ModelUsage]]()
+    book, found = services().prices.book, list[_OnModel]()
     for one in used[:MAX_ALTERNATIVES]:
         supposed = suppose(used, book, Target(now, one.provider, one.model), project_id)
         amounts = [each.would_cost_usd for each in supposed if each.would_cost_usd is not None]
         if len(amounts) == len(supposed):
             found.append((sum(amounts, Decimal(0)), one))
-    money = formats.column_money(would for would, _ in found)
-    apart = formats.column_money(would - cost for would, _ in found)
-    return tuple(
+    return sorted(found, key=lambda each: each[0])
+
+
+def _answer(used: Sequence[ModelUsage], supposed: Sequence[_OnModel], cost: Decimal) -> Iterator[Figure]:
+    """Yield the actual cost, that on the cheapest model, and that on the cheapest of the provider with the highest cost."""
+    cheaper = [(would, one) for would, one in supposed if would < cost]
+    yield Figure("Actual cost", formats.money(cost), "" if cheaper else "no model in use would have cost less")
+    if not cheaper:
+        return
+    would, cheapest = cheaper[0]
+    yield Figure("Cheapest model in use", formats.money(would), f"{cheapest.model} saves {formats.money(cost - would)}")
+    main = max(used, key=lambda one: one.cost_usd).provider
+    of_main = next(((would, one) for would, one in cheaper if one.provider == main), None)
+    if of_main and of_main[1] is not cheapest:
+        would, one = of_main
+        yield Figure(f"Cheapest of {main}", formats.money(would), f"{one.model} saves {formats.money(cost - would)}")
+
+
+def _alternatives(supposed: Sequence[_OnModel], cost: Decimal, project_id: str) -> tuple[Alternative, ...]:
+    """Return what all runs would have cost on each model, and what they did cost between them, the cheapest first."""
+    money = formats.column_money([cost, *(would for would, _ in supposed)])
+    apart = formats.column_money(would - cost for would, _ in supposed)
+    longest = max([cost, *(would for would, _ in supposed)])
+    rows = [
         Alternative(
             provider=one.provider,
             model=one.model,
             would_cost=money(would),
             change=_change(cost, would, apart),
             is_less=would < cost,
+            length=_length(would, longest),
             url=url_for(".costs", project_id=project_id, provider=one.provider, model=one.model),
         )
-        for would, one in sorted(found, key=lambda each: each[0])
-    )
+        for would, one in supposed
+    ]
+    if rows:
+        actual = Alternative("", "Actual cost", money(cost), formats.NOTHING, False, _length(cost, longest), None)  # noqa: FBT003  # A field of a row.
+        rows.insert(sum(would < cost for would, _ in supposed), actual)
+    return tuple(rows)
 
 
 def _target(query: Mapping[str, str], now: datetime) -> Target:

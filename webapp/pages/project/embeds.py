@@ -73,7 +73,7 @@ async def picture(name: str) -> ResponseReturnValue:
         reader = UsageReader.of_page(
             connection, services().cells.of(view.project_id).memo, view.window(now), view.project_id
         )
-        # Whoever has the address need not know what releases are called.
+        # Readers of a public chart should not see the names of releases.
         chart = await read_chart(reader, Metric(name), view, has_releases=is_signed_in)
         names = await read_names(reader, view.filter)
     narrowed = (part.value for part in parts_of(view.filter, names))

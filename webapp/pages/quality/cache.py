@@ -90,12 +90,14 @@ class CacheRow:
 
     name: str
     note: str | None
+    slot: str | None
+    """The colour of its line; None where it has none."""
     hit_rate: str
     input: str
     read: str
     written: str
     unread: str | None
-    """None where it is not told, which is of anything but models."""
+    """None for groups other than models."""
     saved: str
     saved_exactly: str
     is_loss: bool
@@ -147,14 +149,15 @@ async def show(project_id: str) -> ResponseReturnValue:
         reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
         use = await read_cache_use(connection, services().cells.of(project_id).memo, project_id, window)
-        rows, problem = await _rows(connection, project_id, window, shown.key, use)
+        slots = await _slots(groups)
+        rows, problem = await _rows(connection, project_id, window, shown.key, use, slots)
     page = CachePage(
         quality=quality_frame(
             project, shown.view, window, Part.CACHE, lambda view: replace(shown, view=view).url, **shown.more
         ),
         figures=_figures(use),
         has_input=bool(summary.total.input_tokens),
-        chart=ChartPart(await _chart(summary, groups, shown.measure), shown.chart_url),
+        chart=ChartPart(_chart(summary, groups, shown.measure, slots), shown.chart_url),
         measures=tuple(
             Choice(MEASURE_NAMES[one], replace(shown, measure=one).url, one is shown.measure) for one in Measure
         ),
@@ -168,14 +171,22 @@ async def show(project_id: str) -> ResponseReturnValue:
     return await render(page)
 
 
-async def _rows(
-    connection: Connection, project_id: str, window: Window, key: str | None, use: CacheUse
+async def _rows(  # noqa: PLR0913, PLR0917  # What rows are read by and shown with.
+    connection: Connection,
+    project_id: str,
+    window: Window,
+    key: str | None,
+    use: CacheUse,
+    slots: Mapping[str, str],
 ) -> tuple[tuple[CacheRow, ...], str | None]:
     """Return a row for each model or value of a key, or why there are none."""
     if key is None:
         models = [(group, totals) for group, totals in use.models.items() if totals.input_tokens]
         money = _savings_of(totals for _, totals in models)
-        return tuple(_model_row(group, totals, use, money) for group, totals in models), None
+        rows = (
+            replace(_model_row(group, totals, use, money), slot=slots.get(group[-1] or "")) for group, totals in models
+        )
+        return tuple(rows), None
     try:
         answer = await read_cache_by(
             connection, services().cells.of(project_id).memo, project_id, window, dimension_of_key(key)
@@ -184,7 +195,10 @@ async def _rows(
         return (), str(error)
     groups = [(value, sums.totals) for [value], sums in answer.groups.items() if sums.totals.input_tokens]
     money = _savings_of(totals for _, totals in groups)
-    return tuple(_row(_value(value), None, totals, None, money) for value, totals in groups), None
+    rows = (
+        replace(_row(_value(value), None, totals, None, money), slot=slots.get(value or "")) for value, totals in groups
+    )
+    return tuple(rows), None
 
 
 def _savings_of(rows: Iterable[Totals]) -> formats.Write:
@@ -204,7 +218,7 @@ async def chart() -> ResponseReturnValue:
     async with services().cells.of(project_id).reading.snapshot() as connection:
         reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
-    return await payload_of(await _chart(summary, groups, shown.measure))
+    return await payload_of(_chart(summary, groups, shown.measure, await _slots(groups)))
 
 
 async def _summary(reader: UsageReader, view: View) -> Summary:
@@ -213,7 +227,7 @@ async def _summary(reader: UsageReader, view: View) -> Summary:
 
 
 async def _groups(reader: UsageReader, shown: CacheView) -> Summary | None:
-    """Read the lines of the chart of hit rates: of models, or of the values of a key; None where these cannot be told."""
+    """Read the lines of the chart of hit rates: of models, or of the values of a key; None where these are unknown."""
     dimension = MODEL if shown.key is None else dimension_of_key(shown.key)
     if shown.measure is not Measure.RATE or not is_open(dimension):
         return None
@@ -227,10 +241,17 @@ async def _groups(reader: UsageReader, shown: CacheView) -> Summary | None:
     return found if found.total.input_tokens or found.is_overlapping else None
 
 
-async def _chart(summary: Summary, groups: Summary | None, measure: Measure) -> Chart:
+async def _slots(groups: Summary | None) -> Mapping[str, str]:
+    """Return the colours of the values with a line."""
+    if groups is None:
+        return {}
+    [dimension] = groups.by
+    return await read_slots(dimension, series.charted(groups, Metric.CACHE))
+
+
+def _chart(summary: Summary, groups: Summary | None, measure: Measure, slots: Mapping[str, str]) -> Chart:
     if groups is not None:
         [dimension] = groups.by
-        slots = await read_slots(dimension, series.charted(groups, Metric.CACHE))
         return series.chart(Metric.CACHE, groups, groups=Groups(dimension, slots))
     points = [point.totals for point in summary.points]
     if measure is Measure.TOKENS:
@@ -277,6 +298,7 @@ def _row(name: str, note: str | None, totals: Totals, unread: int | None, money:
     return CacheRow(
         name=name,
         note=note,
+        slot=None,
         hit_rate=shown_rate,
         input=formats.tokens(int(totals.input_tokens)),
         read=formats.tokens(int(totals.cached_input_tokens)),

@@ -174,7 +174,7 @@ def _figures(whole: Totals, found: Failures) -> tuple[Figure, ...]:
         Figure("Timeouts", formats.count(whole.timeouts)),
         Figure(
             "Cost of failed runs",
-            formats.money(cost),
+            formats.money(cost) if whole.runs > whole.unpriced else formats.NOTHING,
             f"{formats.share(cost, whole.cost_usd)} of all cost" if cost else "",
         ),
         Figure(

@@ -1,7 +1,7 @@
 """The speed of a project's models: latency percentiles, output tokens per second, time to first token."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from quart import Blueprint, request
@@ -19,7 +19,6 @@ from runtally.usage.window import TimeSpan
 from webapp import formats
 from webapp.addresses import address_of
 from webapp.charts import quality
-from webapp.charts.chart import Chart
 from webapp.links import View, choice, requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.narrowing import Chip
@@ -51,6 +50,8 @@ class SpeedRow:
 
     model: str
     provider: str
+    slot: str | None
+    """The colour of its line; None where it has none."""
     url: str
     """The page with the chart of this model alone, or of all again if it is of this one."""
     is_chosen: bool
@@ -110,6 +111,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         return part_url(Part.SPEED, one, **_query(shown, of))
 
     shown = list(found.of_models.items())[:MAX_ROWS]
+    slots = await _slots(found)
     write = _columns([speed for _, speed in shown])
     src = address_of("speed.chart", {"project": project_id, **_query(measure, model), **view.filter_query})
     others = {name: value for name, value in _query(measure, model).items() if value is not None}
@@ -118,12 +120,16 @@ async def show(project_id: str) -> ResponseReturnValue:
         figures=_figures(found.whole if model is None else found.of_models.get(model)),
         has_runs=found.whole is not None,
         notes=tuple(_notes(found)),
-        chart=ChartPart(await _chart(found), src),
+        chart=ChartPart(quality.speeds(found, slots), src),
         measures=tuple(Choice(MEASURE_NAMES[one], url(view, one, model), one is measure) for one in SpeedMeasure),
         chips=(Chip("Model", model[1], url(view, measure, None)),) if model else (),
         spread=spread_lists(spread, of_spread, has_links=may(actor(), Scope.RUNS_READ, project_id)),
         rows=tuple(
-            _row(key, speed, write, url(view, measure, None if key == model else key), is_chosen=key == model)
+            replace(
+                _row(key, speed, write, url(view, measure, None if key == model else key)),
+                slot=slots.get(key[1]),
+                is_chosen=key == model,
+            )
             for key, speed in shown
         ),
         more=len(found.of_models) - len(shown),
@@ -142,12 +148,12 @@ async def chart() -> ResponseReturnValue:
     window = range_of(request.args, project_id).window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
         found = await read_speeds(connection, project_id, window, _measure(), _model())
-    return await payload_of(await _chart(found))
+    return await payload_of(quality.speeds(found, await _slots(found)))
 
 
-async def _chart(found: Speeds) -> Chart:
-    """Return the chart, with the colours that models have everywhere."""
-    return quality.speeds(found, await read_slots(MODEL, [name for _, name in quality.model_names(found)]))
+async def _slots(found: Speeds) -> Mapping[str, str]:
+    """Return the colours that the models of the chart have everywhere."""
+    return await read_slots(MODEL, [name for _, name in quality.model_names(found)])
 
 
 def _measure() -> SpeedMeasure:
@@ -213,13 +219,14 @@ def _columns(speeds: Sequence[Speed]) -> _Columns:
     )
 
 
-def _row(key: Model, speed: Speed, write: _Columns, url: str, *, is_chosen: bool) -> SpeedRow:
+def _row(key: Model, speed: Speed, write: _Columns, url: str) -> SpeedRow:
     provider, model = key
     return SpeedRow(
         model=model,
         provider=provider,
+        slot=None,
         url=url,
-        is_chosen=is_chosen,
+        is_chosen=False,
         runs=formats.count(speed.runs),
         p50=write.p50(speed.p50_ms),
         p95=write.p95(speed.p95_ms),

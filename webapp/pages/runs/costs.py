@@ -1,5 +1,6 @@
 """Describe the cost of a run: tokens times price line by line, the price, and the client's own figure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -73,7 +74,7 @@ def cost_of(run: StoredRun, explanation: Explanation) -> CostCard:
         total="no price" if run.cost_usd is None else formats.money_exact(run.cost_usd),
         is_known=run.cost_usd is not None,
         is_estimated=bool(run.cost_estimated),
-        lines=tuple(cost_line(line) for line in explanation.lines),
+        lines=cost_lines(explanation.lines),
         price=price_note(candidate, explanation.price) if candidate and explanation.price else None,
         note=_note(run, explanation),
         reported=None if run.reported_cost_usd is None else formats.money_exact(run.reported_cost_usd),
@@ -102,12 +103,20 @@ def _note(run: StoredRun, explanation: Explanation) -> str | None:
             return None if explanation.accounts_for(run) else CHANGED
 
 
-def cost_line(line: Line) -> CostLine:
-    return CostLine(
-        line.kind.label if line.kind else FEE,
-        formats.count(line.quantity),
-        f"{formats.money_exact(line.rate_usd)}{'' if line.per == MILLION else ' per thousand'}",
-        formats.money_exact(line.amount_usd),
+def cost_lines(lines: Sequence[Line]) -> tuple[CostLine, ...]:
+    """Return the lines of a cost, with points in one line."""
+    rate, amount = (
+        formats.column_exact_money(column)
+        for column in ((one.rate_usd for one in lines), (one.amount_usd for one in lines))
+    )
+    return tuple(
+        CostLine(
+            one.kind.label if one.kind else FEE,
+            formats.count(one.quantity),
+            f"{rate(one.rate_usd)}{'' if one.per == MILLION else ' per thousand'}",
+            amount(one.amount_usd),
+        )
+        for one in lines
     )
 
 

@@ -152,13 +152,6 @@ def range_menu_of(view: RunsView, now: datetime) -> RangeMenu:
     return replace(menu, hidden=(*menu.hidden, *(("column", column) for column in columns)))
 
 
-def chips_of(view: RunsView, projects: Mapping[str, str], names: Mapping[str, str]) -> tuple[Chip, ...]:
-    """Return a chip for each filter that can be removed; the only visible project is kept.
-
-    `names` has those of keys, by their id.
-    """
-    run_filter, chips = view.run_filter, list[Chip]()
-    if run_filter.project_id is not None and len(projects) > 1:
-        id_ = run_filter.project_id
-        chips.append(Chip("Project", projects.get(id_, id_), view.without("project_id").url()))
-    return (*chips, *(Chip(one.label, one.value, view.of(one.rest).url()) for one in parts_of(run_filter, names)))
+def chips_of(view: RunsView, names: Mapping[str, str]) -> tuple[Chip, ...]:
+    """Return a chip for each filter but the project, which the page's head and its field show; `names` has those of keys, by their id."""
+    return tuple(Chip(one.label, one.value, view.of(one.rest).url()) for one in parts_of(view.run_filter, names))

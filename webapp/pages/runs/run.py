@@ -200,22 +200,14 @@ def _facts(one: StoredRun, key_name: str | None, archived_at: datetime | None) -
     project_id = one.project_id
     yield from _outcome(one)
     yield Fact("Time", formats.moment(local(one.occurred_at)))
-    yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
     yield Fact("Model", one.model, runs_url(project_id=project_id, model=one.model))
-    yield Fact("Latency", formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms))
-    if one.time_to_first_token_ms is not None:
-        yield Fact("Time to first token", formats.duration(one.time_to_first_token_ms))
+    yield Fact("Provider", one.provider, runs_url(project_id=project_id, provider=one.provider))
     yield Fact("Tokens in", count(one.input_tokens))
     yield Fact("Tokens out", count(one.output_tokens))
-    if one.finish_reason:
-        yield Fact("Finish reason", one.finish_reason)
+    yield from _speed(one)
     yield from _belongings(one, archived_at)
-    for name, value in (
-        ("Tags", ", ".join(one.tags or ())),
-        ("Ingest key", key_name),
-    ):
-        if value:
-            yield Fact(name, value)
+    if key_name:
+        yield Fact("Ingest key", key_name, runs_url(project_id=project_id, key_id=one.key_id))
     for name, value in (
         ("Run id", one.id),
         ("Client's id", one.client_id),
@@ -242,16 +234,27 @@ def _belongings(one: StoredRun, archived_at: datetime | None) -> Iterator[Fact]:
         yield Fact("Session", one.session_id, session_url(project_id, one.session_id))
     if one.user_id:
         yield Fact("User", one.user_id, runs_url(project_id=project_id, user_id=one.user_id))
+    for tag in one.tags or ():
+        yield Fact("Tag", tag, runs_url(project_id=project_id, tag=tag))
 
 
 def _outcome(one: StoredRun) -> Iterator[Fact]:
-    """Yield how it ended, and how fast it answered."""
+    """Yield how it ended."""
     project_id = one.project_id
     yield Fact("Status", one.status.value, runs_url(project_id=project_id, status=Outcome(one.status.value)))
     if one.error_code:
         yield Fact("Error", one.error_code, runs_url(project_id=project_id, error_code=one.error_code))
+    if one.finish_reason:
+        yield Fact("Finish reason", one.finish_reason)
+
+
+def _speed(one: StoredRun) -> Iterator[Fact]:
+    """Yield how fast it answered."""
+    yield Fact("Latency", formats.NOTHING if one.latency_ms is None else formats.duration(one.latency_ms))
+    if one.time_to_first_token_ms is not None:
+        yield Fact("Time to first token", formats.duration(one.time_to_first_token_ms))
     if one.output_tokens and one.latency_ms:
-        yield Fact("Speed", f"{one.output_tokens * SECOND_MS / one.latency_ms:,.0f} tokens/s")
+        yield Fact("Output speed", f"{one.output_tokens * SECOND_MS / one.latency_ms:,.0f} tokens/s")
 
 
 def _failure(one: StoredRun) -> str | None:

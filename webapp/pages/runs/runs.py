@@ -320,7 +320,7 @@ async def _page(  # noqa: PLR0913  # What was asked for, what was found, what is
         form=form_of(view, query, errors, names, await select_tracked_keys(connection, run_filter.project_id)),
         ranges=range_menu_of(view, now),
         period=view.period,
-        chips=chips_of(view, names.projects, await _key_names(connection, run_filter)),
+        chips=chips_of(view, await _key_names(connection, run_filter)),
         clear_url=view.without(*run_filter.narrowed).url(),
         all_time_url=None if run_filter.starts_at(now) is None else view.during(Period.ALL).url(),
         headings=tuple(headings),

@@ -109,7 +109,7 @@ class SessionRow:
     is_minimum: bool
     summary: str
     note: str | None
-    """Why some of its figures are not told."""
+    """Why some of its figures are missing."""
 
 
 @dataclass(frozen=True, slots=True)

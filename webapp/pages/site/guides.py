@@ -18,7 +18,7 @@ blueprint = Blueprint("guides", __name__)
 
 @dataclass(frozen=True, slots=True)
 class GuidesPage(Page):
-    """One guide beside the list of all, or the list alone."""
+    """One guide next to the list of all, or the list alone."""
 
     template: ClassVar[str] = "site/guides.html"
     fragment: ClassVar[str] = "site/_guides.html"
