@@ -12,12 +12,10 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Self
 
-import structlog
 from prometheus_client import Histogram
 
-from runtally import COMMAND_AGENT, RELAY_AGENT
+from runtally import COMMAND_AGENT, RELAY_AGENT, log
 from runtally.ids import uuid7_digits
-from runtally.log import write_request
 from runtally.telemetry import REQUESTS
 
 UNMATCHED = "none"
@@ -61,7 +59,7 @@ class Exchange:
 
     def __enter__(self) -> Self:
         _exchange.set(self)
-        structlog.contextvars.bind_contextvars(request_id=self.request_id)
+        log.request_id.set(self.request_id)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -100,9 +98,8 @@ def _level_of(exchange: Exchange) -> int:
 def _report(exchange: Exchange, seconds: float) -> None:
     _requests(exchange.method, exchange.route, exchange.status).observe(seconds)
     is_error = exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    write_request(
+    log.write_request(
         _level_of(exchange),
-        exchange.request_id,
         method=exchange.method,
         route=exchange.route,
         status=exchange.status,

@@ -29,6 +29,7 @@ from runtally.errors import (
     UnsupportedMediaType,
 )
 from runtally.otlp.projects import ProjectRule
+from runtally.otlp.queries import select_counted
 from runtally.otlp.receive import Outcome, Sender
 from runtally.runs.queries import select_projects
 
@@ -112,16 +113,20 @@ async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
 
 
 @otlp_key
-@documents(_taking("The metrics were read."))
+@documents(_taking("The metrics were read.", _DECODED))
 async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
-    """Take metrics, and keep nothing of them.
+    """Take metrics, and keep nothing of them: they mix what a run keeps apart, and exporters send them unasked.
 
-    They mix what a run keeps apart; exporters that send them unasked would log an error else.
+    Projects in `OTLP_METRICS` store the sums of an agent that reports nothing else, as runs with `metadata.aggregated`.
     """
     refuse_other_types()
-    named_project(project_id)
-    await drop_body()
-    return _answer("metrics", Outcome())
+    sender = _sender(project_id)
+    if not services().otlp.reads_metrics:
+        await drop_body()
+        return _answer("metrics", Outcome())
+    async with read_body() as body:
+        outcome = await services().otlp.take_metrics(body, sender, is_json=is_json(request.mimetype))
+    return _answer("metrics", outcome)
 
 
 @blueprint.get("/api/public/projects")
@@ -158,9 +163,15 @@ async def _admit(project_ids: Collection[str]) -> None:
         refuse_unless_granted(decision)
 
 
+async def _count(project_id: str, series: str) -> dict[str, int]:
+    """Read the tokens that the runs of a series have."""
+    async with services().cells.of(project_id).intake.connection() as connection:
+        return await select_counted(connection, project_id, series)
+
+
 def _sender(project_id: str | None) -> Sender:
     rule = ProjectRule(named_project(project_id), services().otlp.default_project)
-    return Sender(actor(), request.headers.get("User-Agent", ""), rule, _admit)
+    return Sender(actor(), request.headers.get("User-Agent", ""), rule, _admit, _count)
 
 
 def _answer(signal: Signal, outcome: Outcome) -> Response:

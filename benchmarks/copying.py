@@ -19,12 +19,12 @@ _COLUMNS = (
 _METADATA = (
     '{"region": "eu-west-1", "release": "2026.11.20", "feature": "checkout-assistant", "attempt": 1, "stream": true}'
 )
-# The key keeps its rows apart, as that of the runs does; other indexes are the service's own choice, and its cost.
-_TABLE = "CREATE TABLE copied_runs (LIKE runs, PRIMARY KEY (project_id, id))"
+# The indexes are what the questions about runs need, so Postgres alone would have to write them too.
+_TABLE = "CREATE TABLE copied_runs (LIKE runs INCLUDING INDEXES)"
 
 
 def copy_rate(url: str, seconds: float) -> float:
-    """Rows a second over 8 connections, 1,000 rows a transaction, into a table like `runs` with its primary key alone."""
+    """Rows a second over 8 connections, 1,000 rows a transaction, into a table with the columns and indexes of `runs`."""
     execute(url, "DROP TABLE IF EXISTS copied_runs", _TABLE)
     rate = asyncio.run(_rate(url, seconds))
     execute(url, "DROP TABLE copied_runs")

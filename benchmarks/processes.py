@@ -26,9 +26,8 @@ UNLIMITED = "1000000000"
 ENVIRONMENT = {
     "INGEST_API_KEY": KEY,
     "SECRET_KEY": "secret-key-of-the-benchmark",
-    # With a secret every run is queued for the reporting table; who pushes it is a process of its own.
+    # With a secret every run is queued for the reporting table, and the service's own relay copies it there.
     "SERVICE_SYNC_SIGN": "sync-secret-of-the-benchmark",
-    "RELAY": "off",
     "SVC_RATE_LIMIT_PER_MINUTE": UNLIMITED,
     "WRONG_KEY_LIMIT_PER_MINUTE": UNLIMITED,
     "LOG_FORMAT": "json",

@@ -207,7 +207,8 @@ def _relay(status: RelayStatus, now: datetime) -> Finding:
 def _otlp(client: Client) -> Finding:
     """Report what one OTLP client sent, and why its runs cannot be seen."""
     parts = ", ".join(f"{number:,} {meaning}" for number, meaning in client.outcomes)
-    came = f"{client.service} by {client.exporter} to {client.project_id}: {client.requests:,} requests of {client.signal} since "
+    requests = f"{client.requests:,} {'request' if client.requests == 1 else 'requests'} of {client.signal}"
+    came = f"{client.service} by {client.exporter} to {client.project_id}: {requests} since "
     message = f"{came}{client.first_at:%F %R}, the last {client.last_at:%F %R}: {parts or 'nothing in them'}"
     if client.has_runs:
         return Finding("otlp", State.OK, message)

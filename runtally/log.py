@@ -3,6 +3,7 @@
 import logging
 import sys
 import traceback
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import cast
@@ -23,9 +24,19 @@ _HARMLESS = (RuntallyError, OSError)
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered, which all events of its task have."""
 log = structlog.get_logger()
 # From which level on requests are logged as JSON without structlog; None where structlog writes them.
 _direct_from: int | None = None
+
+
+def with_request_id(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Add the id of the request that is being answered, if there is one."""
+    answered = request_id.get()
+    if answered is not None:
+        event["request_id"] = answered
+    return event
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -64,7 +75,7 @@ def first_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     return event
 
 
-def write_request(level: int, request_id: str, **fields: object) -> None:
+def write_request(level: int, **fields: object) -> None:
     """Write the event of a request, none of whose fields holds a secret.
 
     As JSON it is written without structlog, which would take longer than the rest of a short request.
@@ -75,7 +86,7 @@ def write_request(level: int, request_id: str, **fields: object) -> None:
         event = {
             **fields,
             "event": "request",
-            "request_id": request_id,
+            "request_id": request_id.get(),
             "level": logging.getLevelName(level).lower(),
             "timestamp": datetime.now(UTC),
         }
@@ -92,7 +103,7 @@ def set_up(log_format: LogFormat, level: LogLevel) -> None:
     number = logging.getLevelNamesMapping()[level]
     _direct_from = number if log_format is LogFormat.JSON else None
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
+        with_request_id,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         redact,

@@ -31,7 +31,8 @@ _INVISIBLE = dict.fromkeys(
 _SEPARATORS = re.compile(r"[\W_]+")
 # Blanks, hyphens and underscores join words to one name; any other sign separates names.
 _SEGMENTS = re.compile(r"[^\w\s-]+")
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+# An abbreviation ends before the capital letter of the next word: `LLMPrompt`.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # One name may have so many segments or words: `tool.call.result`.
 _PARTS = (1, 2, 3)
 # In a longer key this word means the provider: `gen_ai.system`, `db.system`.
@@ -43,9 +44,11 @@ _QUALIFIERS = frozenset(
         "ai",
         "anthropic",
         "assistant",
+        "base",
         "bot",
         "chat",
         "claude",
+        "compiled",
         "conversation",
         "current",
         "customer",
@@ -54,20 +57,25 @@ _QUALIFIERS = frozenset(
     | {
         "final",
         "first",
+        "formatted",
         "full",
         "function",
         "gemini",
         "gen",
         "generated",
         "gpt",
+        "http",
         "human",
         "initial",
         "last",
         "llm",
         "model",
     }
-    | {"new", "openai", "original", "previous", "prior", "raw", "request", "session", "system", "tool", "user"}
+    | {"my", "new", "openai", "original", "our", "previous", "prior", "raw", "rendered", "request", "session", "system"}
+    | {"the", "tool", "user"}
 )
+# Words that may stand behind one: `prompt_raw`, `prompt_v2`.
+_FORMS = frozenset({"raw", "str", "string", "v"})
 _COUNTED = frozenset({"usage", "token", "tokens", "cost", "costs", "count", "counts"})
 # Facts about content that are not content: `gen_ai.response.id`, `input.mime_type`.
 _ABOUT = frozenset(
@@ -191,6 +199,8 @@ def _is_content(content_keys: frozenset[str], segment: str) -> bool:
     if name in content_keys:
         return name != _ALONE
     words = _words(segment)
+    while words and words[-1] in _FORMS:
+        words.pop()
     for length in _PARTS:
         last = "".join(words[-length:])
         if last in content_keys and last != _ALONE:

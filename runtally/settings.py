@@ -32,7 +32,8 @@ CONTENT_KEYS = (
     "input_value,output_value,chat_history,reasoning,reasoning_content,reasoning_details,thinking,thinking_blocks,thought,"
     "thoughts,chain_of_thought,scratchpad,history,dialog,dialogue,utterance,utterances,tool_call,tool_use,tool_inputs,"
     "tool_outputs,tool_results,function_calls,instruction,questions,answers,queries,reply,replies,refusal,transcripts,"
-    "transcription,candidates,generations"
+    "transcription,candidates,generations,prompt_preview,msgs,raw_request,tool_args,tool_parameters,few_shot_examples,"
+    "retrieved_context,retrieved_documents,input_documents,span_inputs,span_outputs"
 )
 
 
@@ -243,6 +244,10 @@ class Settings(BaseSettings):
     )
     otlp_drop: Names = Field(
         (), description="Names to leave out of what is kept of OTLP spans and log records, such as `user,session`."
+    )
+    otlp_metrics: Names = Field(
+        (),
+        description="Projects that store what agents report as metrics alone, each export's sum as one run; see docs/agents.md.",
     )
     usage_memo_bytes: int = Field(
         64 * 1024 * 1024,

@@ -4,11 +4,13 @@ import re
 
 # Also in full width, which Chinese and Japanese spreadsheets read alike, and behind this module's own apostrophe.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # noqa: RUF001  # That is how they are written.
+# A spreadsheet reads it as this number, and other readers of the file expect it as it is: error codes, say.
+_NEGATIVE_NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?")
 
 
 def guarded(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet could take for a formula."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}" if _FORMULA.match(text) and not _NEGATIVE_NUMBER.fullmatch(text) else text
 
 
 def unguarded(text: str) -> str:

@@ -69,13 +69,13 @@ _UNPRICED = Counter("runtally_runs_unpriced", "Runs received that no price is kn
 # A series that exists from the start can be alerted on when it first grows.
 _OTLP_RECORDS = Counter(
     "runtally_otlp_records",
-    "Spans and log records received by OTLP: read, and of these stored as runs, rejected, and reported by another record too.",
+    "Spans, log records and metrics received by OTLP: read, and of these stored as runs, rejected, and reported by another record too.",
     ["signal", "outcome"],
     registry=_registry,
 )
 _OTLP = {
     (signal, outcome): _OTLP_RECORDS.labels(signal, outcome)
-    for signal in ("traces", "logs")
+    for signal in ("traces", "logs", "metrics")
     for outcome in ("read", "run", "rejected", "twin")
 }
 _ARCHIVED = Counter("runtally_runs_archived", "Runs that were moved into the archive.", registry=_registry)

@@ -101,7 +101,7 @@ def unchanged_logs() -> Iterator[None]:
     Errors are printed plainly: with the colours and boxes of a terminal one takes longer than most tests.
     """
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(processors=[structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, plain])
+    structlog.configure(processors=[log.with_request_id, structlog.processors.add_log_level, plain])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log, "set_up", lambda *_: None)
         yield

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from runtally.otlp.values import Value
@@ -94,13 +95,48 @@ def make_logs(*records: Json, resource: Mapping[str, Value] | None = None, scope
     }
 
 
+def make_sum(name: str, *points: Json, delta: bool = False) -> Json:
+    """A metric that is a sum."""
+    return {
+        "name": name,
+        "sum": {"dataPoints": list(points), "aggregationTemporality": 1 if delta else 2, "isMonotonic": True},
+    }
+
+
+def make_point(
+    value: float, attributes: Mapping[str, Value], *, start: int = START, time: int = START + SECOND
+) -> Json:
+    """A point of a sum."""
+    times = {"startTimeUnixNano": str(start), "timeUnixNano": str(time)}
+    return {"attributes": make_attributes(attributes), **times, "asDouble": value}
+
+
+def make_metrics(*metrics: Json, resource: Mapping[str, Value] | None = None, scope: str = "tests") -> Json:
+    """A request of metrics of one resource and scope."""
+    return {
+        "resourceMetrics": [
+            {
+                "resource": {"attributes": make_attributes(resource or {})},
+                "scopeMetrics": [{"scope": {"name": scope}, "metrics": list(metrics)}],
+            }
+        ]
+    }
+
+
+_REQUESTS: dict[str, type[Any]] = {
+    "resourceSpans": ExportTraceServiceRequest,
+    "resourceLogs": ExportLogsServiceRequest,
+    "resourceMetrics": ExportMetricsServiceRequest,
+}
+
+
 def as_json(request: Json) -> bytes:
     return msgspec.json.encode(request)
 
 
 def as_protobuf(request: Json) -> bytes:
     """The request as an exporter of protobuf sends it."""
-    message = ExportTraceServiceRequest() if "resourceSpans" in request else ExportLogsServiceRequest()
+    message = next(kind() for field, kind in _REQUESTS.items() if field in request)
     ParseDict(_with_base64_ids(request), message)
     return bytes(message.SerializeToString())
 

@@ -80,7 +80,7 @@ def _add_middleware(app: Quart, settings: Settings) -> None:
     fast_path = FastPath(app.asgi_app, app)  # type: ignore[arg-type]
     within_budget = bodies.BodyBudget(fast_path, settings)
     traced = tracing.Tracing(SecurityHeaders(within_budget), sent_spans)
-    patient = heads.BoundedHeaders(pace.LeastPace(Lingering(traced)))
+    patient = heads.BoundedHeads(pace.LeastPace(Lingering(traced)))
     # The way to add ASGI middleware to Quart.
     app.asgi_app = WholeRequests(patient, fast_path, sent_spans)  # type: ignore[assignment, method-assign]
 

@@ -1,6 +1,6 @@
-"""Limit request headers before anything parses them: some libraries' parsers take quadratic time.
+"""Limit headers and paths of requests before anything parses them: some libraries' parsers take quadratic time.
 
-`docs/security.md` lists these parsers. No header that we read is longer than a few hundred bytes.
+`docs/security.md` lists these parsers. No header that we read is longer than a few hundred bytes, and no path of ours.
 """
 
 from collections import Counter
@@ -13,21 +13,23 @@ Header = tuple[bytes, bytes]
 
 MAX_VALUE_BYTES = 2048
 """The most bytes of all values of one name together, because Quart joins cookie headers."""
+MAX_PATH_CHARS = 2048
+"""Longer paths are cut off, and then found nowhere: routing compares each path with many routes."""
 _OWN_COOKIES = frozenset(
     name.encode()
     for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE, cells.COOKIE)
 )
 
 
-class BoundedHeaders:
-    """Middleware that drops headers that are too long to parse."""
+class BoundedHeads:
+    """Middleware that drops headers that are too long to parse, and cuts off paths."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope = {**scope, "headers": bounded(scope["headers"])}
+            scope = {**scope, "path": scope["path"][:MAX_PATH_CHARS], "headers": bounded(scope["headers"])}
         await self._app(scope, receive, send)
 
 

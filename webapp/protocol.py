@@ -8,6 +8,7 @@ callbacks of httptools, and a few names of uvicorn's own class, which `tests/uni
 """
 
 import asyncio
+import re
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ from webapp.security_headers import headers_for
 
 # Several times what proxies and browsers send.
 MAX_HEAD_BYTES = 128 * 1024
+# Each field is looked at many times for one request.
+MAX_HEADERS = 2000
 # The longest target that the parser can split.
 MAX_TARGET_BYTES = 64 * 1024 - 1
 # As long as a body may take.
@@ -31,6 +34,8 @@ MAX_HELD_BYTES = 64 * 1024
 WHOLE = "runtally.whole"
 """The ASGI extension of a request whose body has arrived before the application is called."""
 _WHOLE_EXTENSIONS: dict[str, dict[object, object]] = {WHOLE: {}}
+# A name, as the labels that DNS allows, or an address; Quart fails on any other.
+_HOST = re.compile(rb"(?:[\w-]{1,63}(?:\.[\w-]{1,63})*\.?|\[[\da-fA-F:.]+\])?(?::\d*)?")
 _ONLY_READING = frozenset({b"GET", b"HEAD"})
 _GO_ON = b"HTTP/1.1 100 "
 
@@ -196,6 +201,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
+            if len(self.headers) == MAX_HEADERS:
+                self._fault = RequestHeaderFieldsTooLarge()
+                raise _BadHead
             super().on_header(name, value)
         # Headers after a body are not used.
 
@@ -213,8 +221,10 @@ class LimitedProtocol(HttpToolsProtocol):
             # CONNECT and absolute targets are for proxies.
             raise _BadHead
         # With two Host headers, each program on the way may use a different one; HTTP/1.1 requires exactly one.
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or not (hosts or self.parser.get_http_version() == "1.0"):
+            raise _BadHead
+        if not all(map(_HOST.fullmatch, hosts)):
             raise _BadHead
 
     def on_body(self, body: bytes) -> None:

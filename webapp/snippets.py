@@ -66,6 +66,7 @@ def ways_to_send(server_url: str, key: str, project_id: str, *, names_project: b
             _BUILT,
         ),
         _litellm(endpoint, key),
+        _langfuse(server_url, key, project_id),
         _opentelemetry(endpoint, key),
         _agents(endpoint, key),
     )
@@ -88,13 +89,31 @@ def _litellm(endpoint: str, key: str) -> Way:
         "LiteLLM",
         "Set these variables, and switch the callback on in the SDK or in the proxy.",
         "opentelemetry",
-        "python",
+        "litellm",
         (
             Snippet("litellm-environment", "Environment", _exports(environment)),
             Snippet("litellm-sdk", "SDK", sdk),
             Snippet("litellm-proxy", "Proxy", proxy, "config.yaml"),
         ),
         _NO_CONTENT,
+    )
+
+
+def _langfuse(server_url: str, key: str, project_id: str) -> Way:
+    environment = {
+        "LANGFUSE_BASE_URL": server_url,
+        "LANGFUSE_HOST": server_url,
+        "LANGFUSE_PUBLIC_KEY": project_id,
+        "LANGFUSE_SECRET_KEY": key,
+    }
+    return Way(
+        "langfuse",
+        "Langfuse",
+        "Programs with Langfuse's SDK, from version 3 on, keep their code and take these variables.",
+        "opentelemetry",
+        "langfuse",
+        (Snippet("langfuse-environment", "Environment", _exports(environment)),),
+        "LANGFUSE_HOST is for version 3. Each call of a model becomes a run; prompts, scores and other spans are not kept.",
     )
 
 
@@ -120,10 +139,19 @@ def _opentelemetry(endpoint: str, key: str) -> Way:
         "clients",
         (
             Snippet("opentelemetry-environment", "Environment", _exports(environment)),
+            Snippet("opentelemetry-ai-sdk", "Vercel AI SDK 7", _AI_SDK, "instrumentation.ts"),
             Snippet("opentelemetry-collector", "Collector", collector, "collector.yaml"),
         ),
         "Each call of a model becomes a run; other spans are not kept.",
     )
+
+
+_AI_SDK = """import { OpenTelemetry } from "@ai-sdk/otel";
+import { NodeSDK } from "@opentelemetry/sdk-node";
+import { registerTelemetry } from "ai";
+
+new NodeSDK().start();
+registerTelemetry(new OpenTelemetry());"""
 
 
 def _agents(endpoint: str, key: str) -> Way:
@@ -152,6 +180,7 @@ def _agents(endpoint: str, key: str) -> Way:
             "logPrompts": False,
         }
     }
+    opencode = {"experimental": {"openTelemetry": True}}
     return Way(
         "agents",
         "Coding agents",
@@ -162,10 +191,14 @@ def _agents(endpoint: str, key: str) -> Way:
             Snippet("claude-code", "Claude Code", json.dumps(claude_code, indent=2), "~/.claude/settings.json"),
             Snippet("codex", "Codex", codex, "~/.codex/config.toml"),
             Snippet("gemini", "Gemini CLI", json.dumps(gemini, indent=2), "~/.gemini/settings.json"),
+            Snippet("qwen", "Qwen Code", json.dumps(gemini, indent=2), "~/.qwen/settings.json"),
+            Snippet("opencode", "opencode", json.dumps(opencode, indent=2), "~/.config/opencode/opencode.json"),
             Snippet(
-                "gemini-environment",
-                "Gemini CLI's environment",
-                _exports({"OTEL_EXPORTER_OTLP_HEADERS": f"Authorization={bearer}"}),
+                "agents-environment",
+                "Environment for Gemini CLI, Qwen Code, opencode and Copilot CLI",
+                _exports(
+                    {"OTEL_EXPORTER_OTLP_HEADERS": f"Authorization={bearer}", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+                ),
             ),
         ),
     )

@@ -10,7 +10,7 @@ from benchmarks.store import Postgres
 from benchmarks.wrk import load
 
 CONNECTIONS = 64
-GOAL = 0.7
+GOAL = 1.0
 BADGE = "/api/badge/experiment/prompt-v2.svg"
 RUNS = 200
 

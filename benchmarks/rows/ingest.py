@@ -15,7 +15,7 @@ CONNECTIONS = 64
 BATCH, BATCH_CONNECTIONS = 100, 8
 P99_MS = 60
 MOST_LAG = 10
-SINGLE_GOAL, BATCH_GOAL = 0.85, 0.35
+SINGLE_GOAL, BATCH_GOAL, BATCH_RATE = 1.0, 0.25, 40_000
 STORM_PROJECTS, STORM_BATCHES = 6, 10
 
 _number = count(1)
@@ -66,27 +66,34 @@ def single_runs(postgres: Postgres, options: Options) -> list[Row]:
     database = postgres.create("ingest")
     rounds: list[Ingested] = []
     yardstick: list[float] = []
-    with bare() as quart, service(database, RELAY="embedded") as server:
+    lags: list[float] = []
+    with bare() as quart, service(database) as server:
         post(server, database, options.warm_up_seconds)
         bare_rate(quart, options.warm_up_seconds)
         for _ in range(options.rounds):
             yardstick.append(bare_rate(quart, options.seconds))
             rounds.append(post(server, database, options.seconds))
+            lags.append(store.relay_lag_seconds(database))
     rates, quarts = Figures.of(each.rate for each in rounds), Figures.of(yardstick)
     p99 = Figures.of(each.load.p99_ms for each in rounds)
     ratio = rates.over(quarts)
     return [
         Row(
             number=1,
-            measure=f"single runs, {CONNECTIONS} connections",
-            service=f"{rates:,.0f} req/s, p99 {p99.median:.0f} ms",
+            measure=f"single runs, {CONNECTIONS} connections, relay on",
+            service=f"{rates:,.0f} req/s, p99 {p99.median:.0f} ms, the relay {max(lags):.1f} s behind",
             yardstick=f"bare Quart {quarts:,.0f} req/s",
             result=f"{ratio:.2f} x, p99 {p99.median:.0f} ms",
             goal=f">= {SINGLE_GOAL} x (1.5 x is the aim), p99 < {P99_MS} ms",
             reached=ratio >= SINGLE_GOAL and p99.median < P99_MS,
             stored=store.runs_in(database),
             void=first_void(rounds),
-            figures={"runs_per_second": rates, "bare_quart_per_second": quarts, "p99_ms": p99},
+            figures={
+                "runs_per_second": rates,
+                "bare_quart_per_second": quarts,
+                "p99_ms": p99,
+                "lag_seconds": Figures.of(lags),
+            },
         )
     ]
 
@@ -97,7 +104,7 @@ def batches(postgres: Postgres, options: Options) -> list[Row]:
     rounds: list[Ingested] = []
     yardstick: list[float] = []
     lags: list[float] = []
-    with service(database, RELAY="embedded") as server:
+    with service(database) as server:
         post_batches(server, database, options.warm_up_seconds)
         copy_rate(database, options.warm_up_seconds)
         for _ in range(options.rounds):
@@ -111,12 +118,12 @@ def batches(postgres: Postgres, options: Options) -> list[Row]:
     return [
         Row(
             number=2,
-            measure=f"batches of {BATCH}, {BATCH_CONNECTIONS} connections",
+            measure=f"batches of {BATCH}, {BATCH_CONNECTIONS} connections, relay on",
             service=f"{rates:,.0f} runs/s, p99 {p99.median:.0f} ms, the relay {max(lags):.1f} s behind",
-            yardstick=f"COPY {copies:,.0f} rows/s",
-            result=f"{ratio:.2f} x, {max(lags):.1f} s behind",
-            goal=f">= {BATCH_GOAL} x, relay < {MOST_LAG} s behind",
-            reached=ratio >= BATCH_GOAL and max(lags) < MOST_LAG,
+            yardstick=f"COPY with the same indexes {copies:,.0f} rows/s",
+            result=f"{rates.median:,.0f} runs/s, {ratio:.2f} x, {max(lags):.1f} s behind",
+            goal=f">= {BATCH_RATE:,} runs/s, >= {BATCH_GOAL} x, relay < {MOST_LAG} s behind",
+            reached=rates.median >= BATCH_RATE and ratio >= BATCH_GOAL and max(lags) < MOST_LAG,
             stored=store.runs_in(database),
             void=first_void(rounds),
             figures={"runs_per_second": rates, "copied_rows_per_second": copies, "p99_ms": p99, "lag_seconds": lag},

@@ -102,7 +102,7 @@ def _row(kind: Kind, rounds: list[Sent], batches: list[Sent], stored: int, void:
     is_bounded = kind.size < max(SIZES) or p99.median <= P99_MS
     return Row(
         number=19,
-        measure=f"OTLP {kind.name}, prompts of 16 KB, {CONNECTIONS} connections",
+        measure=f"OTLP {kind.name}, prompts of 16 KB, {CONNECTIONS} connections, relay on",
         service=f"{rates:,.0f} runs/s, p99 {p99.median:.0f} ms",
         yardstick=f"JSON batches of {kind.size} {yardstick:,.0f} runs/s",
         result=f"{ratio:.2f} x, p99 {p99.median:.0f} ms",

@@ -1,13 +1,12 @@
 """Rows 5, 6, 7 and 13: what is read, beside many stored runs."""
 
 import gzip
-import html
 import http.client
 import json
 import math
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from urllib.parse import urlencode
 
 from benchmarks import store
@@ -21,8 +20,7 @@ from runtally.runs.position import Direction, Place
 from runtally.runs.read import PAGE_RUNS
 from runtally.usage.filter import RunFilter
 
-AGGREGATE_MS, PAGE_MS, EXPLORER_MS = 50, 50, 100
-CHART_BYTES = 30 * 1024
+AGGREGATE_MS, PAGE_MS, EXPLORER_MS = 20, 40, 100
 ACCURACY = 0.01
 EXPLORER = "/runs"
 FILTERS: tuple[dict[str, str], ...] = (
@@ -38,7 +36,9 @@ FILTERS: tuple[dict[str, str], ...] = (
     {"metadataKey": "region", "metadataValue": "eu-west-1", "range": "30d"},
     {"q": "no-such-run", "range": "all"},
 )
-_CHARTS = re.compile(r'"(/charts/[^"]+)"')
+SORTS = ("cost", "-cost", "latency", "tokensIn", "tokensOut")
+"""By numbers, the highest first, or the lowest with a minus."""
+SORTED_FILTERS: tuple[dict[str, str], ...] = ({"range": "30d"}, {"project": LARGEST, "range": "30d"})
 # By way of no index, because there need be none: it is asked once, and no part of what is timed.
 _PLACES = """
   SELECT occurred_at, id, project_id
@@ -99,28 +99,24 @@ def accuracy_row(admin: Reader, volume: Volume) -> Row:
 
 
 def page_row(visitor: Reader, volume: Volume, options: Options) -> Row:
-    """Row 7: the page, and what the charts on it fetch."""
+    """Row 7: the page, whose first charts come with it."""
     path = f"/projects/{LARGEST}?range=30d"
     page = visitor.p95_ms(path, options)
-    _, body = visitor.get(path)
-    charts = sorted({html.unescape(url) for url in _CHARTS.findall(body.decode())})
-    times = {url: visitor.p95_ms(url, options) for url in charts}
-    slowest = max(times.values(), key=lambda each: each.median, default=Figures((0.0,)))
-    largest = max((len(gzip.compress(visitor.get(url)[1], 6)) for url in charts), default=0)
+    packed = len(gzip.compress(visitor.get(path)[1], 6))
     return Row(
         number=7,
-        measure=f"project page, 30 d, at {volume.runs:,} runs, p95",
-        service=f"{page:.1f} ms; slowest of {len(charts)} charts {slowest:.1f} ms",
-        result=f"{page.median:.1f} ms, chart {largest / 1024:.1f} KB",
-        goal=f"< {PAGE_MS} ms, chart < {CHART_BYTES // 1024} KB",
-        reached=page.median < PAGE_MS and largest < CHART_BYTES,
+        measure=f"project page with its charts, 30 d, at {volume.runs:,} runs, p95",
+        service=f"{page:.1f} ms, {packed / 1024:.0f} KB gzipped",
+        result=f"{page.median:.1f} ms",
+        goal=f"< {PAGE_MS} ms",
+        reached=page.median < PAGE_MS,
         stored=store.runs_in(volume.url),
-        figures={"page_p95_ms": page, "chart_p95_ms": slowest, "chart_gzipped_bytes": Figures((largest,))},
+        figures={"page_p95_ms": page, "page_gzipped_bytes": Figures((packed,))},
     )
 
 
 def explorer_row(visitor: Reader, volume: Volume, options: Options) -> Row:
-    """Row 13: each filter's first page and, where there are so many, its page 1,000."""
+    """Row 13: each filter's first page and, where there are so many, its page 1,000; the same of each order."""
     row = {"number": 13, "measure": f"run explorer at {volume.runs:,} runs, p95", "goal": f"< {EXPLORER_MS} ms"}
     if visitor.get(EXPLORER)[0] != http.client.OK:
         return Row(**row, service="", result="", reached=None, note=f"There is no {EXPLORER}.")  # type: ignore[arg-type]
@@ -132,6 +128,9 @@ def explorer_row(visitor: Reader, volume: Volume, options: Options) -> Row:
         times[f"{name} page 1"] = visitor.p95_ms(first, options, is_one_of_many=True)
         if depth > 1:
             times[f"{name} page {depth}"] = visitor.p95_ms(deep, options, is_one_of_many=True)
+    for given, sort, page in product(SORTED_FILTERS, SORTS, (1, options.deep_page)):
+        query = urlencode({**given, "sort": sort, "page": page})
+        times[query] = visitor.p95_ms(f"{EXPLORER}?{query}", options, is_one_of_many=True)
     name, slowest = max(times.items(), key=lambda item: item[1].median)
     return Row(
         **row,  # type: ignore[arg-type]  # Of these types.

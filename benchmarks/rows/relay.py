@@ -18,7 +18,7 @@ DRAIN_SECONDS = 600.0
 def relayed(postgres: Postgres, options: Options) -> list[Row]:
     """A queue of some seconds of ingest is drained by a relay that has the machine to itself."""
     database = postgres.create("ingest")
-    with service(database) as server:
+    with service(database, RELAY="off") as server:
         post_batches(server, database, options.warm_up_seconds)
         posted, direct = _rounds(server, database, options)
     differing = processes.differences("reporting", "verify", database_url=database)
@@ -42,7 +42,7 @@ def relayed(postgres: Postgres, options: Options) -> list[Row]:
 def _remote(postgres: Postgres, options: Options) -> Row:
     """Measure pushes to another service over another database, on the same machine."""
     database, elsewhere = postgres.create("ingest"), postgres.create("receiver")
-    with service(elsewhere) as receiver, service(database) as server:
+    with service(elsewhere) as receiver, service(database, RELAY="off") as server:
         posted, pushed = _rounds(server, database, options, SERVICE_SYNC_URL=receiver.url)
     ingested = Figures.of(each.rate for each in posted)
     arrived = int(store.fetch_value(elsewhere, "SELECT count(*) FROM reporting_runs"))

@@ -69,7 +69,7 @@ def _row(number: int, measure: str, times: dict[str, Figures], goal_ms: int, vol
 
 
 def tracked_batches(postgres: Postgres, options: Options) -> list[Row]:
-    """Row 18: the same batches where four of their keys are tracked, and where none is, in turn."""
+    """Row 18: the same batches, relay on, where four of their keys are tracked, and where none is, in turn."""
     names = ("tracked", "untracked")
     databases = {name: postgres.create(f"ingest_{name}") for name in names}
     rounds: dict[str, list[Ingested]] = {name: [] for name in names}
@@ -90,7 +90,7 @@ def tracked_batches(postgres: Postgres, options: Options) -> list[Row]:
     return [
         Row(
             number=18,
-            measure=f"batches of {BATCH} with {len(SENT_KEYS)} tracked keys, {BATCH_CONNECTIONS} connections",
+            measure=f"batches of {BATCH} with {len(SENT_KEYS)} tracked keys, {BATCH_CONNECTIONS} connections, relay on",
             service=f"{rates['tracked']:,.0f} runs/s",
             yardstick=f"with none {rates['untracked']:,.0f} runs/s",
             result=f"{ratio:.2f} x",

@@ -11,9 +11,8 @@ from benchmarks.result import Figures, Row
 from benchmarks.rows.ingest import Ingested, first_void, post, post_batches
 from benchmarks.volume import LARGEST, Volume
 
-RATE_GOAL = 0.9
+RATE_GOAL = 0.95
 METRICS_MS, METRICS_GROWTH = 10, 1.3
-BYTES_A_RUN = 400
 RANGES = ("7d", "30d")
 
 
@@ -64,7 +63,7 @@ def ingest_rows(sizes: Sequence[Size]) -> list[Row]:
     return [
         Row(
             number=3,
-            measure=f"{name} ingest at {size.runs:,} runs",
+            measure=f"{name} ingest at {size.runs:,} runs, relay on",
             service=f"{found.full:,.0f} runs/s",
             yardstick=f"empty table {found.empty:,.0f} runs/s",
             result=f"{found.full.over(found.empty):.2f} x",
@@ -111,8 +110,8 @@ def storage_row(volume: Volume) -> Row:
         measure=f"stored bytes a run at {volume.runs:,} runs",
         service=f"{each:.0f} bytes",
         result=f"{each:.0f} bytes",
-        goal=f"< {BYTES_A_RUN}",
-        reached=each < BYTES_A_RUN,
+        goal="none; row 22 has one",
+        reached=None,
         stored=stored,
         note=store.largest_relations(volume.url),
         figures={"bytes": Figures((each,))},

@@ -62,6 +62,7 @@ class AlertEvaluator:
                 for project_id, message in due
             ]
         self._budget_watch.settle()
+        self._rule_watch.settle()
         if any(decided):
             log.info("alerts_decided", alerts=sum(decided))
         return sum(decided)

@@ -31,6 +31,7 @@ class RuleWatch:
     """Reads hours of projects that have rules; it remembers the hours that it compared. One per process."""
 
     _compared: set[tuple[str, datetime]] = field(default_factory=set)
+    _next: set[tuple[str, datetime]] = field(default_factory=set)
 
     async def read_breaches(self, connection: Connection, now: datetime, quiet: timedelta) -> list[Breach]:
         """Return at most one breach of each rule; rules that have alerted within the quiet time are left out."""
@@ -59,15 +60,19 @@ class RuleWatch:
 
     async def _unusual(self, connection: Connection, rules: Sequence[Rule], now: datetime) -> list[Breach]:
         hour = floor(now - WAITED, HOUR) - HOUR
-        self._compared = {one for one in self._compared if one[1] == hour}
+        self._next = {one for one in self._compared if one[1] == hour}
         found = list[Breach]()
         unusual = [one for one in rules if one.of_unusual]
         for project_id, of_project in groupby(unusual, key=lambda one: one.project_id):
-            if (project_id, hour) in self._compared:
+            if (project_id, hour) in self._next:
                 continue
             found += await _compare(connection, list(of_project), hour, now)
-            self._compared.add((project_id, hour))
+            self._next.add((project_id, hour))
         return found
+
+    def settle(self) -> None:
+        """Remember which hours were compared, once the alerts on them are stored."""
+        self._compared = self._next
 
 
 async def _compare(connection: Connection, rules: Sequence[Rule], hour: datetime, now: datetime) -> list[Breach]:

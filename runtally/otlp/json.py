@@ -22,6 +22,8 @@ from runtally.otlp.values import (
     Attributes,
     LogRecord,
     Malformed,
+    Metric,
+    Point,
     Resource,
     Rules,
     Scalar,
@@ -32,6 +34,7 @@ from runtally.otlp.values import (
 )
 
 _STATUS_ERROR = {2, "2", "STATUS_CODE_ERROR"}
+_DELTA = {1, "1", "AGGREGATION_TEMPORALITY_DELTA"}
 _EXCEPTION, _RAW_REQUEST = (msgspec.json.encode(name) for name in (EXCEPTION, RAW_REQUEST))
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # 2^64 has as many digits; a longer text is no number of nanoseconds.
@@ -89,6 +92,24 @@ class _LogRecord(msgspec.Struct, rename="camel", gc=False):
     attributes: list[_KeyValue] | None = None
 
 
+class _Point(msgspec.Struct, rename="camel", gc=False):
+    attributes: list[_KeyValue] | None = None
+    start_time_unix_nano: _Number = None
+    time_unix_nano: _Number = None
+    as_double: _Number = None
+    as_int: _Number = None
+
+
+class _Sum(msgspec.Struct, rename="camel", gc=False):
+    data_points: list[_Point | None] | None = None
+    aggregation_temporality: int | str | None = None
+
+
+class _Metric(msgspec.Struct, gc=False):
+    name: str | None = None
+    sum: Raw | UnsetType = UNSET
+
+
 class _Resource(msgspec.Struct, gc=False):
     attributes: list[_KeyValue] | None = None
 
@@ -110,6 +131,20 @@ class _ScopeRawSpans(msgspec.Struct, gc=False):
 class _ScopeLogs(msgspec.Struct, rename="camel", gc=False):
     scope: _Scope | None = None
     log_records: list[Raw] | None = None
+
+
+class _ScopeMetrics(msgspec.Struct, gc=False):
+    scope: _Scope | None = None
+    metrics: list[_Metric | None] | None = None
+
+
+class _ResourceMetrics(msgspec.Struct, rename="camel", gc=False):
+    resource: Raw | UnsetType = UNSET
+    scope_metrics: list[_ScopeMetrics | None] | None = None
+
+
+class _Metrics(msgspec.Struct, rename="camel", gc=False):
+    resource_metrics: list[_ResourceMetrics | None] | None = None
 
 
 class _ResourceSpans(msgspec.Struct, rename="camel", gc=False):
@@ -142,6 +177,8 @@ class _Logs(msgspec.Struct, rename="camel", gc=False):
 _traces = msgspec.json.Decoder(_Traces)
 _raw_traces = msgspec.json.Decoder(_RawTraces)
 _logs = msgspec.json.Decoder(_Logs)
+_metrics = msgspec.json.Decoder(_Metrics)
+_sum = msgspec.json.Decoder(_Sum | None)
 _resource = msgspec.json.Decoder(_Resource | None)
 _span = msgspec.json.Decoder(_Span | None)
 _log_record = msgspec.json.Decoder(_LogRecord | None)
@@ -180,6 +217,21 @@ def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
                     record = _log_record.decode(item)
                     if record is not None and resource is not None:
                         yield _read_log_record(record, resource, name, rules)
+    except _WRONG:
+        raise Malformed from None
+
+
+def read_metrics(body: bytes, rules: Rules) -> Iterator[Metric]:
+    """Yield the metrics of a request, in their order. Raises `Malformed` on the way."""
+    resources = _Resources(rules.resource)
+    try:
+        for group in _bounded(_metrics.decode(body).resource_metrics, MAX_GROUPS):
+            resource = resources.read(group.resource) if group else None
+            for scoped in _bounded(group.scope_metrics, MAX_GROUPS) if group else ():
+                name = (scoped and scoped.scope and scoped.scope.name) or ""
+                for item in _bounded(scoped.metrics, MAX_GROUPS) if scoped else ():
+                    if item is not None and resource is not None:
+                        yield _read_metric(item, resource, name, rules)
     except _WRONG:
         raise Malformed from None
 
@@ -237,6 +289,28 @@ def _read_log_record(sent: _LogRecord, resource: Resource, scope: str, rules: Ru
     if not isinstance(sent.event_name, UnsetType) and len(bytes(sent.event_name)) <= longest:
         record.event_name = _wanted_text(_text.decode(sent.event_name), rules)
     return record
+
+
+def _read_metric(sent: _Metric, resource: Resource, scope: str, rules: Rules) -> Metric:
+    metric = Metric(resource, scope)
+    if sent.name is None or sent.name not in rules.bodies:
+        return metric
+    metric.name = sent.name
+    total = None if isinstance(sent.sum, UnsetType) else _sum.decode(sent.sum)
+    if total is not None:
+        metric.is_delta = total.aggregation_temporality in _DELTA
+        metric.points = [_read_point(point, rules) for point in _bounded(total.data_points, MAX_FIELDS) if point]
+    return metric
+
+
+def _read_point(sent: _Point, rules: Rules) -> Point:
+    value = sent.as_double if sent.as_double is not None else _whole(sent.as_int) if sent.as_int is not None else 0
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        raise Malformed from None
+    times = _nanoseconds(sent.start_time_unix_nano), _nanoseconds(sent.time_unix_nano)
+    return Point(_attributes(sent.attributes, rules.record), *times, number)
 
 
 def _wanted_text(value: Value | None, rules: Rules) -> str:

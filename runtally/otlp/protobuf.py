@@ -21,6 +21,8 @@ from runtally.otlp.values import (
     Attributes,
     LogRecord,
     Malformed,
+    Metric,
+    Point,
     Resource,
     Rules,
     Scalar,
@@ -46,15 +48,23 @@ _EVENT_NAME, _EVENT_ATTRIBUTE = 2 << 3 | _BYTES, 3 << 3 | _BYTES
 _STATUS_CODE = 3 << 3 | _VARINT
 _LOG_TIME, _LOG_OBSERVED = 1 << 3 | _FIXED64, 11 << 3 | _FIXED64
 _LOG_BODY, _LOG_ATTRIBUTE, _LOG_EVENT_NAME = 5 << 3 | _BYTES, 6 << 3 | _BYTES, 12 << 3 | _BYTES
+_METRIC_NAME, _METRIC_SUM, _SUM_POINT, _SUM_TEMPORALITY = (
+    1 << 3 | _BYTES,
+    7 << 3 | _BYTES,
+    1 << 3 | _BYTES,
+    2 << 3 | _VARINT,
+)
+_POINT_START, _POINT_TIME, _POINT_DOUBLE = 2 << 3 | _FIXED64, 3 << 3 | _FIXED64, 4 << 3 | _FIXED64
+_POINT_INT, _POINT_ATTRIBUTE = 6 << 3 | _FIXED64, 7 << 3 | _BYTES
 
-_STATUS_ERROR = 2
+_STATUS_ERROR, _DELTA = 2, 1
 # The bit that every byte of a varint but the last one has.
 _MORE = 0x80
 _MAX_VARINT_BYTES = 10
 _MAX_TAG = 2**32 - 1
 _UINT64, _INT64_MAX = 2**64 - 1, 2**63 - 1
 _uint64 = Struct("<Q").unpack_from
-_double = Struct("<d").unpack_from
+_int64, _double = Struct("<q").unpack_from, Struct("<d").unpack_from
 _EXCEPTION, _RAW_REQUEST = EXCEPTION.encode(), RAW_REQUEST.encode()
 _OF_EVENT = Wanted(frozenset({EXCEPTION_TYPE}))
 # The longest attribute that is remembered within a request, and how many are, as many records repeat the same ones.
@@ -63,7 +73,7 @@ _UNREAD: tuple[str, Value] = ("", "")
 # Errors of reading beyond the end, or text that is not UTF-8.
 _WRONG = (IndexError, StructError, UnicodeDecodeError)
 
-_Record = TypeVar("_Record", Span, LogRecord)
+_Record = TypeVar("_Record", Span, LogRecord, Metric)
 
 
 def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
@@ -74,6 +84,11 @@ def read_spans(body: bytes, rules: Rules) -> Iterator[Span]:
 def read_logs(body: bytes, rules: Rules) -> Iterator[LogRecord]:
     """Yield the records of an ExportLogsServiceRequest, in their order. Raises `Malformed` on the way."""
     return _records(body, rules, _log_record)
+
+
+def read_metrics(body: bytes, rules: Rules) -> Iterator[Metric]:
+    """Yield the metrics of an ExportMetricsServiceRequest, in their order. Raises `Malformed` on the way."""
+    return _records(body, rules, _metric)
 
 
 def _records(
@@ -380,3 +395,40 @@ def _log_record(  # noqa: PLR0913, PLR0917  # As `_span`.
             record.body = name if isinstance(name, str) and name in bodies else ""
     record.attributes = attributes
     return record
+
+
+def _metric(  # noqa: PLR0913, PLR0917  # As `_span`.
+    body: bytes, pos: int, end: int, resource: Resource, scope: str, reader: _Attributes
+) -> Metric:
+    metric = Metric(resource, scope)
+    fields = list(_fields(body, pos, end))
+    name = next((body[begin:stop] for tag, begin, stop in fields if tag == _METRIC_NAME), b"").decode()
+    if name not in reader.rules.bodies:
+        return metric
+    metric.name, points = name, []
+    for begin, stop in ((begin, stop) for tag, begin, stop in fields if tag == _METRIC_SUM):
+        for tag, at, until in _fields(body, begin, stop):
+            if tag == _SUM_POINT:
+                points.append(_point(body, at, until, reader))
+            elif tag == _SUM_TEMPORALITY:
+                metric.is_delta = _varint(body, at)[0] == _DELTA
+    metric.points = points
+    return metric
+
+
+def _point(body: bytes, pos: int, end: int, reader: _Attributes) -> Point:
+    attributes: Attributes = {}
+    start = time = 0
+    value = 0.0
+    for tag, begin, stop in _fields(body, pos, end):
+        if tag == _POINT_ATTRIBUTE and (found := reader.read(body, begin, stop)) is not None:
+            attributes[found[0]] = found[1]
+        elif tag == _POINT_START:
+            start = _uint64(body, begin)[0]
+        elif tag == _POINT_TIME:
+            time = _uint64(body, begin)[0]
+        elif tag == _POINT_DOUBLE:
+            value = float(_double(body, begin)[0])
+        elif tag == _POINT_INT:
+            value = float(_int64(body, begin)[0])
+    return Point(attributes, start, time, value)

@@ -50,6 +50,14 @@ ORDER BY last_at DESC, {_KEY}
    LIMIT $2
 """
 
+SELECT_COUNTED = """
+  SELECT coalesce(sum(input_tokens), 0)::bigint AS input, coalesce(sum(output_tokens), 0)::bigint AS output,
+         coalesce(sum(cached_input_tokens), 0)::bigint AS cached, coalesce(sum(cache_write_tokens), 0)::bigint AS written
+    FROM runs
+   WHERE project_id = $1
+     AND trace_id = $2
+"""
+
 
 async def upsert_clients(connection: Connection, clients: Sequence[Client]) -> None:
     """Add the counts since the last write."""
@@ -60,3 +68,8 @@ async def select_clients(connection: Connection, project_id: str | None, limit: 
     """Read the clients of a project, or of all, the latest first."""
     rows = await connection.fetch(SELECT_CLIENTS, project_id, limit)
     return tuple(Client(**row) for row in rows)
+
+
+async def select_counted(connection: Connection, project_id: str, trace_id: str) -> dict[str, int]:
+    """Read the tokens of all runs of a trace, by the names of `agents.metrics`."""
+    return dict(await connection.fetchrow(SELECT_COUNTED, project_id, trace_id) or {})

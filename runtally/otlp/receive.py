@@ -17,6 +17,8 @@ from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.about import EMAIL
 from runtally.otlp.agents.known import Signal, find_agent
+from runtally.otlp.agents.metrics import METRICS, Counted, Sum, read_calls, read_sums
+from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
 from runtally.otlp.agents.records import BODIES, Place, RecordReader
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
@@ -30,7 +32,7 @@ from runtally.otlp.recent import Recent, SpanPlace
 from runtally.otlp.runs import INVALID_ID, latency_ms, wire_run
 from runtally.otlp.spans import has_failed, is_call
 from runtally.otlp.twins import keep_one_of_each
-from runtally.otlp.values import LogRecord, Malformed, Resource, Rules, Span, Wanted
+from runtally.otlp.values import LogRecord, Malformed, Metric, Resource, Rules, Span, Wanted
 from runtally.settings import Settings
 from runtally.telemetry import count_otlp
 
@@ -38,6 +40,8 @@ MAX_SPANS = 100_000
 """The most spans in one request, so that many small ones take no more memory than a few large ones."""
 MAX_PROJECTS = 50
 """The most projects in one request."""
+MAX_SUMS = 1_000
+"""The most sums of agents in one request: of each, what was counted before is read."""
 PIECE = 1_000
 """The most runs that are stored at once."""
 # Other requests are answered after so many spans.
@@ -49,10 +53,12 @@ _STREAM = ".doStream"
 _NAMED_FAULTS = 5
 _TOO_MANY_PROJECTS = Detail("project", f"is one of more than {MAX_PROJECTS} in one request")
 
-_Record = TypeVar("_Record", Span, LogRecord)
+_Record = TypeVar("_Record", Span, LogRecord, Metric)
 
 Admit = Callable[[Collection[str]], Awaitable[None]]
 """Count the request for each of these projects; raises `RateLimited` before anything is stored."""
+Count = Callable[[str, str], Awaitable[Counted]]
+"""Read the tokens that the runs of a project's series have. Raises `StoreUnavailable`."""
 
 
 class Sender(NamedTuple):
@@ -63,6 +69,7 @@ class Sender(NamedTuple):
     """The User-Agent of its requests."""
     rule: ProjectRule
     admit: Admit
+    counted: Count
 
 
 @dataclass(slots=True)
@@ -168,6 +175,8 @@ class Receiver:
         of_resources = wanted_of_resources(self._more | RECORD_NAMES)
         self._spans = Rules(of_resources, wanted_of_spans(self._more | RECORD_NAMES))
         self._records = Rules(of_resources, Wanted(RECORD_NAMES), BODIES)
+        self._metrics = Rules(of_resources, Wanted(POINT_NAMES), METRICS)
+        self._summing = frozenset(settings.otlp_metrics)
 
     async def take_traces(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
         """Store the calls of models among the spans; when this returns they are committed.
@@ -218,6 +227,36 @@ class Receiver:
         origins.count(calls, calls, stored)
         origins.tell(self._clients, sender.exporter, "logs")
         count_otlp("logs", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
+        return outcome
+
+    @property
+    def reads_metrics(self) -> bool:
+        """Whether any project asked for what agents report as metrics alone."""
+        return bool(self._summing)
+
+    async def take_metrics(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
+        """Store what was added to the sums that agents report, in projects that ask for it. Raises what `take_traces` does."""
+        outcome, origins = Outcome(), _Origins(sender.rule)
+        sums: list[Sum] = []
+        for metric in _checked((json if is_json else protobuf).read_metrics(body, self._metrics)):
+            await _take_turns(outcome)
+            agent = find_agent(metric.resource.attributes, metric.scope)
+            if agent is None or agent.signal is not Signal.METRICS or not metric.points:
+                continue
+            project_id = sender.rule.project_of(metric.resource.attributes)
+            if project_id in self._summing:
+                origins.of(metric.resource).tally.records += len(metric.points)
+                sums += read_sums(agent, metric, Place(metric.resource, project_id, self._keeps_email))
+        if len(sums) > MAX_SUMS:
+            raise BodyTooLarge(f"Send at most {MAX_SUMS:,} sums of agents in one request; set a smaller batch size.")
+        counted = {
+            one.series: await sender.counted(one.place.project_id, one.series) for one in sums if not one.is_delta
+        }
+        calls = read_calls(sums, counted)
+        stored = await self._store(calls, sender, outcome)
+        origins.count(calls, calls, stored)
+        origins.tell(self._clients, sender.exporter, "metrics")
+        count_otlp("metrics", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
         return outcome
 
     async def _read(self, body: bytes, sender: Sender, outcome: Outcome, *, is_json: bool) -> _Read:

@@ -75,13 +75,32 @@ class LogRecord(msgspec.Struct, eq=False):
     attributes: Attributes = {}
 
 
+class Point(NamedTuple):
+    """A point of a sum. Times are Unix nanoseconds, 0 where unknown."""
+
+    attributes: Attributes
+    start: int
+    time: int
+    value: float
+
+
+class Metric(msgspec.Struct, eq=False):
+    """A metric. It has points only if it is a sum with one of the wanted names."""
+
+    resource: Resource
+    scope: str
+    name: str = ""
+    is_delta: bool = False
+    points: list[Point] = []
+
+
 class Rules(NamedTuple):
     """The parts of a request to decode."""
 
     resource: Wanted
     record: Wanted
     bodies: frozenset[str] = frozenset()
-    """The bodies and event names of log records that tell their kind."""
+    """The bodies and event names of log records that tell their kind, or the names of metrics to read."""
 
 
 def digest_of(raw: bytes) -> bytes:

@@ -123,7 +123,7 @@ class Cost(msgspec.Struct, frozen=True):
     estimated: bool | None
     entry_id: int | None
     cache_savings_usd: Decimal | None = None
-    """How much more it would be without a cache, below zero for less; None without cached tokens."""
+    """How much more its cached tokens would cost as plain input, below zero for less; None without cached tokens."""
 
 
 UNPRICED = Cost(None, None, None, None)
@@ -157,20 +157,20 @@ def total_usd(usage: TokenCounts, price: Price) -> Decimal:
 
 
 def cache_savings_usd(usage: TokenCounts, price: Price) -> Decimal | None:
-    """Return what the run would have cost more had nothing of its input come from a cache or gone to one.
+    """Return what the tokens that came from a cache or went to one would have cost more as plain input.
 
     None without such tokens. It is below zero where writing cost more than reading saved.
     """
-    return _savings_usd(usage, *_picos(usage, price))
+    return _savings_usd(usage, _picos(usage, price)[1])
 
 
-def _savings_usd(usage: TokenCounts, pico: int, uncached: int) -> Decimal | None:
-    return from_pico(uncached - pico) if usage.cached_input_tokens or usage.cache_write_tokens else None
+def _savings_usd(usage: TokenCounts, saved: int) -> Decimal | None:
+    return from_pico(saved) if usage.cached_input_tokens or usage.cache_write_tokens else None
 
 
 def _picos(usage: TokenCounts, price: Price) -> tuple[int, int]:
-    """Return the cost, and what it would be without a cache. Both at once: this runs for every run that is ingested."""
-    rates = price.rates
+    """Return the cost, and what caches saved. Both at once: this runs for every run that is ingested."""
+    rates, saved = price.rates, 0
     pico, tokens_in, tokens_out = price.request_pico, usage.input_tokens or 0, usage.output_tokens or 0
     for count_of, part_pico in rates.of_output:
         if count := count_of(usage):
@@ -182,12 +182,12 @@ def _picos(usage: TokenCounts, price: Price) -> tuple[int, int]:
         if count := count_of(usage):
             pico += count * part_pico
             tokens_in -= count
-    uncached = pico + tokens_in * rates.input if tokens_in > 0 else pico
     for count_of, part_pico in rates.cache:
         if count := count_of(usage):
             pico += count * part_pico
+            saved += count * (rates.input - part_pico)
             tokens_in -= count
-    return (pico + tokens_in * rates.input if tokens_in > 0 else pico), uncached
+    return (pico + tokens_in * rates.input if tokens_in > 0 else pico), saved
 
 
 def discounted(price: Price, percent: Decimal) -> Price:
@@ -228,9 +228,8 @@ def resolve_cost(
                 return Cost(amount, CostSource.PROVIDER, estimated=False, entry_id=None)
     counted = usage.input_tokens is not None or usage.output_tokens is not None
     if price is not None and (counted or not reported):
-        pico, uncached = _picos(usage, price)
-        saved_usd = _savings_usd(usage, pico, uncached)
-        return Cost(from_pico(pico), CostSource.CATALOG, price.estimated, price.id, saved_usd)
+        pico, saved = _picos(usage, price)
+        return Cost(from_pico(pico), CostSource.CATALOG, price.estimated, price.id, _savings_usd(usage, saved))
     if reported:
         return Cost(reported, CostSource.ESTIMATED, estimated=True, entry_id=None)
     return UNPRICED

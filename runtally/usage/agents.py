@@ -1,4 +1,4 @@
-"""The usage of coding agents: by developer, repository, agent and model, and by session, with retries and router calls separated.
+"""The usage of coding agents: by developer, team, repository, agent and model, and by session, with retries and router calls separated.
 
 Sums by one dimension are stored. How many sessions there were, what subagents did and what was tried again
 is added up from the runs, and is missing where there are too many.
@@ -25,7 +25,8 @@ from runtally.usage.window import Window
 
 AGENT: Final = dimension_of_key("agent")
 REPOSITORY: Final = dimension_of_key("repo")
-TABLES: Final = (USER, REPOSITORY, AGENT, MODEL)
+TEAM: Final = dimension_of_key("team")
+TABLES: Final = (USER, TEAM, REPOSITORY, AGENT, MODEL)
 """The dimensions by which the page tells runs apart."""
 MAX_ROWS: Final = 25
 LIST_PRICE: Final = "API list price"
@@ -54,7 +55,7 @@ class AgentSession:
     id: str
     total: Totals = NO_RUNS
     values: dict[Dimension, set[str]] = field(default_factory=lambda: {one: set() for one in TABLES})
-    """The users, repositories, agents and models of its runs."""
+    """The users, teams, repositories, agents and models of its runs."""
     subagents: dict[str, Totals] = field(default_factory=dict)
 
     def add(self, totals: Totals, values: Sequence[str | None], subagent: str | None) -> None:

@@ -52,6 +52,8 @@ NAMES = {
 
 MAX_KEYS = 12
 """Keys of metadata that a filter may name."""
+_AS_SENT = {"error_code"}
+"""Fields whose texts are stored with blanks around them, if they were sent so."""
 _PARAMETER = re.compile(r"[A-Za-z_.-]{1,32}")
 _SHOWN_NAMES = 5
 
@@ -119,7 +121,8 @@ class RunFilter:
         """
         values, details = {}, []
         for name_of_field, name in NAMES.items():
-            text = trimmed(query.get(name, ""))
+            text = query.get(name, "")
+            text = text if name_of_field in _AS_SENT else trimmed(text)
             if text:
                 try:
                     values[name_of_field] = _READERS.get(name_of_field, _text)(text)
@@ -295,14 +298,19 @@ def _text(text: str) -> str:
 
 
 def _values_of_keys(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Read the parameters that name a metadata key; blank ones are ignored. Raises `_UnreadableError`."""
+    """Read the parameters that name a metadata key; empty ones are ignored. Raises `_UnreadableError`.
+
+    Metadata is stored as it was sent, blanks included, while users, sessions and tags are trimmed.
+    """
     names = [name for name in query if name.startswith(METADATA)]
     if len(names) > MAX_KEYS:
         raise _UnreadableError(f"must be at most {MAX_KEYS} keys")
     for name in names:
-        key, value = name.removeprefix(METADATA), trimmed(query.get(name, ""))
+        key, value = name.removeprefix(METADATA), query.get(name, "")
         if not is_key(key):
             raise _UnreadableError(f"must name a key of 1 to {MAX_KEY_LENGTH} characters")
+        if not dimension_of_key(key).metadata_keys:
+            value = trimmed(value)
         if value:
             yield key, _text(value)
 

@@ -3,7 +3,7 @@
 The first bucket begins where the time does and the last one ends where it does; all between them are whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -103,6 +103,25 @@ class Cover(NamedTuple):
 
     stored: tuple[BucketRange, ...]
     runs: tuple[TimeSpan, ...]
+
+    def without(self, spans: Iterable[TimeSpan]) -> Self:
+        """Return the cover with the stored buckets of these spans left to the runs."""
+        stored, runs = list(self.stored), list(self.runs)
+        for span in spans:
+            left = []
+            for one in stored:
+                within = TimeSpan(max(one.since, span.since), min(one.until, span.until))
+                if not within:
+                    left.append(one)
+                    continue
+                runs.append(within)
+                left += [
+                    replace(one, since=since, until=until)
+                    for since, until in ((one.since, within.since), (within.until, one.until))
+                    if since < until
+                ]
+            stored = left
+        return type(self)(tuple(stored), tuple(runs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,25 @@ def test_many_and_large_headers_do_no_harm(server: Server) -> None:
     assert exchange(server, b"/api/health", head=many).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "host", [b"a" * 64, b"a..b", b".", b"a b", b"user@localhost", b"localhost, b", b"\xe4", b"[::1"]
+)
+@pytest.mark.parametrize("path", [b"/", b"/api/health"])
+def test_a_host_that_no_server_can_have_is_refused(server: Server, path: bytes, host: bytes) -> None:
+    assert_error(answer_to(server, b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (path, host)), 400, "bad_request")
+
+
+@pytest.mark.parametrize("host", [b"", b"localhost.", b"127.0.0.1:1", b"[::1]:8000", b"of_compose-1.x"])
+def test_a_host_that_a_server_can_have_is_answered(server: Server, host: bytes) -> None:
+    sent = b"GET /api/health HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n" % host
+
+    assert answer_to(server, sent).status_code == 200
+
+
+def test_more_headers_than_any_client_sends_are_refused(server: Server) -> None:
+    assert_error(exchange(server, b"/api/health", head=b"a:\r\n" * 3_000), 431, "head_too_large")
+
+
 def test_a_body_with_too_large_a_length_is_refused_before_it_is_read(server: Server) -> None:
     too_large = Settings.model_fields["max_body_bytes"].default + 1
     key = f"Authorization: Bearer {server.ingest_key}\r\nContent-Type: application/json\r\n"

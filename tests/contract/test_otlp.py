@@ -39,8 +39,11 @@ from tests.spans import (
     joined,
     make_attributes,
     make_logs,
+    make_metrics,
+    make_point,
     make_request,
     make_span,
+    make_sum,
 )
 from tests.stored import stored_runs
 from webapp.app import create_app
@@ -688,6 +691,29 @@ async def test_content_is_no_reason_to_refuse_a_span(database_url: str, database
     (run,) = await stored_runs(database, project_id)
     assert run["user_id"] is None
     assert run["metadata"] == {"instrumentation": "tests", "operation": "chat", "tenant": "t"}
+
+
+@pytest.mark.parametrize(("kind", "encode"), [(JSON, as_json), (PROTOBUF, as_protobuf)], ids=["json", "protobuf"])
+async def test_sums_of_an_agent_are_runs_where_the_project_asks_for_them(
+    database_url: str, database: Database, project_id: str, kind: dict[str, str], encode: Callable[[Json], bytes]
+) -> None:
+    app = create_app(settings_for(database_url, otlp_metrics=f"{project_id}-asks"))
+    attributes = [{"type": name, "model": "gpt-4o-mini"} for name in ("input", "output")]
+    headers = {**kind, "Authorization": f"Bearer {INGEST_KEY}"}
+    async with app.test_app() as running:
+        client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+        for number in (1, 1, 2, 2):
+            points = [make_point(100 * number, one, time=START + number * SECOND) for one in attributes]
+            for name in ("asks", "does-not"):
+                resource = {"service.name": "continue-cli", "runtally.project": f"{project_id}-{name}"}
+                body = encode(make_metrics(make_sum("continue_cli_token_usage", *points), resource=resource))
+                response = await client.post("/v1/metrics", data=body, headers=headers)
+                assert (response.status_code, await response.get_data()) == (200, b"{}" if kind is JSON else b"")
+
+    runs = await stored_runs(database, f"{project_id}-asks")
+    assert [(run["input_tokens"], run["output_tokens"], run["latency_ms"]) for run in runs] == [(100, 100, None)] * 2
+    assert runs[0]["metadata"] == {"agent": "continue-cli", "aggregated": True}
+    assert await ids_of(database, f"{project_id}-does-not") == []
 
 
 async def test_requests_are_counted_by_client(own_app: Quart, database: Database, project_id: str) -> None:

@@ -284,6 +284,35 @@ async def test_the_rest_beyond_the_limit_is_one_group(
     assert [(one["group"]["model"], one["costUSD"]) for one in body["totals"]] == [("m4", 4), ("m3", 3), ("(other)", 3)]
 
 
+async def test_a_value_that_is_called_as_the_rest_belongs_to_the_rest(
+    client: httpx.AsyncClient, project_id: str, metrics_key: str
+) -> None:
+    features = ["(other)", "search", "chat", "chat"]
+    await send(client, project_id, *(make_run(metadata={"feature": one}) for one in features))
+
+    for limit, runs in ((1, {"chat": 2, "(other)": 2}), (50, {"chat": 2, "search": 1, "(other)": 1})):
+        body = await read(client, metrics_key, {"groupBy": "metadata.feature", "limit": limit})
+        assert [(one["group"]["metadata.feature"], one["runs"]) for one in body["totals"]] == list(runs.items())
+    kept = await read(client, metrics_key, {"metadata.feature": "(other)"})
+    assert kept["totals"][0]["runs"] == 1
+
+
+async def test_a_filter_by_any_group_of_an_answer_keeps_the_runs_of_that_group(
+    client: httpx.AsyncClient, project_id: str, metrics_key: str
+) -> None:
+    features = ["search", " search ", " search ", "  ", "  ", "  "]
+    await send(client, project_id, *(make_run(metadata={"feature": one, "own": one}) for one in features))
+    await send(client, project_id, make_run(errorCode=" 429 ", metadata={}), make_run(errorCode="429", metadata={}))
+
+    for name in ("metadata.feature", "metadata.own", "errorCode"):
+        body = await read(client, metrics_key, {"groupBy": name})
+        runs = {one["group"][name]: one["runs"] for one in body["totals"] if one["group"][name] is not None}
+        assert runs == ({"429": 1, " 429 ": 1} if name == "errorCode" else {"  ": 3, " search ": 2, "search": 1})
+        for value, count in runs.items():
+            kept = await read(client, metrics_key, {name: value})
+            assert kept["totals"][0]["runs"] == count
+
+
 async def test_pages_have_all_buckets_once_and_the_same_totals(
     near: httpx.AsyncClient, project_id: str, metrics_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

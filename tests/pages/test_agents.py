@@ -49,6 +49,22 @@ async def test_subagents_and_retries_are_apart_and_sessions_are_a_click_away(rea
     assert {f"{team}/sessions/s1", f"{team}/sessions/s2", f"{team}/sessions"} <= links_of(html)
 
 
+async def test_each_table_leads_to_the_page_with_the_next_answer(reader: Browser, team: str) -> None:
+    links = links_of(await html_of(reader, f"{team}/agents?range=30d"))
+
+    assert {f"{team}/budgets", f"{team}/cache?range=30d&by=agent", f"{team}/errors?range=30d"} <= links
+
+
+async def test_teams_are_told_apart_where_they_are_named(reader: Browser, team: str, post: Post) -> None:
+    assert "Compare teams" not in text_of(await html_of(reader, f"{team}/agents"))
+
+    await post(make_run(metadata=CLAUDE | {"team": "search"}))
+
+    text = text_of(await html_of(reader, f"{team}/agents"))
+    assert "Compare teams" in text
+    assert "search 1 run" in text
+
+
 async def test_a_row_leads_to_its_runs_alone_and_back(reader: Browser, team: str) -> None:
     links = links_of(await html_of(reader, f"{team}/agents"))
     [url] = {link for link in links if "/agents?" in link and "user=ada" in link}

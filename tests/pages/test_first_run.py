@@ -37,6 +37,8 @@ async def test_an_empty_install_tells_how_to_send_the_first_run(empty_app: Quart
     assert "No runs yet." in text
     assert "curl http://localhost/api/ingest" in text
     assert f"Authorization: Bearer {INGEST_KEY}" in text
+    assert "export OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost" in text
+    assert f"export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20{INGEST_KEY}" in text
     assert "This page updates when the first run arrives." in text
 
 

@@ -90,6 +90,19 @@ async def test_no_form_keeps_others_waiting_by_its_size(stranger: Browser, path:
     assert "send less at once" in await refused[0].get_data(as_text=True)
 
 
+@pytest.mark.parametrize("path", ["/sign-in", "/join", "/theme"])
+async def test_no_form_in_parts_keeps_others_waiting_by_its_size(stranger: Browser, path: str) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    part = b'--x\r\nContent-Disposition: form-data; name="theme"\r\n%b\r\ndark\r\n--x--\r\n'
+
+    taken, refused = [
+        await stranger.post(path, data=part % (b"A: b\r\n" * lines), headers=headers) for lines in (1, 6_000)
+    ]
+
+    assert taken.status_code != 413
+    assert refused.status_code == 413
+
+
 async def test_a_file_that_is_too_large_is_refused_with_a_way_back_to_its_form(reader: Browser) -> None:
     path = "/admin/prices/file"
     file = FileStorage(BytesIO(b"x" * (5 * 1024 * 1024)), "prices.csv")

@@ -4,14 +4,12 @@ import re
 
 from quart.typing import TestClientProtocol as Browser
 
-from api.current import EXTENSION
 from runtally.access.keys import issue
 from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
-from runtally.services import Services
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
@@ -91,8 +89,6 @@ async def test_releases_with_a_rule_are_named_to_readers_of_runs_alone(
     assert "v2-secret" in await html_of(viewer, url)
 
     await member.post(f"/projects/{project_id}/settings/names", form={"key": "release", "storage": "plain"})
-    services: Services = viewer.app.extensions[EXTENSION]
-    await services.names.refresh()
 
     assert "v2-secret" not in await html_of(viewer, url)
     assert "v2-secret" in await html_of(member, url)

@@ -30,7 +30,8 @@ from webapp.pages.runs.export import FRAMES
 
 async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, project_id: str) -> None:
     await post(
-        make_run(runId="a", metadata={"user": "ann", "n": [1]}), make_run(runId="=1+1", model="acme-cached", costUSD=1)
+        make_run(runId="a", errorCode="-1", metadata={"user": "ann", "n": [1]}),
+        make_run(runId="=1+1", model="acme-cached", costUSD=1),
     )
     query = f"project={project_id}"
 
@@ -41,6 +42,8 @@ async def test_files_have_the_runs_of_the_filter(reader: Browser, post: Post, pr
     assert table.headers["Content-Disposition"] == 'attachment; filename="runs.csv"'
     # A spreadsheet must not compute an id.
     assert {row["id"] for row in rows} == {"a", "'=1+1"}
+    # It reads a negative number as this number, as others do.
+    assert {row["error_code"] for row in rows} == {"-1", ""}
     assert {row["cost_usd"] for row in rows} == {"0.0105"}
     assert {row["metadata"] for row in rows} == {'{"n":[1],"user":"ann"}', ""}
     columns = await reader.get(f"/runs/export.parquet?{query}")

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import tomllib
+from base64 import b64encode
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -23,7 +24,7 @@ from webapp.app import create_app
 from webapp.snippets import Way, ways_to_send
 
 SECRET = re.compile(r"rt_[\w-]{43}")
-WAYS = ["curl", "Python", "TypeScript", "LiteLLM", "OpenTelemetry", "Coding agents"]
+WAYS = ["curl", "Python", "TypeScript", "LiteLLM", "Langfuse", "OpenTelemetry", "Coding agents"]
 
 
 @pytest.fixture
@@ -162,7 +163,25 @@ async def test_the_settings_of_agents_are_files_that_name_the_receiver_and_the_k
     assert claude_code["OTEL_EXPORTER_OTLP_HEADERS"] == "Authorization=Bearer rt_key"
     assert codex["endpoint"] == "http://localhost/v1/logs"
     assert codex["headers"] == {"Authorization": "Bearer rt_key"}
-    assert shlex.split(texts["gemini-environment"])[1] == "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer rt_key"
+    assert shlex.split(texts["agents-environment"])[1::2] == [
+        "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer rt_key",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost",
+    ]
+    assert json.loads(texts["opencode"]) == {"experimental": {"openTelemetry": True}}
+
+
+async def test_the_settings_of_langfuse_lead_to_the_receiver(
+    admin: Browser, closed_app: Quart, database: Database, project_id: str
+) -> None:
+    _, secret = await created(admin, project_id)
+
+    environment = _environment(_way(secret, project_id, "langfuse"))
+    pair = f"{environment['LANGFUSE_PUBLIC_KEY']}:{environment['LANGFUSE_SECRET_KEY']}"
+    url = f"{environment['LANGFUSE_BASE_URL']}/api/public/otel/v1/traces"
+    await _export(closed_app, url, f"Authorization=Basic%20{b64encode(pair.encode()).decode()}", "langfuse")
+
+    assert environment["LANGFUSE_HOST"] == environment["LANGFUSE_BASE_URL"]
+    assert await _runs_of(database, project_id) == 1
 
 
 async def test_with_the_shared_key_alone_no_key_is_made_and_traces_name_the_project(

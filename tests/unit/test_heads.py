@@ -1,10 +1,11 @@
-"""Long headers are not there; of long cookies our own are."""
+"""Long headers are not there; of long cookies our own are, and of long paths the start."""
 
 import pytest
 
-from webapp.heads import MAX_VALUE_BYTES, Header, bounded
+from webapp.heads import MAX_PATH_CHARS, MAX_VALUE_BYTES, BoundedHeads, Header, bounded
 from webapp.rendering import THEME_COOKIE
 from webapp.sessions import COOKIE as SESSION
+from webapp.tracing import Message, Receive, Scope, Send
 
 HOST: Header = (b"host", b"localhost")
 LONG = b"x" * MAX_VALUE_BYTES
@@ -38,3 +39,21 @@ def test_cookies_under_our_names_are_bounded_too() -> None:
     sent = [HOST, (b"cookie", f"{SESSION}=".encode() + LONG), (b"cookie", f"{THEME_COOKIE}=dark".encode())]
 
     assert bounded(sent) == [HOST]
+
+
+async def test_routes_are_compared_with_the_start_of_a_path_alone() -> None:
+    seen: list[Scope] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope)
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    for path in ("/" * 60_000, "/runs"):
+        await BoundedHeads(app)({"type": "http", "path": path, "headers": []}, receive, send)
+
+    assert [scope["path"] for scope in seen] == ["/" * MAX_PATH_CHARS, "/runs"]

@@ -81,9 +81,10 @@ def test_the_line_of_a_request_is_written_from_the_level_of_the_log_on(
 ) -> None:
     monkeypatch.setattr(log, "_direct_from", logging.INFO)
 
-    log.write_request(logging.DEBUG, "quiet", status=200)
-    log.write_request(logging.INFO, "usual", status=200)
+    log.request_id.set("one")
+    log.write_request(logging.DEBUG, status=200)
+    log.write_request(logging.INFO, status=200)
 
     (line,) = map(json.loads, capsysbinary.readouterr().err.splitlines())
     assert line.pop("timestamp").endswith("Z")
-    assert line == {"event": "request", "level": "info", "request_id": "usual", "status": 200}
+    assert line == {"event": "request", "level": "info", "request_id": "one", "status": 200}

@@ -49,9 +49,13 @@ thinking_blocks assistant_thinking thought chain_of_thought chainOfThought scrat
 message_history history.0 dialogue tool_call toolCall tool_use gen_ai.tool.call llm.tool_call.function ai_tool_call
 tool_arguments function_arguments tool_results gen_ai.tool.result gen_ai_tool_result x.chat.history a.function.call
 llm.tool.calls generated_text final_answer previous_messages request_body agent_reply openai_response refusal
+
+LLMPrompt LLMPromptText HTTPResponseBody prompt_raw prompt_v2 prompt_str promptString rendered_prompt
+compiledPrompt formatted_prompt my_prompt the_prompt our_prompt base_prompt promptPreview prompt_preview msgs raw_request
+tool_args tool.parameters few_shot_examples retrieved_context retrievedDocuments mlflow.spanInputs mlflow.spanOutputs
 """)
 KEPT = names("""
-model_license_text gen_ai.system gen_ai.provider.name gen_ai.operation.name gen_ai.request.model gen_ai.request.max_tokens gen_ai.response.id
+prompt_version promptVersion v raw string userID LLMModel HTTPRoute rawCost http_base_url model_license_text gen_ai.system gen_ai.provider.name gen_ai.operation.name gen_ai.request.model gen_ai.request.max_tokens gen_ai.response.id
 gen_ai.response.model gen_ai.response.finish_reasons gen_ai.usage.input_tokens gen_ai.usage.output_tokens
 gen_ai.usage.cache_read.input_tokens gen_ai.token.type gen_ai.output.type gen_ai.conversation.id gen_ai.tool.name
 gen_ai.prompt.0.role gen_ai.completion.0.finish_reason http.response.status_code http.request.body.size db.system
@@ -72,8 +76,9 @@ history.length tool_call_id toolCallId tool_calls_count gen_ai.tool.call.id gen_
 conversation conversation_id tool_choice agent_name request_id session_id
 """)
 WHOSE = names("""
-agent ai anthropic assistant bot chat claude conversation current customer developer final first full function gemini gen generated gpt
-human initial last llm model new openai original previous prior raw request session system tool user
+agent ai anthropic assistant base bot chat claude compiled conversation current customer developer final first formatted full
+function gemini gen generated gpt http human initial last llm model my new openai original our previous prior raw rendered request
+session system the tool user
 """)
 FACTS = names("""
 finish_reason finishReasons hash id key length mime_type model name role size status_code type version

@@ -133,6 +133,9 @@ def _row(names: Sequence[str], group: Group, sums: Sums) -> Record:
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cached_input_tokens=totals.cached_input_tokens,
+        cache_write_tokens=totals.cache_write_tokens,
+        reasoning_tokens=totals.reasoning_tokens,
+        cache_savings_usd=totals.cache_savings_usd,
         p50_latency_ms=latency.p50_ms if latency else None,
         p95_latency_ms=latency.p95_ms if latency else None,
     )

@@ -15,8 +15,9 @@ from runtally.otlp.attributes import Facts
 from runtally.otlp.values import Attributes
 
 REPOSITORIES = ("vcs.repository.name", "github.copilot.git.repository")
+VERSION = "service.version"
 METADATA: Mapping[str, tuple[str, ...]] = {
-    "agentVersion": ("app.version", "service.version"),
+    "agentVersion": ("app.version", VERSION),
     "team": ("team.id",),
     "department": ("department",),
     "cost_center": ("cost_center",),
@@ -54,6 +55,8 @@ def describe(
 ) -> dict[str, Any]:
     """Fill in the user and the session, and return the metadata."""
     sent = {**resource, **{name: value for name, value in attributes.items() if value != ""}}
+    if not agent.sends_version:
+        sent.pop(VERSION, None)
     about: dict[str, Any] = {"agent": agent.name}
     for key, names in METADATA.items():
         found = _first(sent, names)
@@ -75,8 +78,9 @@ def describe(
 
 
 def _user(resource: Attributes, sent: Attributes, *, keeps_email: bool) -> str | None:
-    names = ("user.name", *((EMAIL,) if keeps_email else ()), *PERSONS)
-    return _first(resource, ("user.name",)) or _first(sent, names)
+    named = _first(resource, ("user.name",)) or _first(sent, ("user.name", *((EMAIL,) if keeps_email else ())))
+    account = _first(sent, PERSONS)
+    return named or (account if account and (keeps_email or "@" not in account) else None)
 
 
 def reported_cost(attributes: Attributes) -> Decimal | None:
@@ -108,5 +112,7 @@ def _without_credentials(repository: str) -> str:
     except ValueError:
         return repository.rpartition("@")[2]
     if not parts.netloc:
-        return repository
+        # Git's short form: a name such as `git` is no secret, but a password after it is.
+        before, at, place = repository.rpartition("@")
+        return place if at and before != "git" else repository
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

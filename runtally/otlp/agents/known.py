@@ -15,7 +15,9 @@ class Signal(StrEnum):
 
     LOGS = "logs"
     TRACES = "traces"
-    NEITHER = "neither"
+    METRICS = "metrics"
+    """Sums in place of calls, which a project has to ask for."""
+    NONE = "none"
 
 
 class Agent(NamedTuple):
@@ -31,23 +33,25 @@ class Agent(NamedTuple):
     """The first part of the names of its events."""
     prefers_response_model: bool = False
     """Whether the model that answered is the run's; the requested one is a choice by the agent's service."""
+    sends_version: bool = True
+    """Whether `service.version` is its own version."""
 
 
 CLAUDE = Agent("claude-code", Signal.LOGS, ("claude-code",), ("com.anthropic.claude_code",))
 CODEX = Agent("codex", Signal.LOGS, ("codex",), ("codex_otel",), "codex")
-GEMINI = Agent("gemini-cli", Signal.LOGS, ("gemini-cli",), ("gemini-cli",), "gemini_cli")
+# Its `service.version` is Node's.
+GEMINI = Agent("gemini-cli", Signal.LOGS, ("gemini-cli",), ("gemini-cli",), "gemini_cli", sends_version=False)
 QWEN = Agent("qwen-code", Signal.LOGS, ("qwen-code",), ("qwen-code",), "qwen-code")
 CLINE = Agent("cline", Signal.LOGS, ("cline",))
-COPILOT = Agent("github-copilot", Signal.TRACES, ("github-copilot",), prefers_response_model=True)
+COPILOT = Agent("github-copilot", Signal.TRACES, ("github-copilot",), ("github.copilot",), prefers_response_model=True)
 COPILOT_CHAT = Agent("copilot-chat", Signal.TRACES, ("copilot-chat",), prefers_response_model=True)
 OPENCODE = Agent("opencode", Signal.TRACES, ("opencode",), ("opencode",), prefers_response_model=True)
 AGENTS = (
     CLAUDE, CODEX, GEMINI, QWEN, CLINE, COPILOT, COPILOT_CHAT, OPENCODE,
     Agent("goose", Signal.TRACES, ("goose",)),
-    # Its metrics add up requests, without user or session.
-    Agent("continue-cli", Signal.NEITHER, ("continue-cli",)),
+    Agent("continue-cli", Signal.METRICS, ("continue-cli",), ("continue-cli",)),
     # The format of its request records is unknown.
-    Agent("cursor", Signal.NEITHER, ("cursor",), ("cursor.telemetry",)),
+    Agent("cursor", Signal.NONE, ("cursor",), ("cursor.telemetry",)),
 )  # fmt: skip
 
 

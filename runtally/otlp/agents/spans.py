@@ -39,3 +39,6 @@ def add_agent(call: Call, agent: Agent, span: Span, *, keeps_email: bool) -> Non
     if subagent is not None:
         described.setdefault("agentName", subagent)
     call.about = described
+    # An agent's own "metadata" of a call is nothing that people added: opencode writes the user `unknown` there.
+    # What an operator wants to keep has the name of its attribute.
+    call.free = {name: value for name, value in call.free.items() if name in span.attributes}

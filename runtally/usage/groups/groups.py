@@ -14,10 +14,11 @@ from runtally.db.database import Connection
 from runtally.errors import DimensionNotTracked
 from runtally.usage import masking
 from runtally.usage.days.versions import Days
+from runtally.usage.groups.derived import named_rows, ranks_of
 from runtally.usage.groups.parts import GroupLatencies, Part, parts_of
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Rank, Ranks, added, highest
-from runtally.usage.groups.rows import GroupRowReader, named_rows, ranks_of
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo
 from runtally.usage.plan import Group, GroupQuestion

@@ -10,9 +10,10 @@ from typing import TypeVar
 from runtally.clock import start_of_day
 from runtally.errors import ArchiveNotRead
 from runtally.usage.days.versions import Days
+from runtally.usage.groups.derived import Counts
 from runtally.usage.groups.queries import GroupRows
 from runtally.usage.groups.ranks import Ranks
-from runtally.usage.groups.rows import Counts, GroupRowReader
+from runtally.usage.groups.rows import GroupRowReader
 from runtally.usage.groups.slices import SliceKey
 from runtally.usage.memo import DayMemo, Version
 from runtally.usage.plan import Group, GroupQuestion

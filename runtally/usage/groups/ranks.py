@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from runtally.money import USD_DECIMALS
+from runtally.usage.dimensions import OTHER_NAME
 from runtally.usage.plan import Group
 
 Name: TypeAlias = str | Group | None
@@ -90,12 +91,13 @@ _NO_RUNS = Rank()
 def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
     """Return the groups with the highest rank over several time ranges together.
 
-    Each range is walked from its highest rank down, until no group that is left can be among them.
+    Each range is walked from its highest rank down, until no group that is left can be among them. A value that is called as the
+    rest is in an answer belongs to the rest: the answer could not tell the two apart.
     """
-    if len(ranks) == 1:
-        return tuple(map(_group, islice(ranks[0].places, limit)))
+    walks = [_named(one) for one in ranks]
+    if len(walks) == 1:
+        return tuple(_group(name) for name, _ in islice(walks[0], limit))
     measures: dict[Name, int] = {}
-    walks = [zip(one.places, one.measures, strict=True) for one in ranks]
     step, least = max(limit, 1), 0
     while walks:
         parts = [list(islice(walk, step)) for walk in walks]
@@ -104,7 +106,7 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
             measures[name] = sum(one.measure_of(name) for one in ranks)
         least = min(nlargest(limit, measures.values()), default=0)
         most_of_rest = sum(max(part[-1][1], 0) for part in parts if len(part) == step)
-        if len(measures) >= limit and least > most_of_rest:
+        if least > most_of_rest:
             break
         step *= 2
     # Only the runs and names of these matter, as all others have less.
@@ -114,6 +116,13 @@ def highest(ranks: Sequence[Ranks], limit: int) -> tuple[Group, ...]:
         if measure >= least
     ]
     return tuple(_group(name) for *_, name in nsmallest(limit, orders))
+
+
+def _named(ranks: Ranks) -> Iterator[tuple[Name, int]]:
+    """Yield the groups that an answer may name, and their measures, the one with the highest rank first."""
+    for name, measure in zip(ranks.places, ranks.measures, strict=True):
+        if OTHER_NAME not in (name if isinstance(name, tuple) else (name,)):
+            yield name, measure
 
 
 def added(ranks: Sequence[Rank]) -> Rank:

@@ -6,7 +6,7 @@ are archived are read as well, if all that left the database are.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -22,21 +22,26 @@ from runtally.usage.days.versions import Days
 from runtally.usage.dimensions import OTHER, STATUS, Dimension
 from runtally.usage.groups import latency_queries as group_latency_queries
 from runtally.usage.groups import queries as group_queries
+from runtally.usage.groups.derived import (
+    Counts,
+    named_group,
+    named_rows,
+    ranks_by_group,
+    ranks_of,
+    rest_of_latencies,
+    succeeded,
+    with_rest,
+)
 from runtally.usage.groups.queries import GroupRows, TrackedState
-from runtally.usage.groups.ranks import Rank, Ranks
+from runtally.usage.groups.ranks import Ranks
 from runtally.usage.groups.slices import ANY_VALUE, ArchivedSlices, SliceKey, WaitingRuns, select_waiting
 from runtally.usage.memo import Version
 from runtally.usage.overview.project_queries import select_dropped_before
 from runtally.usage.plan import Group, GroupQuestion, Plan, keeps_all_but_failed, plan_of, with_status, without_key
-from runtally.usage.sketch import binned
 from runtally.usage.sources import Source
-from runtally.usage.timeline import DAY, Cover
-from runtally.usage.totals import NO_RUNS, Totals, group_sum
 from runtally.usage.window import TimeSpan
 
 MAX_RUNS_READ = 100_000
-Counts = dict[SliceKey, Counter[int]]
-"""The runs with each latency, in each bucket and group."""
 
 
 class GroupRowReader:
@@ -98,8 +103,8 @@ class GroupRowReader:
             ),
             self._rows(replace(without_key(question, plan.rest_of), named=None)),
         )
-        without_value = _with_rest(question, plan.rest_of, valued, whole).groups
-        return ranks.with_groups(_ranks_by_group(question, without_value))
+        without_value = with_rest(question, plan.rest_of, valued, whole).groups
+        return ranks.with_groups(ranks_by_group(question, without_value))
 
     async def count(self, question: GroupQuestion, most: int) -> int:
         """Count the groups with a value, up to one more than `most`; with a filter on success those of all runs.
@@ -123,7 +128,7 @@ class GroupRowReader:
     async def _rows(self, question: GroupQuestion) -> GroupRows:
         """Read the sums of the named groups, of all others as one, and of the group without a value."""
         if keeps_all_but_failed(question):
-            return _succeeded(await self._rows(replace(with_status(question), named=None)))
+            return succeeded(await self._rows(replace(with_status(question), named=None)))
         plan, waiting, of_old = await self._readable_plan(question)
         reading = group_queries.select_groups(self.connection, question, plan, waiting=waiting, archived=of_old)
         if plan.rest_of is None:
@@ -131,7 +136,7 @@ class GroupRowReader:
         rows, whole = await self.reads.together(
             reading, self._rows(replace(without_key(question, plan.rest_of), named=None))
         )
-        return _with_rest(question, plan.rest_of, rows, whole)
+        return with_rest(question, plan.rest_of, rows, whole)
 
     async def latencies(self, question: GroupQuestion) -> Counts | None:
         """Read the latencies of the named groups, and of all others as one; None if there are too many runs to read.
@@ -144,7 +149,7 @@ class GroupRowReader:
             return None
         added: Counts = defaultdict(Counter)
         for (number, group), more in counts.items():
-            added[number, _name(group, named)].update(more)
+            added[number, named_group(group, named)].update(more)
         return added
 
     async def _latencies(self, question: GroupQuestion, named: Collection[Group] | None) -> Counts | None:
@@ -170,7 +175,7 @@ class GroupRowReader:
         )
         if plan.rest_of is None:
             return found
-        rest = {} if whole is None else _rest_of_latencies(question, plan.rest_of, found, whole)
+        rest = {} if whole is None else rest_of_latencies(question, plan.rest_of, found, whole)
         return {key: counts for key, counts in found.items() if ANY_VALUE not in key[1]} | rest
 
     async def _all_counts(self, question: GroupQuestion | None) -> Counts | None:
@@ -242,7 +247,7 @@ class GroupRowReader:
                 self._hidden[place] = await group_queries.select_hidden_days(
                     self.connection, question, plan, key, waiting
                 )
-            plan = _without_days(plan, self._hidden[place])
+            plan = plan.without_days(self._hidden[place])
         return plan, waiting
 
     async def _waiting_on(self, question: GroupQuestion, key: Dimension, plan: Plan) -> WaitingRuns | None:
@@ -314,38 +319,6 @@ def _explained() -> Iterator[None]:
         raise ArchiveNotRead(error.message) from error
 
 
-def _name(group: Group, named: Collection[Group]) -> Group:
-    """Return the group, or "all others" if it is not named."""
-    return group if group in named else (OTHER,) * len(group)
-
-
-def _without_days(plan: Plan, days: Sequence[datetime]) -> Plan:
-    """Return the plan with these days read from the runs."""
-    if not days:
-        return plan
-    spans = [TimeSpan(day, day + DAY) for day in days]
-    return replace(plan, cover=_without(plan.cover, spans), latency_cover=_without(plan.latency_cover, spans))
-
-
-def _without(cover: Cover, spans: Iterable[TimeSpan]) -> Cover:
-    stored, runs = list(cover.stored), list(cover.runs)
-    for span in spans:
-        left = []
-        for one in stored:
-            within = TimeSpan(max(one.since, span.since), min(one.until, span.until))
-            if not within:
-                left.append(one)
-                continue
-            runs.append(within)
-            left += [
-                replace(one, since=since, until=until)
-                for since, until in ((one.since, within.since), (within.until, one.until))
-                if since < until
-            ]
-        stored = left
-    return Cover(tuple(stored), tuple(runs))
-
-
 def _advice(question: GroupQuestion, plan: Plan) -> str:
     """Return advice on how to ask so that stored sums can answer."""
     too_many = f"More than {MAX_RUNS_READ:,} runs would have to be read one by one"
@@ -361,79 +334,6 @@ def _advice(question: GroupQuestion, plan: Plan) -> str:
         f"{too_many}: sums are kept by provider and model, and by one tracked key of metadata together with these; group and "
         "filter by no more than that, or ask for a shorter time."
     )
-
-
-def named_rows(rows: GroupRows, names: Collection[Group]) -> GroupRows:
-    """Return the sums of these groups, and of all others as one."""
-    named = set(names)
-    return GroupRows(
-        group_sum((_name(group, named), totals) for group, totals in rows.groups.items()),
-        group_sum(((number, _name(group, named)), totals) for (number, group), totals in rows.slices.items()),
-    )
-
-
-def ranks_of(question: GroupQuestion, groups: Mapping[Group, Totals]) -> Ranks:
-    """Return the ranks of groups with known sums."""
-    return Ranks.of(_ranks_by_group(question, groups))
-
-
-def _ranks_by_group(question: GroupQuestion, groups: Mapping[Group, Totals]) -> dict[Group, Rank]:
-    """Return the rank of each group with known sums."""
-    return {
-        group: Rank.of(getattr(totals, question.rank_by), totals.runs)
-        for group, totals in groups.items()
-        if OTHER not in group
-    }
-
-
-def _succeeded(rows: GroupRows) -> GroupRows:
-    """Return the groups of successful runs, without the status in their keys."""
-
-    def kept(group: Group) -> bool:
-        return group[-1] == STATUS.usual
-
-    return GroupRows(
-        {group[:-1]: totals for group, totals in rows.groups.items() if kept(group)},
-        {(number, group[:-1]): totals for (number, group), totals in rows.slices.items() if kept(group)},
-    )
-
-
-def _with_rest(question: GroupQuestion, rest_of: Dimension, rows: GroupRows, whole: GroupRows) -> GroupRows:
-    """Add the group of runs without a value: all runs minus those with one."""
-    place = question.by.index(rest_of)
-    all_slices = whole.slices or {(0, group): totals for group, totals in whole.groups.items()}
-    valued = rows.valued if whole.slices else group_sum(((0, group), one) for (_, group), one in rows.valued.items())
-    left = {key: totals - valued.get(key, NO_RUNS) for key, totals in all_slices.items()}
-    rest = {
-        (number, (*group[:place], rest_of.usual, *group[place:])): totals
-        for (number, group), totals in left.items()
-        if totals.runs
-    }
-    return GroupRows(
-        group_sum((*rows.groups.items(), *((group, totals) for (_, group), totals in rest.items()))),
-        {**rows.slices, **rest},
-    )
-
-
-def _rest_of_latencies(question: GroupQuestion, rest_of: Dimension, found: Counts, whole: Counts) -> Counts:
-    """Return the latencies of runs without a value, by subtracting bins, to which all sketches are converted."""
-    place = question.by.index(rest_of)
-    left = {key: _in_bins(counts) for key, counts in whole.items()}
-    for (number, group), counts in found.items():
-        is_counted = group[place] == ANY_VALUE if rest_of.is_list else True
-        key = number, (*group[:place], *group[place + 1 :])
-        if is_counted and key in left:
-            left[key].subtract(_in_bins(counts))
-    return {
-        (number, (*group[:place], rest_of.usual, *group[place:])): +counts for (number, group), counts in left.items()
-    }
-
-
-def _in_bins(counts: Counter[int]) -> Counter[int]:
-    found: Counter[int] = Counter()
-    for latency, runs in counts.items():
-        found[binned(latency)] += runs
-    return found
 
 
 def _add(found: Counts, more: Mapping[SliceKey, Counter[int]]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from runtally.alerts import rule_edit
@@ -92,6 +93,13 @@ async def test_an_hour_far_from_the_usual_one_alerts_once_it_is_over(project: Da
     assert await evaluator.evaluate() == 0  # The hour is not over.
 
     clock.now = hour + HOUR + timedelta(minutes=6)
+    async with project.connection() as connection:
+        await connection.execute("ALTER TABLE alerts ADD CONSTRAINT none_stored CHECK (kind <> 'error_rate')")
+    with pytest.raises(asyncpg.CheckViolationError):
+        await evaluator.evaluate()
+    async with project.connection() as connection:
+        await connection.execute("ALTER TABLE alerts DROP CONSTRAINT none_stored")
+    # Its alert was not stored, so the hour is judged again.
     assert [await evaluator.evaluate(), await evaluator.evaluate()] == [1, 0]
 
     [alert] = await alerts(project)

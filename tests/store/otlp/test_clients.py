@@ -120,5 +120,5 @@ async def test_the_doctor_explains_missing_runs(
 
     (found,) = findings
     assert found.state is state
-    assert found.message.startswith("shop by OTel to p: 1 requests of traces since 2026-11-21 09:30")
+    assert found.message.startswith("shop by OTel to p: 1 request of traces since 2026-11-21 09:30")
     assert says in found.message

@@ -16,6 +16,7 @@ from runtally.usage.agents import (
     LIST_PRICE,
     REPOSITORY,
     TABLES,
+    TEAM,
     AgentReport,
     Purpose,
     purpose_of,
@@ -53,6 +54,7 @@ runs = st.builds(
         optional={
             "agent": names,
             "repo": names,
+            "team": names,
             "agentName": names,
             "querySource": st.sampled_from(["repl_main_thread", "agent:explorer", "compact"]),
             "role": st.sampled_from(["main", "utility_router"]),
@@ -163,7 +165,13 @@ def cost_of(some: Sequence[StoredRun]) -> Decimal:
 
 def value_of(run: StoredRun, dimension: object) -> str:
     about = run.metadata or {}
-    values = {USER: run.user_id, REPOSITORY: about.get("repo"), AGENT: about.get("agent"), MODEL: run.model}
+    values = {
+        USER: run.user_id,
+        TEAM: about.get("team"),
+        REPOSITORY: about.get("repo"),
+        AGENT: about.get("agent"),
+        MODEL: run.model,
+    }
     found = next(value for one, value in values.items() if one == dimension)
     return found or NO_VALUE
 

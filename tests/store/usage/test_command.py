@@ -6,9 +6,11 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from api.usage import UsageGroup
 from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.ingest.queries import insert_runs
@@ -64,6 +66,12 @@ def test_usage_is_told_apart_by_any_dimension_and_filtered_as_pages_are(environm
     assert totals("--by", "model", "--limit", "1") == {"acme-small": "2", "(other)": "0.500000000001"}
     assert totals("--by", "model", "--by", "status") == totals("--by", "model,status")
     assert totals("--by", "", "--model", "acme-large") == {"": "0.500000000001"}
+
+
+def test_json_has_the_sums_of_the_api(environment: dict[str, str]) -> None:
+    [total] = json.loads(run(environment, "--by", "", "--json").stdout)["totals"]
+
+    assert list(total) == [one.encode_name for one in msgspec.structs.fields(UsageGroup)]
 
 
 @pytest.mark.parametrize("listed", ["keys", "users", "experiments"])

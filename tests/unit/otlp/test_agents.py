@@ -229,6 +229,32 @@ def test_who_used_codex_is_who_was_named_then_an_account_and_an_address_only_if_
     assert user(keeps_email=True, **{"user.name": "ada"}) == "ada"
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("acme/search", "acme/search"), ("https://x:token@git.example/a.git?token=t", "https://git.example/a.git"),
+        ("git@git.example:a/b.git", "git@git.example:a/b.git"), ("x:token@git.example/a", "git.example/a"),
+        ("token@git.example:a/b.git", "git.example:a/b.git"), ("ssh://git@git.example/a", "ssh://git.example/a"),
+    ],
+)  # fmt: skip
+def test_the_address_of_a_repository_is_kept_without_credentials(sent: str, kept: str) -> None:
+    resource: dict[str, Any] = {"vcs.repository.name": sent}
+
+    (call,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", **resource)
+
+    assert call.about["repo"] == kept
+
+
+def test_an_account_that_is_an_email_address_needs_the_same_permission() -> None:
+    resource: dict[str, Any] = {"user.name": "", "user.id": "a@b.example"}
+
+    (hidden,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", **resource)
+    (shown,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", keeps_email=True, **resource)
+
+    assert hidden.facts.get("user") != "a@b.example"
+    assert shown.facts["user"] == "a@b.example"
+
+
 GEMINI_RESPONSE: Attributes = {
     "session.id": "fc74", "installation.id": "cd2e", "interactive": False, "auth_type": "oauth-personal",
     "event.name": "gemini_cli.api_response", "event.timestamp": WHEN, "model": "gemini-2.5-flash", "duration_ms": 648,
@@ -239,7 +265,9 @@ GEMINI_RESPONSE: Attributes = {
 
 
 def test_gemini_tells_of_a_response_without_its_thoughts_in_the_output() -> None:
-    (call,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", scope="gemini-cli")
+    # Its resource names the version of Node.
+    resource: dict[str, Any] = {"service.version": "v20.20.2"}
+    (call,) = calls_of(record(GEMINI_RESPONSE), service="gemini-cli", scope="gemini-cli", **resource)
 
     assert tokens(call) == {"input": 1205, "output": 350, "cached": 1000, "reasoning": 200}
     assert (call.facts["provider"], call.facts["model"], call.facts["finish_reasons"]) == (
@@ -336,14 +364,16 @@ COPILOT: dict[str, Value] = {
 }  # fmt: skip
 
 
-def agents_calls(service: str, attributes: dict[str, Value], resource: dict[str, Value]) -> list[Call]:
+def agents_calls(
+    service: str, attributes: dict[str, Value], resource: dict[str, Value], *, more: frozenset[str] = frozenset()
+) -> list[Call]:
     request = make_request(make_span(attributes), resource={"service.name": service, **resource})
-    (span,) = read_spans(as_json(request), SPAN_RULES)
+    (span,) = read_spans(as_json(request), Rules(wanted_of_resources(NAMES), wanted_of_spans(NAMES | more)))
     agent = find_agent(span.resource.attributes, span.scope)
     assert agent
     if not is_agents_call(agent, span):
         return []
-    call = call_of(span, b"k", "p", {}, frozenset())
+    call = call_of(span, b"k", "p", {}, more)
     add_agent(call, agent, span, keeps_email=False)
     return [call]
 
@@ -371,12 +401,16 @@ def test_opencode_tells_of_the_inner_spans_of_the_ai_sdk() -> None:
         "ai.operationId": "ai.streamText.doStream", "ai.model.provider": "acme.chat", "ai.model.id": "m", "ai.response.model": "m-1",
         "ai.usage.inputTokens": 1200, "ai.usage.outputTokens": 350, "ai.usage.inputTokenDetails.cacheReadTokens": 1000,
         "ai.usage.inputTokenDetails.cacheWriteTokens": 50, "ai.usage.outputTokenDetails.reasoningTokens": 200, "session.id": "s",
+        "ai.telemetry.metadata.userId": "unknown", "ai.telemetry.metadata.sessionId": "s", "tenant": "acme",
     }  # fmt: skip
 
-    (call,) = agents_calls("opencode", sent, {"deployment.environment.name": "latest"})
+    (call,) = agents_calls("opencode", sent, {"deployment.environment.name": "latest"}, more=frozenset({"tenant"}))
 
     assert tokens(call) == {"input": 1200, "output": 350, "cached": 1000, "written": 50, "reasoning": 200}
     assert (call.facts["provider"], call.facts["model"], call.facts["session"]) == ("acme", "m-1", "s")
+    # What it writes as metadata would make `unknown` the user of all its runs.
+    assert "user" not in call.facts
+    assert call.free == {"tenant": "acme"}
     assert agents_calls("opencode", sent | {"ai.operationId": "ai.streamText"}, {}) == []
 
 

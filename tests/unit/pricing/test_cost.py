@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runtally.models.run import CostSource
 from runtally.money import MAX_USD
 from runtally.pricing.cost import UNPRICED, Cost, Price, Rates, discounted, lines_of, resolve_cost, total_usd
-from runtally.tokens import TOKEN_KINDS, Usage
+from runtally.tokens import INPUT, TOKEN_KINDS, Usage
 
 MAX_TOKENS = 2**53 - 1
 MAX_PICO = 10**14 - 1
@@ -247,6 +247,9 @@ def test_a_price_without_any_amount_is_free(function: Callable[[Usage, Price], o
         (Usage(1_000_000, 5, cached_input_tokens=400_000), "1.08"),
         (Usage(1_000_000, 5, cache_write_tokens=200_000), "-0.15"),
         (Usage(1_000_000, 5, cached_input_tokens=400_000, cache_write_tokens=200_000), "0.93"),
+        # A client whose input tokens are those that no cache had.
+        (Usage(100, 5, cached_input_tokens=400_000), "1.08"),
+        (Usage(None, 5, cached_input_tokens=400_000, cache_write_tokens=200_000), "0.93"),
     ],
 )
 def test_a_cache_saved_the_difference_to_the_cost_of_plain_input(usage: Usage, saved: str) -> None:
@@ -258,7 +261,14 @@ def test_a_cache_saved_the_difference_to_the_cost_of_plain_input(usage: Usage, s
 @given(usage=usages, price=prices)
 def test_cost_and_savings_add_up_to_the_cost_without_a_cache(usage: Usage, price: Price) -> None:
     cost = resolve_cost(usage, price, direct=False, reported=None, upstream_reported=None)
-    plain = replace(usage, cached_input_tokens=None, cache_write_tokens=None)
+    parts = {
+        kind: getattr(usage, kind.count_column) or 0
+        for kind in TOKEN_KINDS
+        if kind.part_of is INPUT and price.rates[kind] is not None
+    }
+    # A client that reports more parts than the whole has sent these parts.
+    sent = max(usage.input_tokens or 0, sum(parts.values()))
+    plain = replace(usage, input_tokens=sent, cached_input_tokens=None, cache_write_tokens=None)
 
     with localcontext(prec=60):
         assert (cost.total_usd or 0) + (cost.cache_savings_usd or 0) == total_usd(plain, price)

@@ -1,4 +1,4 @@
-"""Coding agents in a project: cost by developer, repository, agent, model and purpose, and the most expensive sessions."""
+"""Coding agents in a project: cost by developer, team, repository, agent, model and purpose, and the most expensive sessions."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from runtally.usage.agents import (
     MAX_ROWS,
     REPOSITORY,
     TABLES,
+    TEAM,
     AgentDetails,
     AgentReport,
     AgentSession,
@@ -38,6 +39,7 @@ from webapp.pages.panel.narrowing import Chip, chips_of, toggled
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.project.frame import ProjectFrame, frame_of
 from webapp.pages.project.heading import heading_of
+from webapp.pages.quality.parts import Part
 from webapp.pages.runs.views import session_url
 from webapp.pages.sessions.session import Figure
 from webapp.rendering import Page, render
@@ -46,8 +48,20 @@ from webapp.security import signed_in
 blueprint = Blueprint("agents", __name__)
 
 MAX_SESSIONS: Final = 12
-TITLES: Final = {USER: "Developers", REPOSITORY: "Repositories", AGENT: "Agents", MODEL: "Models"}
-_UNNAMED: Final = {USER: "No user", REPOSITORY: "No repository", AGENT: "No agent", MODEL: words.NO_VALUE_NAME}
+TITLES: Final = {USER: "Developers", TEAM: "Teams", REPOSITORY: "Repositories", AGENT: "Agents", MODEL: "Models"}
+_UNNAMED: Final = {
+    USER: "No user",
+    TEAM: "No team",
+    REPOSITORY: "No repository",
+    AGENT: "No agent",
+    MODEL: words.NO_VALUE_NAME,
+}
+_FURTHER: Final = {
+    USER: ("Budgets", "project_budgets.budgets", None),
+    AGENT: ("Cache by agent", Part.CACHE.endpoint, {"by": "agent"}),
+    MODEL: ("Errors by model", Part.ERRORS.endpoint, {}),
+}
+"""Pages that answer the next question about a table: name, endpoint and query; None where a page has no range."""
 PURPOSES: Final = {
     Purpose.WORK: "Main work",
     Purpose.SUBAGENT: "Subagents",
@@ -78,6 +92,14 @@ class AgentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A link to another page."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentTable:
     """A table of the runs grouped by one dimension."""
 
@@ -86,6 +108,8 @@ class AgentTable:
     rows: tuple[AgentRow, ...]
     refusal: Refusal | None
     breakdown_url: str
+    further: Link | None
+    """A page that answers the next question about these rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +207,7 @@ def _page(page: AgentsPage, report: AgentReport, view: View) -> AgentsPage:
     return replace(
         page,
         figures=tuple(_figures(report)),
-        tables=tuple(_table(report, one, view) for one in TABLES),
+        tables=tuple(_table(report, one, view, page.frame) for one in TABLES if _is_shown(report, one)),
         purposes=tuple(_purposes(details)) if details else (),
         sessions=tuple(_sessions(details, page.frame.project.id)) if details else (),
         sessions_url=address_of("sessions.sessions", page.frame.range_query, project_id=page.frame.project.id),
@@ -209,7 +233,13 @@ def _figures(report: AgentReport) -> Iterator[Figure]:
     yield Figure("Failed", formats.percent(total.error_rate), formats.runs(total.failed) if total.failed else "")
 
 
-def _table(report: AgentReport, dimension: Dimension, view: View) -> AgentTable:
+def _is_shown(report: AgentReport, dimension: Dimension) -> bool:
+    """Return whether there is a table: not every organisation names its teams."""
+    summary = report.tables[dimension]
+    return dimension != TEAM or (summary is not None and any(name != NO_VALUE for [name] in summary.groups))
+
+
+def _table(report: AgentReport, dimension: Dimension, view: View, frame: ProjectFrame) -> AgentTable:
     summary = report.tables[dimension]
     sentence = f"There are too many runs to tell the {TITLES[dimension].lower()} apart: choose a shorter range."
     return AgentTable(
@@ -218,7 +248,16 @@ def _table(report: AgentReport, dimension: Dimension, view: View) -> AgentTable:
         rows=tuple(_rows(summary, dimension, report, view)) if summary else (),
         refusal=None if summary else refusal_of(sentence, view.project_id),
         breakdown_url=view.replace(by=dimension).breakdown_url(),
+        further=_further(dimension, frame),
     )
+
+
+def _further(dimension: Dimension, frame: ProjectFrame) -> Link | None:
+    if dimension not in _FURTHER:
+        return None
+    name, endpoint, query = _FURTHER[dimension]
+    asked = {} if query is None else {**frame.range_query, **query}
+    return Link(name, address_of(endpoint, asked, project_id=frame.project.id))
 
 
 def _rows(summary: Summary, dimension: Dimension, report: AgentReport, view: View) -> Iterator[AgentRow]:
@@ -288,7 +327,7 @@ def _sessions(details: AgentDetails, project_id: str) -> Iterator[SessionRow]:
     shown = list(details.sessions.values())[:MAX_SESSIONS]
     money = _column(session.total for session in shown)
     for session in shown:
-        users, repositories, agents, _models = (_some(session.values[one]) for one in TABLES)
+        users, _teams, repositories, agents, _models = (_some(session.values[one]) for one in TABLES)
         yield SessionRow(
             url=session_url(project_id, session.id),
             name=session.id,

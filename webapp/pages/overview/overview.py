@@ -27,7 +27,7 @@ from runtally.usage.sums.tracked_key_queries import select_tracked_keys
 from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
-from webapp.first_run import EXAMPLE_PROJECT, first_run_command
+from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.form import Form
 from webapp.links import View
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
@@ -71,6 +71,8 @@ class FirstRunPage(Page):
     fragment: ClassVar[str] = "overview/_first_run.html"
 
     command: str
+    variables: str
+    """The variables of OpenTelemetry that send runs here."""
     shows_key: bool
     url: str
     is_admin: bool
@@ -229,6 +231,7 @@ def _first_run_page() -> FirstRunPage:
     is_admin = may(actor(), Scope.ADMIN, None)
     return FirstRunPage(
         command,
+        otlp_variables(url, shown),
         shows_key=shown is not None,
         url=url,
         is_admin=is_admin,

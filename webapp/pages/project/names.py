@@ -33,6 +33,7 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
         except InvalidNameRule as error:
             refused = replace(page.names, form=form.refused(error, "key"))
             return await render(replace(page, names=refused), 422)
+    await services().cells.of(project_id).names.refresh()
     return back_to_settings(project_id, "Saved. It applies to new runs within seconds.", "#names")
 
 
@@ -43,4 +44,5 @@ async def remove_rule(project_id: str) -> ResponseReturnValue:
     form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
         await edit.remove_rule(session, actor(), project_id, form.value("key"))
+    await services().cells.of(project_id).names.refresh()
     return back_to_settings(project_id, "Removed. Values are stored as they are sent.", "#names")

@@ -20,6 +20,7 @@ MAX_TAGS, MAX_TAG, MAX_BEGUN = 20, 64, 10_000
 # Of names longer than these the server would refuse the run.
 _NAMES = ("provider", "model", "errorCode", "userId", "sessionId", "traceId", "experimentId")
 _LIMITS = {**dict.fromkeys(_NAMES, 256), "finishReason": 64}
+_SHORTEST = min(_LIMITS.values())
 _ENDS = ("completed", "failed", "cancelled")  # Of a response's states those that end it.
 
 # What SDKs, frameworks and hosts call the providers.
@@ -106,16 +107,21 @@ def provider_name(name: str | None) -> str | None:
 def merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> Fields:
     """Put fields of a run together. The inner ones win, unless they are None; tags and metadata add up."""
     fields = {**outer, **{name: value for name, value in inner.items() if value is not None}}
-    tags = [str(tag)[:MAX_TAG] for each in (outer, inner) for tag in each.get("tags") or ()]
-    fields["tags"] = list(dict.fromkeys(tags))[:MAX_TAGS] or None
-    fields["metadata"] = {**(outer.get("metadata") or {}), **(inner.get("metadata") or {})} or None
+    if "tags" in fields:
+        tags = [str(tag)[:MAX_TAG] for each in (outer, inner) for tag in each.get("tags") or ()]
+        fields["tags"] = list(dict.fromkeys(tags))[:MAX_TAGS] or None
+    if "metadata" in fields:
+        fields["metadata"] = {**(outer.get("metadata") or {}), **(inner.get("metadata") or {})} or None
     return fields
 
 
 def within_limits(fields: Fields) -> Fields:
     """Leave out what is not known, and shorten names that the server would refuse the run for."""
-    known = ((name, value) for name, value in fields.items() if value is not None)
-    return {name: value[: _LIMITS.get(name)] if isinstance(value, str) else value for name, value in known}
+    return {
+        name: value[: _LIMITS.get(name)] if isinstance(value, str) and len(value) > _SHORTEST else value
+        for name, value in fields.items()
+        if value is not None
+    }
 
 
 class Call:

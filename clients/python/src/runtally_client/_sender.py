@@ -68,7 +68,8 @@ class Sender:
                     self._start()
                 elif len(self._waiting) in (1, MAX_RUNS):
                     self._changed.notify_all()
-        self._lose(1, lost)
+        if lost or self._complaints:
+            self._lose(1, lost)
 
     def flush(self, timeout: float) -> bool:
         """Wait until what was added is committed: True if all of it is, False if the time is over or runs were refused."""

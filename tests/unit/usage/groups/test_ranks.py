@@ -32,6 +32,20 @@ def test_the_highest_of_two_times_are_the_highest_of_their_sums(
     assert highest([Ranks.of(first), Ranks.of(second)], limit) == tuple(by_rank[:limit])
 
 
+def test_a_group_that_is_first_at_no_time_may_have_the_highest_rank_of_both() -> None:
+    first = Ranks.of({("a",): Rank(9, 1), ("b",): Rank(8, 1), ("x",): Rank(7, 1)})
+    second = Ranks.of({("c",): Rank(9, 1), ("d",): Rank(8, 1), ("x",): Rank(7, 1)})
+
+    assert highest([first, second], 1) == (("x",),)
+
+
+def test_of_equal_sums_that_of_more_runs_is_higher_wherever_it_is_found() -> None:
+    first = Ranks.of({("a",): Rank(3, 9), ("x",): Rank(3, 8)})
+    second = Ranks.of({("b",): Rank(2, 99), ("x",): Rank(2, 98), ("a",): Rank(2, 0)})
+
+    assert highest([first, second], 1) == (("x",),)
+
+
 @given(ranks)
 def test_each_group_keeps_its_rank(given_ranks: dict[Group, Rank]) -> None:
     found = Ranks.of(given_ranks)

@@ -1,0 +1,118 @@
+"""Read what agents report as metrics alone: sums of tokens, of which each export adds up to one run. Pure.
+
+A sum has no single calls: no latency, no errors, no number of requests. So it is read only for projects that ask for it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from runtally.fields import MAX_COUNT
+from runtally.models.run import Status
+from runtally.otlp import parse
+from runtally.otlp.agents import about
+from runtally.otlp.agents.known import Agent
+from runtally.otlp.agents.records import NAMES as RECORD_NAMES
+from runtally.otlp.agents.records import Place
+from runtally.otlp.attributes import Facts
+from runtally.otlp.calls import Call, normalize_tokens
+from runtally.otlp.values import Metric, Scalar, Value
+
+TOKENS = "continue_cli_token_usage"
+METRICS = frozenset({TOKENS})
+"""The names of the metrics that are read."""
+_TYPE = "type"
+NAMES = RECORD_NAMES | {_TYPE}
+"""The attributes of points that are read."""
+_FIELDS = {"input": "input", "output": "output", "cacheRead": "cached", "cacheCreation": "written"}
+
+Counted = Mapping[str, int]
+"""Tokens by field."""
+FIELDS = tuple(_FIELDS.values())
+
+
+class Sum(NamedTuple):
+    """The tokens of one model at one moment: since the start of the process, or since the last export."""
+
+    agent: Agent
+    place: Place
+    series: str
+    """An id that all sums of one process and model share."""
+    time: int
+    is_delta: bool
+    attributes: Mapping[str, Value]
+    tokens: Counted
+
+
+_Group = tuple[bytes, tuple[tuple[str, Scalar], ...]]
+
+
+def read_sums(agent: Agent, metric: Metric, place: Place) -> Iterator[Sum]:
+    """Yield the sums of a metric, in the order of time.
+
+    The start of its first point tells one process from another with the same resource.
+    """
+    starts: dict[_Group, int] = {}
+    tokens: dict[tuple[_Group, int], dict[str, int]] = {}
+    for point in metric.points:
+        field = _FIELDS.get(str(point.attributes.get(_TYPE)))
+        count = parse.count(point.value)
+        if field is None or count is None:
+            continue
+        scalars = {
+            name: value for name, value in point.attributes.items() if name != _TYPE and not isinstance(value, list)
+        }
+        group = metric.resource.digest, tuple(sorted(scalars.items()))
+        starts[group] = min(starts.get(group, point.start), point.start)
+        # Of two points of the same moment the later one counts.
+        tokens.setdefault((group, point.time), {})[field] = count
+    for (group, time), counted in sorted(tokens.items(), key=lambda item: item[0][1]):
+        key = (agent.name, group[0].hex(), *map(str, group[1]), str(starts[group]))
+        series = sha256("\0".join(key).encode()).hexdigest()[:32]
+        yield Sum(agent, place, series, time, metric.is_delta, dict(group[1]), counted)
+
+
+def _call_of(one: Sum, counted: Counted) -> Call | None:
+    """Return the sum as a call, less what runs of its series have counted before; None if nothing was added."""
+    facts: Facts = dict(one.tokens)
+    normalize_tokens(facts, has_failed=False)
+    if not one.is_delta:
+        facts = {field: min(max(tokens - counted.get(field, 0), 0), MAX_COUNT) for field, tokens in facts.items()}
+    if not any(facts.values()):
+        return None
+    model = parse.name(one.attributes.get("model", ""))
+    if model:
+        facts["model"] = model
+    resource = one.place.resource
+    described = about.describe(
+        one.agent, dict(one.attributes), resource.attributes, facts, keeps_email=one.place.keeps_email
+    )
+    return Call(
+        key=b"",
+        run_id=sha256("\0".join([one.series, str(one.time)]).encode()).hexdigest(),
+        trace_id=one.series,
+        parent_id=b"",
+        project_id=one.place.project_id,
+        resource=resource,
+        scope="",
+        start=one.time,
+        end=one.time,
+        latency_ms=None,
+        status=Status.SUCCESS,
+        error_code=None,
+        facts=facts,
+        about={**described, "aggregated": True},
+    )
+
+
+def read_calls(sums: Iterable[Sum], counted: Mapping[str, Counted]) -> list[Call]:
+    """Return the calls of the sums of a request, in their order; `counted` has what was stored before, by series."""
+    known = {series: dict(tokens) for series, tokens in counted.items()}
+    calls: list[Call] = []
+    for one in sums:
+        before = known.setdefault(one.series, {})
+        call = _call_of(one, before)
+        if call is not None:
+            calls.append(call)
+            before.update({field: before.get(field, 0) + call.facts.get(field, 0) for field in FIELDS})
+    return calls

@@ -1,0 +1,131 @@
+"""Agents that report sums of tokens alone: what each export adds is one run, whatever is sent again.
+
+The points have the attributes and times that Continue's CLI 1.5.47 sent.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+
+from runtally.otlp import json, protobuf
+from runtally.otlp.agents.known import Signal, find_agent
+from runtally.otlp.agents.metrics import FIELDS, METRICS, NAMES, TOKENS, Sum, read_calls, read_sums
+from runtally.otlp.agents.records import Place
+from runtally.otlp.attributes import wanted_of_resources
+from runtally.otlp.calls import Call
+from runtally.otlp.values import Malformed, Metric, Rules, Value, Wanted
+from tests.spans import SECOND, START, Json, as_json, as_protobuf, make_metrics, make_point, make_sum
+
+RULES = Rules(wanted_of_resources(NAMES), Wanted(NAMES), METRICS)
+RESOURCE: dict[str, Value] = {"service.name": "continue-cli", "service.version": "1.5.47", "host.name": "never"}
+MINUTE = 60 * SECOND
+Tokens = Mapping[str, float]
+
+
+def points(tokens: Tokens, *, model: str = "gpt-4o", start: int = START, time: int = START + SECOND) -> list[Json]:
+    # A kind of tokens is counted from the moment when the first ones came.
+    return [
+        make_point(value, {"type": kind, "model": model}, start=start + late * 1_000_000, time=time)
+        for late, (kind, value) in enumerate(tokens.items())
+    ]
+
+
+def metrics_of(*metrics: Json, **resource: Value) -> list[Metric]:
+    request = make_metrics(*metrics, resource={**RESOURCE, **resource}, scope="continue-cli")
+    found = list(json.read_metrics(as_json(request), RULES))
+    others = list(protobuf.read_metrics(as_protobuf(request), RULES))
+    assert [(one.name, one.is_delta, one.points) for one in found] == [
+        (one.name, one.is_delta, one.points) for one in others
+    ]
+    assert [one.resource.attributes for one in found] == [one.resource.attributes for one in others]
+    return found
+
+
+def calls_of(*metrics: Metric, before: list[Call] | None = None) -> list[Call]:
+    counted: dict[str, dict[str, int]] = {}
+    for call in before or []:
+        tokens = counted.setdefault(call.trace_id, dict.fromkeys(FIELDS, 0))
+        for field in FIELDS:
+            tokens[field] += call.facts.get(field, 0)
+    sums: list[Sum] = []
+    for metric in metrics:
+        agent = find_agent(metric.resource.attributes, metric.scope)
+        assert agent
+        assert agent.signal is Signal.METRICS
+        sums += read_sums(agent, metric, Place(metric.resource, "p", keeps_email=False))
+    return read_calls(sums, counted)
+
+
+def tokens_of(call: Call) -> list[int]:
+    return [call.facts.get(field, 0) for field in FIELDS]
+
+
+def test_an_export_is_one_run_of_each_model() -> None:
+    sent = points({"input": 1200, "output": 350, "cacheRead": 1000, "other": 7}) + points(
+        {"input": 10}, model="gpt-4o-mini"
+    )
+
+    first, second = calls_of(*metrics_of(make_sum(TOKENS, *sent), make_sum("continue_cli_cost_usage", *sent)))
+
+    assert (first.facts["model"], tokens_of(first)) == ("gpt-4o", [1200, 350, 1000, 0])
+    assert (second.facts["model"], tokens_of(second)) == ("gpt-4o-mini", [10, 0, 0, 0])
+    assert first.about == {"agent": "continue-cli", "agentVersion": "1.5.47", "aggregated": True}
+    assert (first.latency_ms, first.end) == (None, START + SECOND)
+
+
+def test_of_a_sum_since_the_start_only_what_was_added_is_a_run() -> None:
+    first = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 100, "output": 10}))))
+    grown = metrics_of(make_sum(TOKENS, *points({"input": 250, "output": 15}, time=START + MINUTE)))
+
+    added = calls_of(*grown, before=first)
+
+    assert [tokens_of(call)[:2] for call in added] == [[150, 5]]
+    assert added[0].trace_id == first[0].trace_id
+    assert added[0].run_id != first[0].run_id
+    # An export repeats points that did not change, and a client repeats an export.
+    unchanged = metrics_of(make_sum(TOKENS, *points({"input": 250, "output": 15}, time=START + 2 * MINUTE)))
+    assert calls_of(*unchanged, *grown, before=first + added) == []
+
+
+def test_exports_of_one_request_are_told_apart_by_their_time() -> None:
+    sent = [points({"input": 100 * minute}, time=START + minute * MINUTE) for minute in (2, 1, 3)]
+
+    calls = calls_of(*metrics_of(make_sum(TOKENS, *(point for export in sent for point in export))))
+
+    assert [tokens_of(call)[0] for call in calls] == [100, 100, 100]
+
+
+def test_two_processes_that_look_alike_are_told_apart_by_their_start() -> None:
+    one = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 100}))))
+    two = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 100}, start=START + 1_000_000))), before=one)
+
+    assert tokens_of(two[0])[0] == 100
+    assert two[0].run_id != one[0].run_id
+
+
+def test_a_sum_since_the_last_export_is_a_run_as_it_is() -> None:
+    first = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 100}), delta=True)))
+    next_one = metrics_of(make_sum(TOKENS, *points({"input": 100}, time=START + MINUTE), delta=True))
+
+    assert [tokens_of(call)[0] for call in calls_of(*next_one, before=first)] == [100]
+
+
+def test_users_of_a_sum_are_those_of_its_resource() -> None:
+    (call,) = calls_of(*metrics_of(make_sum(TOKENS, *points({"input": 1})), **{"user.name": "ada"}))
+
+    assert call.facts["user"] == "ada"
+    assert "never" not in str(call)
+
+
+@pytest.mark.parametrize("value", [-5, 0.5, 2.0**60])
+def test_a_value_that_is_no_number_of_tokens_is_left_out(value: float) -> None:
+    assert calls_of(*metrics_of(make_sum(TOKENS, *points({"input": value})))) == []
+
+
+def test_metrics_that_break_off_are_malformed() -> None:
+    body = as_protobuf(make_metrics(make_sum(TOKENS, *points({"input": 1}))))
+
+    with pytest.raises(Malformed):
+        list(protobuf.read_metrics(body[:-1], RULES))
+    with pytest.raises(Malformed):
+        list(json.read_metrics(b'{"resourceMetrics": 1}', RULES))
