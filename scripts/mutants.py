@@ -42,8 +42,8 @@ runtally.experiments.verdict runtally.experiments.estimate runtally.alerts.anoma
 """.split()  # noqa: SIM905  # Shorter than a list.
 # What a mutant is called, as a regular expression, and why no test can tell it from the original.
 EQUIVALENT = {
-    r"True => False \| walks = ": "places and measures are as many, and so are walks and parts",
-    r"\| (step \*= 2|step, least = |if len\(ranks\) == 1|return group\[0\] if len)|if False: \| if least > most_of_rest": "more is walked than needs to be, or kept in more memory",
+    r"True => False \| (walks = |for name, measure in zip)": "places and measures are as many, and so are walks and parts",
+    r"\d => \d \| step, least = |\| (step \*= 2|if len\((ranks|walks)\) == 1|return group\[0\] if len)|if False: \| if least > most_of_rest": "more is walked than needs to be, or kept in more memory",
     r"0 => 1 \| (most_of_rest|least) = ": "more is walked, or nothing at all",
     r" or 0 => .* or False ": "False is the number 0",
     r"repr=False, compare=False": "a field that follows from others compares as they do, and nobody reads it",

@@ -21,7 +21,7 @@ from runtally.errors import (
 )
 from webapp.links import path_in, safe_path
 from webapp.rendering import Page, render, see_other, wants_part
-from webapp.security import CrossSiteForm, SignInRequired
+from webapp.security import CrossSiteForm, SignInRequired, recognise
 
 BUG = "Accepted runs are stored. Try again. If the problem persists, send the request id below to the admin of this server."
 TITLES = {
@@ -103,6 +103,8 @@ async def _rendered(shown: RuntallyError | HTTPException | None, status: int, id
     message, here = _message(shown, status), request.full_path.rstrip("?")
     # A link cannot send a form again.
     retry_url = here if request.method == "GET" else None
+    if request.endpoint is None:
+        await recognise()
     if not wants_part():
         page = ErrorPage(
             status,

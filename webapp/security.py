@@ -1,16 +1,18 @@
 """Protect the pages: refuse cross-site forms, and enforce who may open what."""
 
+from contextlib import suppress
+
 from quart import request
 
 import api
 from api.access import AccessRule, access
 from api.auth import DEVELOPER
-from api.current import services
+from api.current import incoming, services
 from api.request import Request
 from runtally.access import embeds
 from runtally.access.scopes import Permission, Scope, demand
-from runtally.audit import Actor
-from runtally.errors import Forbidden, NotFound, RuntallyError
+from runtally.audit import ANYONE, Actor
+from runtally.errors import Forbidden, NotFound, RuntallyError, StoreUnavailable
 from webapp import sessions
 from webapp.links import host_of, requested_project
 
@@ -62,6 +64,18 @@ async def _signed_in_actor(_: Request) -> Actor:
     return actor
 
 
+async def recognise() -> None:
+    """Set the actor of a request that no rule has looked at, for the frame of its error page."""
+    incoming().actor = await _anyone(incoming())
+
+
+async def _anyone(incoming: Request) -> Actor:
+    """Return who is signed in, or anyone: without the database too, so that the guides are there when they are needed."""
+    with suppress(SignInRequired, StoreUnavailable):
+        return await _signed_in_actor(incoming)
+    return ANYONE
+
+
 def _rule(name: str, permission: Scope | Permission, *, of_project: bool) -> AccessRule:
     async def identify(incoming: Request) -> Actor:
         # The actor is set before it is refused, because the error page has a frame too.
@@ -89,6 +103,9 @@ async def _chart_viewer(incoming: Request) -> Actor:
 
 chart_viewer = access(AccessRule("chart viewer", _chart_viewer))
 """The rule of pictures that may be embedded elsewhere; `runtally.access.scopes.demand` limits what they show."""
+
+open_to_all = access(AccessRule("public", _anyone))
+"""The rule of public pages that keep the navigation of who is signed in."""
 
 signed_in = access(AccessRule("signed in", _signed_in_actor))
 """The rule of pages for signed-in users; `runtally.access.scopes.demand` limits what they show."""

@@ -25,7 +25,7 @@ class Grant:
 
     def __post_init__(self) -> None:
         if (self.role is Role.ADMIN) != (self.project_id is None):
-            why = "An admin has all projects: choose none; choose one for every other role."
+            why = "Admins see every project; choose none." if self.role is Role.ADMIN else "Choose a project."
             raise InvalidUser(why, details=(Detail("project", why),))
 
 

@@ -15,8 +15,8 @@ SHOWN_END = 4
 MASKED_FROM = 24
 # A NAT64 address holds the IPv4 address that it leads to in its last four bytes.
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-# Azure's machines read secrets at this address of their host, which is in no private network.
-_OF_A_CLOUD = frozenset({IPv4Address("168.63.129.16")})
+# Machines of Azure and of Oracle read secrets at these addresses of their host, which are in no private network.
+_OF_A_CLOUD = frozenset({IPv4Address("168.63.129.16"), IPv4Address("192.0.0.192")})
 
 
 class PrivateAddress(Exception):

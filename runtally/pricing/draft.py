@@ -86,7 +86,7 @@ def read_draft(sent: Mapping[str, str]) -> Draft:
         note=check.note(),
     )
     if not any(check.text(name) for name in AMOUNT_COLUMNS):
-        check.fail("input_per_million", "Give at least one amount; 0 for what is free.")
+        check.fail("input_per_million", "Enter at least one amount; 0 if it is free.")
     if draft.effective_from and draft.effective_to and draft.effective_from >= draft.effective_to:
         check.fail("effective_to", "The end must come after the start.")
     check.done()

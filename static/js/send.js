@@ -7,7 +7,9 @@ function mark() {
     if (link === here) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
-  for (const form of document.querySelectorAll("#send-runs form[method=post]")) form.action = location.href;
+  for (const form of document.querySelectorAll("#send-runs form[method=post]")) {
+    form.action = new URL(location.hash, form.action);
+  }
 }
 
 // A browser gives no focus by itself where the address names a part of the page.

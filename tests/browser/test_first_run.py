@@ -35,7 +35,7 @@ def test_a_key_that_is_made_on_the_way_is_in_the_program_that_was_open(page: Pag
     page.get_by_role("link", name="Create a key").click()
     ways = page.get_by_role("navigation", name="Ways to send runs")
     ways.get_by_role("link", name="Python").click()
-    page.get_by_role("button", name="Create a key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("#new-key")).to_be_focused()
     expect(ways.get_by_role("link", name="Python")).to_have_attribute("aria-current", "true")
     expect(page.get_by_text("Waiting for the first run.")).to_be_visible()

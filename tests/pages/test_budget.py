@@ -1,4 +1,4 @@
-"""A project's budget: set in its settings, seen on its page, on its costs and in the overview."""
+"""A project's budget: set on the tab Budgets, seen on its page, on its costs and in the overview."""
 
 from quart.typing import TestClientProtocol as Browser
 
@@ -19,10 +19,11 @@ async def test_a_budget_is_set_by_an_editor_and_seen_by_everybody(invite: Invite
 
     saved = await member.post(f"{url}/settings/budget", form={"amount": "0.01", "alerts": "80, 50"})
 
-    assert saved.headers["Location"] == f"{url}/settings"
-    settings = await html_of(member, f"{url}/settings")
-    assert "Budget saved." in settings
-    assert Outline(settings).by_id("budget-alerts")["value"] == "50, 80"
+    assert saved.headers["Location"] == f"{url}/budgets"
+    budgets = await html_of(member, f"{url}/budgets")
+    assert "Budget saved." in budgets
+    assert Outline(budgets).by_id("budget-alerts")["value"] == "50, 80"
+    assert 'id="budget-alerts"' not in await html_of(viewer, f"{url}/budgets")
     html = text_of(await html_of(viewer, url))
     assert "% of $0.01" in html
     assert "on pace for $" in html
@@ -62,7 +63,7 @@ async def test_the_overview_has_a_column_once_a_project_has_a_budget(
     assert "of $1,000" not in text_of(await html_of(reader, f"/projects/{project_id}"))
 
 
-async def test_a_budget_for_each_user_is_added_in_the_settings_and_read_by_everybody(
+async def test_a_budget_for_each_user_is_added_by_an_editor_and_read_by_everybody(
     invite: Invite, post: Post, project_id: str
 ) -> None:
     # A run costs $0.0105.
@@ -74,10 +75,8 @@ async def test_a_budget_for_each_user_is_added_in_the_settings_and_read_by_every
 
     saved = await member.post(f"{url}/settings/budgets", form=sent)
 
-    assert saved.headers["Location"] == f"{url}/settings#budgets"
-    settings = text_of(await html_of(member, f"{url}/settings"))
-    assert "Each user" in settings
-    assert "$0.02 a day" in settings
+    assert saved.headers["Location"] == f"{url}/budgets"
+    assert "Remove the budget of Each user, $0.02 a day" in text_of(await html_of(member, f"{url}/budgets"))
     page = text_of(await html_of(viewer, f"{url}/budgets"))
     assert "1 of 2 over budget" in page
     assert "$0.0210" in page

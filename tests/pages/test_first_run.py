@@ -91,7 +91,8 @@ async def test_an_admin_with_an_account_is_led_to_a_key_and_told_where_the_share
 
     assert INGEST_KEY not in html
     assert str(tmp_path / "secrets.json") in html
-    assert "/send" in [link["href"] for link in Outline(html).all("a")]
+    assert Outline(html).by_id("send-project")["value"] == "my-project"
+    assert "/send" in [form.get("action") for form in Outline(html).all("form")]
 
 
 async def _send(app: Quart, command: str) -> None:

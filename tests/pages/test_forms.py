@@ -20,7 +20,7 @@ from webapp.form import MAX_FIELDS, MAX_FORM_BYTES
 
 PAGES = Path(__file__).parents[2] / "webapp" / "pages"
 NAMES = sorted(
-    {name for page in PAGES.glob("*.py") for name in re.findall(r'\w+\("(\w+)"', page.read_text())} | set(FIELDS)
+    {name for page in PAGES.rglob("*.py") for name in re.findall(r'\w+\("(\w+)"', page.read_text())} | set(FIELDS)
 )
 # The first is read in a process of its own, once for each look at it; after the second there is no project.
 APART = {"POST /admin/prices/catalogue", "POST /projects/<project_id:project_id>/settings/delete"}

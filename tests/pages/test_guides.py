@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 from quart.typing import TestClientProtocol as Browser
 
-from tests.pages.looking import Outline, html_of, part_of
+from runtally.models.user import Role
+from tests.pages.conftest import Invite
+from tests.pages.looking import Outline, html_of, part_of, text_of
 from webapp import guides
 from webapp.guides import FOLDER, NAMES
 from webapp.snippets import ways_to_send
@@ -65,3 +67,13 @@ async def test_a_guide_that_does_not_exist_is_not_found(reader: Browser) -> None
 
 async def test_a_guide_is_found_by_its_title(reader: Browser) -> None:
     assert "/guides/opentelemetry" in await part_of(reader, "/find?q=opentelem")
+
+
+async def test_public_pages_keep_the_navigation_of_who_is_signed_in(invite: Invite, stranger: Browser) -> None:
+    admin, _ = await invite(Role.ADMIN)
+
+    for path, status in (("/guides", 200), ("/guides/alerts", 200), ("/docs", 200), ("/no-page", 404)):
+        signed_in = Outline(await html_of(admin, path, status))
+        assert {"go-prices", "go-runs"} <= {link.get("id") for link in signed_in.all("a")}, path
+        assert "Sign in" not in text_of(await html_of(admin, path, status)), path
+        assert "Sign in" in text_of(await html_of(stranger, path, status)), path

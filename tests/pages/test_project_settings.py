@@ -221,7 +221,7 @@ async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
 
     assert refused.status_code == 422
     assert Outline(await refused.get_data(as_text=True)).by_id("name-name")["aria-invalid"] == "true"
-    assert saved.headers["Location"] == url
+    assert saved.headers["Location"] == f"{url}#naming"
     assert "Name saved." in await html_of(member, url)
     assert "Support &amp; more" in await html_of(member, f"/projects/{project_id}")
 

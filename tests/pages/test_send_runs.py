@@ -106,6 +106,22 @@ async def test_an_admin_chooses_a_project_that_is_not_there_yet(admin: Browser) 
     assert 'value="search/prod"' in await html_of(admin, "/projects/search/prod/send")
 
 
+async def test_a_first_key_is_for_the_project_that_the_form_names(
+    admin: Browser, database: Database, project_id: str
+) -> None:
+    form = Outline(await html_of(admin, f"/projects/{project_id}/send")).by_id("send-project")
+
+    response = await admin.post("/send", form={"project": f" {project_id} ", "name": "production"})
+    refused = await admin.post("/send", form={"project": " ", "name": "production"})
+
+    assert form["value"] == project_id
+    [secret] = set(SECRET.findall(await response.get_data(as_text=True)))
+    async with database.connection() as connection:
+        assert (await verify(connection, system_clock(), secret)).project_id == project_id
+    assert refused.status_code == 422
+    assert Outline(await refused.get_data(as_text=True)).by_id("send-project")["aria-invalid"] == "true"
+
+
 async def test_a_member_finds_the_page_in_the_settings_and_a_name_that_is_too_long_is_refused(
     invite: Invite, post: Post, project_id: str
 ) -> None:
@@ -186,7 +202,7 @@ async def test_with_the_shared_key_alone_no_key_is_made_and_traces_name_the_proj
         await _export(running.app, url, environment["OTEL_EXPORTER_OTLP_HEADERS"], "shared")  # type: ignore[attr-defined]  # Quart's TestApp holds it.
 
     assert "This server accepts runs only with its shared key" in shown
-    assert "Create a key" not in shown
+    assert "Create key" not in shown
     assert refused.status_code == 404
     assert await _runs_of(database, odd) == 1
 

@@ -21,7 +21,7 @@ from runtally.clock import system_clock
 from runtally.db.database import Database
 from runtally.models.user import Role
 from tests.pages.conftest import PASSWORD, Invite, Post
-from tests.pages.looking import html_of, text_of
+from tests.pages.looking import Outline, html_of, text_of
 from webapp import sessions
 
 
@@ -82,6 +82,20 @@ async def test_a_link_works_once(invite: Invite, stranger: Browser, database: Da
 
     assert (first.status_code, again.status_code) == (303, 404)
     assert "was used before" in await again.get_data(as_text=True)
+
+
+async def test_a_new_account_hears_of_everything_that_is_wrong_at_once(
+    stranger: Browser, database: Database, project_id: str
+) -> None:
+    async with database.session() as session:
+        address, grant = f"{project_id}@wrong.example", Grant(Role.ADMIN, None)
+        token = await invitations.invite(session, session, system_clock(), OPERATOR, address, grant)
+
+    refused = await stranger.post("/join", form={"token": token, "name": " ", "password": "short", "again": "other"})
+
+    assert refused.status_code == 422
+    outline = Outline(await refused.get_data(as_text=True))
+    assert [outline.by_id(name)["aria-invalid"] for name in ("name", "password", "again")] == ["true"] * 3
 
 
 async def test_a_link_is_kept_by_nothing_and_opening_it_waits_for_nobody(

@@ -1,5 +1,6 @@
 """The pages behind one-time links: the first admin's, an invitation's, and one for a new password."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -74,12 +75,7 @@ async def post_join() -> ResponseReturnValue:
 
 
 async def _joined(token: str, invitation: Invitation, form: Form) -> User:
-    email = invitation.email or users.parse_email(form.value("email"))
-    name = "" if invitation.user_id else users.parse_name(form.value("name"))
-    password = form.value("password")
-    passwords.check(password, email)
-    if form.value("again") != password:
-        raise InvalidUser(details=(Detail("again", "Type the same password twice."),))
+    email, name, password = _checked(invitation, form)
     # Outside of a transaction: hashing takes long.
     hash_ = await passwords.hashed(password, sessions.source())
     async with services().control.database.session() as database:
@@ -88,6 +84,31 @@ async def _joined(token: str, invitation: Invitation, form: Form) -> User:
         if claimed.user_id is not None:
             return await invitations.reset(database, claimed, hash_)
         return await invitations.accept(database, now, claimed, Newcomer(email, name, hash_))
+
+
+def _checked(invitation: Invitation, form: Form) -> tuple[str, str, str]:
+    """Return address, name and password. Raises `InvalidUser` with everything that is wrong."""
+    wrong: list[Detail] = []
+
+    def checked(parse: Callable[[str], str], text: str) -> str:
+        try:
+            return parse(text)
+        except InvalidUser as error:
+            wrong.extend(error.details)
+            return text
+
+    email = invitation.email or checked(users.parse_email, form.value("email"))
+    name = "" if invitation.user_id else checked(users.parse_name, form.value("name"))
+    password = form.value("password")
+    try:
+        passwords.check(password, email)
+    except InvalidUser as error:
+        wrong.extend(error.details)
+    if form.value("again") != password:
+        wrong.append(Detail("again", "Type the same password twice."))
+    if wrong:
+        raise InvalidUser(details=tuple(wrong))
+    return email, name, password
 
 
 def _page(token: str, invitation: Invitation, form: Form) -> JoinPage:

@@ -20,8 +20,7 @@ from webapp.form import Form, sent_form
 from webapp.pages.admin.frame import Frame, frame
 from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
 from webapp.pages.project.budget_line import BudgetLine, budget_line
-from webapp.pages.project.budgets_part import FORM, BudgetsPart, StateRow, budgets_part, state_rows
-from webapp.pages.project.settings import budget_form
+from webapp.pages.project.budgets_part import FORM, BudgetsPart, StateRow, budgets_part, month_form, state_rows
 from webapp.rendering import Page, render, see_other
 from webapp.security import admin
 
@@ -130,13 +129,13 @@ async def remove_target(target_id: UUID) -> ResponseReturnValue:
     async with services().cells.of(None).database.session() as session:
         target = await targets.get_target(session, ALL_PROJECTS_KEY, target_id)
         await services().cells.of(None).alert_targets.remove(session, actor(), target)
-    return _back("Removed.")
+    return _back("Destination removed.")
 
 
 async def _page() -> OrganisationBudgetsPage:
     now = services().clock()
     async with services().cells.of(None).database.session() as session:
-        budget = await edit.get(session, ALL_PROJECTS_KEY)
+        form = await month_form(session, ALL_PROJECTS_KEY)
         part = await budgets_part(session, ALL_PROJECTS_KEY, now)
         alerts = await alerts_part(session, ALL_PROJECTS_KEY, services().channels, now)
     async with services().cells.of(None).reading.snapshot() as connection:
@@ -145,7 +144,7 @@ async def _page() -> OrganisationBudgetsPage:
     return OrganisationBudgetsPage(
         frame("admin_budgets.budgets"),
         budget_line(use) if use else None,
-        budget_form(budget),
+        form,
         part,
         state_rows(states),
         alerts,

@@ -28,12 +28,14 @@ from webapp.addresses import server_url
 from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
+from webapp.form import Form
 from webapp.links import View
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
 from webapp.pages.runs.lists import NEWEST, RunList, newest_of
+from webapp.pages.runs.send_runs import KEY_FORM
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
 from webapp.sorting import Sorting
@@ -76,6 +78,8 @@ class FirstRunPage(Page):
     is_admin: bool
     secrets: str
     """The file with the keys that `serve --provision` made; shown to admins."""
+    key_form: Form | None
+    """The form of a first key; None where the shared key is shown, or is the only one that sends runs."""
 
     @property
     def document_title(self) -> str:
@@ -224,8 +228,13 @@ def _first_run_page() -> FirstRunPage:
     )
     url, of_project = server_url(), actor().project_id
     command = first_run_command(url, shown, of_project or EXAMPLE_PROJECT)
-    secrets = str(settings.data_dir / SECRETS_FILE)
-    variables = otlp_variables(url, shown)
+    is_admin = may(actor(), Scope.ADMIN, None)
     return FirstRunPage(
-        command, variables, shows_key=shown is not None, url=url, is_admin=of_project is None, secrets=secrets
+        command,
+        otlp_variables(url, shown),
+        shows_key=shown is not None,
+        url=url,
+        is_admin=is_admin,
+        secrets=str(settings.data_dir / SECRETS_FILE),
+        key_form=KEY_FORM if is_admin and not shown and settings.ingest_project_keys else None,
     )

@@ -72,7 +72,7 @@ async def remove(project_id: str, target_id: UUID) -> ResponseReturnValue:
     async with services().cells.of(project_id).database.session() as session:
         target = await targets.get_target(session, project_id, target_id)
         await services().cells.of(project_id).alert_targets.remove(session, actor(), target)
-    return _back(project_id, "Removed.")
+    return _back(project_id, "Destination removed.")
 
 
 @blueprint.post(f"{PATH}/alerts/<uuid:target_id>/<uuid:alert_id>/retry")

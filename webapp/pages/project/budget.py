@@ -1,4 +1,4 @@
-"""Set, change and remove a project's monthly budget. The settings page shows its form."""
+"""Set, change and remove a project's budgets. Their forms are on the page Budgets."""
 
 from dataclasses import replace
 
@@ -9,9 +9,9 @@ from api.current import actor, services
 from runtally.budgets import edit
 from runtally.errors import InvalidBudget
 from webapp.form import sent_form
+from webapp.pages.project.budgets import back_to_budgets, budgets_page
 from webapp.pages.project.budgets_part import FORM
 from webapp.pages.project.paths import PATH
-from webapp.pages.project.settings import back_to_settings, settings_page
 from webapp.rendering import render
 from webapp.security import project_editor
 
@@ -23,19 +23,14 @@ blueprint = Blueprint("project_budget", __name__)
 async def set_budget(project_id: str) -> ResponseReturnValue:
     """Set the amount of a month, and the shares of it at which alerts are sent."""
     form = await sent_form("budget")
-    async with services().sessions_of(project_id) as (control, session):
-        page = await settings_page(control, session, project_id)
-        try:
-            await edit.set_budget(
-                session,
-                actor(),
-                project_id,
-                {name: form.value(name) for name in ("amount", "alerts")},
-                services().clock(),
-            )
-        except InvalidBudget as error:
-            return await render(replace(page, budget_form=form.refused(error)), 422)
-    return back_to_settings(project_id, "Budget saved.")
+    page = await budgets_page(project_id)
+    sent = {name: form.value(name) for name in ("amount", "alerts")}
+    try:
+        async with services().cells.of(project_id).database.session() as session:
+            await edit.set_budget(session, actor(), project_id, sent, services().clock())
+    except InvalidBudget as error:
+        return await render(replace(page, month_form=form.refused(error)), 422)
+    return back_to_budgets(project_id, "Budget saved.")
 
 
 @blueprint.post(f"{PATH}/budget/remove")
@@ -44,7 +39,7 @@ async def remove_budget(project_id: str) -> ResponseReturnValue:
     """Remove the budget."""
     async with services().cells.of(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id)
-    return back_to_settings(project_id, "Budget removed.")
+    return back_to_budgets(project_id, "Budget removed.")
 
 
 @blueprint.post(f"{PATH}/budgets")
@@ -52,14 +47,14 @@ async def remove_budget(project_id: str) -> ResponseReturnValue:
 async def add(project_id: str) -> ResponseReturnValue:
     """Set a budget for a day, for one value of a dimension, or for each."""
     form = await sent_form(FORM.id)
-    async with services().sessions_of(project_id) as (control, session):
-        page = await settings_page(control, session, project_id)
-        try:
+    page = await budgets_page(project_id)
+    try:
+        async with services().cells.of(project_id).database.session() as session:
             await edit.set_budget(session, actor(), project_id, form.sent, services().clock())
-        except InvalidBudget as error:
-            refused = replace(page.budgets, form=form.refused(error, "amount"))
-            return await render(replace(page, budgets=refused), 422)
-    return back_to_settings(project_id, "Budget saved.", "#budgets")
+    except InvalidBudget as error:
+        part = replace(page.budgets, form=form.refused(error, "amount")) if page.budgets else None
+        return await render(replace(page, budgets=part), 422)
+    return back_to_budgets(project_id, "Budget saved.")
 
 
 @blueprint.post(f"{PATH}/budgets/remove")
@@ -69,4 +64,4 @@ async def remove_one(project_id: str) -> ResponseReturnValue:
     form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
         await edit.remove(session, actor(), project_id, form.sent)
-    return back_to_settings(project_id, "Budget removed.", "#budgets")
+    return back_to_budgets(project_id, "Budget removed.")

@@ -1,9 +1,9 @@
-"""The page of a project's daily and per-value budgets."""
+"""The page of a project's budgets: what is spent of each, and the forms that set them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from quart import Blueprint
+from quart import Blueprint, Response, url_for
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
@@ -12,9 +12,10 @@ from runtally.access.scopes import Permission, Scope, demand, may
 from runtally.budgets.read import get_use
 from runtally.budgets.spending import read_states
 from runtally.models.project import Project
+from webapp.form import Form
 from webapp.pages.project.budget_line import BudgetLine, budget_line
-from webapp.pages.project.budgets_part import StateRow, state_rows
-from webapp.rendering import Page, render
+from webapp.pages.project.budgets_part import BudgetsPart, StateRow, budgets_part, month_form, state_rows
+from webapp.rendering import Page, render, see_other
 from webapp.security import signed_in
 
 blueprint = Blueprint("project_budgets", __name__)
@@ -31,7 +32,9 @@ class BudgetsPage(Page):
     month: BudgetLine | None
     """The budget of the month; None where there is none."""
     states: tuple[StateRow, ...]
-    may_edit: bool
+    month_form: Form
+    budgets: BudgetsPart | None
+    """The daily and per-value budgets with their form; None for readers who may not change them."""
 
     @property
     def document_title(self) -> str:
@@ -43,11 +46,23 @@ class BudgetsPage(Page):
 async def budgets(project_id: str) -> ResponseReturnValue:
     """Show the amount spent of each budget in the current day or month."""
     demand(actor(), Scope.METRICS_READ, project_id)
+    return await render(await budgets_page(project_id))
+
+
+def back_to_budgets(project_id: str, said: str) -> Response:
+    """After a form of the page: on to the page, which says once what was done."""
+    return see_other(url_for("project_budgets.budgets", project_id=project_id), flash=said)
+
+
+async def budgets_page(project_id: str) -> BudgetsPage:
+    """Return the project's page. Raises `NotFound`."""
     now = services().clock()
     async with services().cells.of(project_id).database.session() as session:
         project = await projects.get(session, project_id)
+        form = await month_form(session, project_id)
+        may_edit = may(actor(), Permission.EDIT_PROJECT, project_id)
+        part = await budgets_part(session, project_id, now) if may_edit else None
     async with services().cells.of(project_id).reading.snapshot() as connection:
         use = await get_use(connection, project_id, now)
         states = await read_states(connection, project_id, now)
-    may_edit = may(actor(), Permission.EDIT_PROJECT, project_id)
-    return await render(BudgetsPage(project, budget_line(use) if use else None, state_rows(states), may_edit))
+    return BudgetsPage(project, budget_line(use) if use else None, state_rows(states), form, part)

@@ -1,4 +1,4 @@
-"""The section of a project's settings for daily and per-value budgets: list, form and amounts spent."""
+"""Parts of the pages about budgets: the form of the month, and list, form and amounts spent of the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from runtally.budgets import edit
 from runtally.budgets.spending import MOST_VALUES, BudgetState, Spending
 from runtally.models.budget import ALL_RUNS, EACH_VALUE, Budget, BudgetPeriod
 from runtally.models.rollup import ALL_PROJECTS_KEY
+from runtally.money import plain
 from runtally.usage import masking
 from runtally.usage.dimensions import METADATA
 from webapp import formats
-from webapp.addresses import path_to
 from webapp.form import Form
 
 PERIODS = ((BudgetPeriod.DAY.value, "Every day"), (BudgetPeriod.MONTH.value, "Every month"))
@@ -44,7 +44,6 @@ class BudgetsPart:
     choices: tuple[tuple[str, str], ...]
     add_url: str
     remove_url: str
-    states_url: str
     form: Form = FORM
     periods: tuple[tuple[str, str], ...] = PERIODS
 
@@ -85,8 +84,15 @@ async def budgets_part(session: AsyncSession, project_id: str, now: datetime) ->
         remove_url=url_for("admin_budgets.remove")
         if of_all
         else url_for("project_budget.remove_one", project_id=project_id),
-        states_url="" if of_all else path_to("project_budgets.budgets", project_id=project_id),
     )
+
+
+async def month_form(session: AsyncSession, project_id: str) -> Form:
+    """Return the form with the current budget of the month, or with the defaults of a new one."""
+    budget = await edit.get(session, project_id)
+    percents = budget.alert_percents if budget else edit.ALERT_PERCENTS
+    amount = plain(budget.amount_usd) if budget else ""
+    return Form("budget", {"amount": (amount,), "alerts": (", ".join(map(str, percents)),)})
 
 
 def dimension_name(dimension: str) -> str:

@@ -1,4 +1,4 @@
-"""The settings of a project: keys, budget, alerts, name, retention, hiding and deletion."""
+"""The settings of a project: keys, alerts, sharing, name, retention, hiding and deletion."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -16,16 +16,12 @@ from runtally.access.erasure import Places, erase_project
 from runtally.access.keys import IssuedKey, is_active
 from runtally.access.scopes import Scope, may
 from runtally.alerts import rule_edit
-from runtally.budgets import edit as budgets
 from runtally.errors import InvalidName, InvalidRetention
 from runtally.fields import parse_whole
-from runtally.models.budget import Budget
 from runtally.models.project import KEPT_FOR_EVER, ApiKey, Project
-from runtally.money import plain
 from webapp import formats
 from webapp.form import Form, sent_form
 from webapp.pages.project.alerts_part import AlertsPart, alerts_part
-from webapp.pages.project.budgets_part import BudgetsPart, budgets_part
 from webapp.pages.project.names_part import NamesPart, names_part
 from webapp.pages.project.paths import PATH
 from webapp.pages.project.shared_links import LinksPart, links_part
@@ -127,9 +123,6 @@ class SettingsPage(Page):
     keys: tuple[KeyRow, ...]
     ended_keys: tuple[KeyRow, ...]
     may_delete: bool
-    budget_form: Form
-    has_budget: bool
-    budgets: BudgetsPart
     alerts: AlertsPart
     rules_form: Form
     names: NamesPart
@@ -174,7 +167,7 @@ async def rename(project_id: str) -> ResponseReturnValue:
             await projects.rename(session, actor(), project_id, form.value("name"))
         except InvalidName as error:
             return await render(replace(page, name_form=form.refused(error, "name")), 422)
-    return back_to_settings(project_id, "Name saved.")
+    return back_to_settings(project_id, "Name saved.", "#naming")
 
 
 @blueprint.post(f"{PATH}/retention")
@@ -191,6 +184,7 @@ async def retain(project_id: str) -> ResponseReturnValue:
     return back_to_settings(
         project_id,
         f"Saved. Older runs are {'archived' if services().cells.of(project_id).archive else 'deleted'} within minutes.",
+        "#retention",
     )
 
 
@@ -200,7 +194,7 @@ async def hide(project_id: str) -> ResponseReturnValue:
     """Hide the project from the overview."""
     async with services().cells.of(project_id).database.session() as session:
         await projects.hide(session, actor(), project_id, services().clock())
-    return back_to_settings(project_id, "Project hidden. New runs are still accepted.")
+    return back_to_settings(project_id, "Project hidden. New runs are still accepted.", "#hiding")
 
 
 @blueprint.post(f"{PATH}/show-again")
@@ -209,7 +203,7 @@ async def show_again(project_id: str) -> ResponseReturnValue:
     """Show the project in the overview again."""
     async with services().cells.of(project_id).database.session() as session:
         await projects.show_again(session, actor(), project_id)
-    return back_to_settings(project_id, "Project shown in the overview again.")
+    return back_to_settings(project_id, "Project shown in the overview again.", "#hiding")
 
 
 @blueprint.post(f"{PATH}/delete")
@@ -237,7 +231,6 @@ async def settings_page(control: AsyncSession, session: AsyncSession, project_id
     """Return the project. Raises `NotFound`."""
     project, now = await projects.get(session, project_id), services().clock()
     found = await project_keys.of_project(control, project_id)
-    budget = await budgets.get(session, project_id)
     rows = [_row(key, now) for key in found]
     permissions = offered_permissions()
     return SettingsPage(
@@ -245,9 +238,6 @@ async def settings_page(control: AsyncSession, session: AsyncSession, project_id
         keys=tuple(row for row in rows if row.is_active),
         ended_keys=tuple(row for row in rows if not row.is_active),
         may_delete=may(actor(), Scope.ADMIN, None),
-        budget_form=budget_form(budget),
-        has_budget=budget is not None,
-        budgets=await budgets_part(session, project_id, now),
         alerts=await alerts_part(session, project_id, services().channels, now),
         names=await names_part(session, project_id),
         rules_form=Form("rules", rule_edit.as_fields(await rule_edit.list_rules(session, project_id))),
@@ -270,13 +260,6 @@ def offered_permissions() -> tuple[tuple[str, str, str], ...]:
     """Return the permissions that a new key may have, without ingest if the server accepts only its shared key."""
     takes_project_keys = services().settings.ingest_project_keys
     return tuple(one for one in PERMISSIONS if takes_project_keys or one[0] is not Scope.RUNS_WRITE)
-
-
-def budget_form(budget: Budget | None) -> Form:
-    """Return the form with the current budget, or with the defaults of a new one."""
-    percents = budget.alert_percents if budget else budgets.ALERT_PERCENTS
-    amount = plain(budget.amount_usd) if budget else ""
-    return Form("budget", {"amount": (amount,), "alerts": (", ".join(map(str, percents)),)})
 
 
 def shown_key(issued: IssuedKey, server_url: str, replaces: ApiKey | None = None) -> ShownKey:

@@ -99,8 +99,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
         found = await read_speeds(connection, project_id, window, measure, model)
-        since = found.since or window.start
-        spread = await select_spread(connection, project_id, TimeSpan(since, window.until), model)
+        spread = await select_spread(connection, project_id, TimeSpan(found.since or window.start, window.until), model)
     provider, name = model or (None, None)
     of_spread = view.run_filter.replace(provider=provider, model=name)
     if found.since is not None:

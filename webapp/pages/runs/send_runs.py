@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 from uuid import UUID
 
-from quart import Blueprint, request, url_for
+from quart import Blueprint, Response, request, url_for
 from quart.typing import ResponseReturnValue
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -15,7 +15,8 @@ from api.current import actor, services
 from runtally.access import keys
 from runtally.access.projects import find_by_id
 from runtally.access.scopes import Scope, may
-from runtally.errors import InvalidName, NotFound
+from runtally.errors import InvalidName, InvalidPayload, NotFound
+from runtally.fields import parse_project_id
 from runtally.models.project import ApiKey, Project
 from webapp import formats
 from webapp.addresses import address_of, server_url
@@ -31,7 +32,7 @@ from webapp.zone import local
 PATH = "/projects/<project_id:project_id>/send"
 NO_KEY = "YOUR_KEY"
 SHOWN_CLIENTS = 20
-KEY_FORM = Form("send", {"name": ("production",)})
+KEY_FORM = Form("send", {"project": (EXAMPLE_PROJECT,), "name": ("production",)})
 
 blueprint = Blueprint("send_runs", __name__)
 
@@ -84,6 +85,21 @@ async def choose() -> ResponseReturnValue:
     return see_other(url_for("send_runs.show", project_id=chosen_project(request.args) or EXAMPLE_PROJECT))
 
 
+@blueprint.post("/send")
+@admin
+async def create_first_key() -> ResponseReturnValue:
+    """Create a key for the project that the form names, which may be a new one."""
+    form = await sent_form(KEY_FORM.id)
+    try:
+        project_id = parse_project_id(form.value("project"))
+    except InvalidPayload:
+        async with services().cells.of(EXAMPLE_PROJECT).database.session() as session:
+            page = await _send_page(session, EXAMPLE_PROJECT)
+        refused = form.refused(InvalidName("Enter a name of up to 128 characters."), "project")
+        return await render(replace(page, may_choose=True, key_form=refused), 422)
+    return await _with_new_key(project_id, form)
+
+
 @blueprint.get(PATH)
 @project_editor
 async def show(project_id: str) -> ResponseReturnValue:
@@ -95,8 +111,25 @@ async def show(project_id: str) -> ResponseReturnValue:
 @blueprint.post(PATH)
 @project_editor
 async def create_key(project_id: str) -> ResponseReturnValue:
+    """Create a key for this project."""
+    return await _with_new_key(project_id, await sent_form(KEY_FORM.id))
+
+
+@blueprint.get(f"{PATH}/arrival")
+@project_editor
+async def arrival(project_id: str) -> ResponseReturnValue:
+    """Answer that runs have arrived, or 204, on which the page stays unchanged and asks again."""
+    async with services().sessions_of(project_id) as (session, cell):
+        key_id = request.args.get("key", type=UUID)
+        key = await keys.get(session, project_id, key_id) if key_id else None
+        page = _arrival(project_id, await find_by_id(cell, project_id), key)
+    if page.waits_for:
+        return no_content()
+    return await done(page, else_to=url_for("send_runs.show", project_id=project_id))
+
+
+async def _with_new_key(project_id: str, form: Form) -> Response:
     """Create a key that sends runs, and show it this once, in everything that is to be pasted."""
-    form = await sent_form(KEY_FORM.id)
     async with services().sessions_of(project_id) as (session, cell):
         page = await _send_page(cell, project_id)
         if not page.takes_project_keys:
@@ -123,19 +156,6 @@ async def create_key(project_id: str) -> ResponseReturnValue:
     return response
 
 
-@blueprint.get(f"{PATH}/arrival")
-@project_editor
-async def arrival(project_id: str) -> ResponseReturnValue:
-    """Answer that runs have arrived, or 204, on which the page stays unchanged and asks again."""
-    async with services().sessions_of(project_id) as (session, cell):
-        key_id = request.args.get("key", type=UUID)
-        key = await keys.get(session, project_id, key_id) if key_id else None
-        page = _arrival(project_id, await find_by_id(cell, project_id), key)
-    if page.waits_for:
-        return no_content()
-    return await done(page, else_to=url_for("send_runs.show", project_id=project_id))
-
-
 async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
     project = await find_by_id(session, project_id)
     return SendPage(
@@ -146,6 +166,7 @@ async def _send_page(session: AsyncSession, project_id: str) -> SendPage:
         clients=await _clients(project_id),
         takes_project_keys=services().settings.ingest_project_keys,
         may_choose=project is None and may(actor(), Scope.ADMIN, None),
+        key_form=replace(KEY_FORM, values={**KEY_FORM.values, "project": (project_id,)}),
     )
 
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
-from api.access import public
 from runtally.errors import NotFound
 from webapp import guides
 from webapp.guides import GROUPS, NAMES, Guide, titles
 from webapp.rendering import Page, render
+from webapp.security import open_to_all
 
 blueprint = Blueprint("guides", __name__)
 
@@ -33,14 +33,14 @@ class GuidesPage(Page):
 
 
 @blueprint.get("/guides")
-@public
+@open_to_all
 async def index() -> ResponseReturnValue:
     """The list of guides."""
     return await render(GuidesPage(GROUPS, titles()))
 
 
 @blueprint.get("/guides/<name>")
-@public
+@open_to_all
 async def show(name: str) -> ResponseReturnValue:
     """A guide, as the documentation of this version has it."""
     if name not in NAMES:

@@ -6,11 +6,11 @@ from typing import ClassVar
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
-from api.access import public
 from api.docs import described
 from webapp.addresses import server_url
 from webapp.openapi_view import Group, NamedType, Scheme, Text, groups_of, prose, schemes_of, types_of
 from webapp.rendering import Page, render
+from webapp.security import open_to_all
 
 blueprint = Blueprint("reference", __name__)
 
@@ -34,7 +34,7 @@ class ReferencePage(Page):
 
 
 @blueprint.get("/docs")
-@public
+@open_to_all
 async def show() -> ResponseReturnValue:
     """The reference; it shows nothing that /api/openapi.json does not."""
     document = described()
