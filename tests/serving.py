@@ -38,6 +38,9 @@ PORTS = range(20_000, 32_000)
 # Reading the system's certificates takes longer than most requests, and nobody here speaks HTTPS.
 _tls = httpx.create_ssl_context()
 
+DROP_SECONDS = 10
+END_SENDING = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"
+
 
 @dataclass(frozen=True)
 class Postgres:
@@ -74,7 +77,18 @@ class Postgres:
         return self.create(name, SEEDED)
 
     def drop(self, name: str) -> None:
-        self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self._drop(name)).result()
+
+    async def _drop(self, name: str) -> None:
+        """Drop a database, which every session of the server has to take note of.
+
+        One that sends rows cannot while its reader is on the loop that waits here, so after a while it is ended.
+        """
+        dropping = asyncio.create_task(self._execute_each(self.url, (f'DROP DATABASE "{name}" WITH (FORCE)',)))
+        while not (await asyncio.wait({dropping}, timeout=DROP_SECONDS))[0]:
+            await self._execute_each(self.url, (END_SENDING,))
+        await dropping
 
     def forget_durability(self) -> None:
         """Nothing here outlives the machine, so nothing waits for its disk."""
