@@ -59,13 +59,17 @@ class Line:
             access_log=False,
         )
         config.load()
-        self._state = ServerState()
-        self.wire = Wire()
-        self.protocol = LimitedProtocol(config, self._state, {})
-        self.protocol.connection_made(self.wire)
+        self._config, self._state = config, ServerState()
+        self.connect()
         self.went_on: list[bytes] = []
         """The bodies that the application found."""
         self.scopes: list[Scope] = []
+
+    def connect(self) -> None:
+        """Open the connection, or another one after it was closed."""
+        self.wire = Wire()
+        self.protocol = LimitedProtocol(self._config, self._state, {})
+        self.protocol.connection_made(self.wire)
 
     async def _echo(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, more = b"", True

@@ -14,7 +14,7 @@ Header = tuple[bytes, bytes]
 MAX_VALUE_BYTES = 2048
 """The most bytes of all values of one name together, because Quart joins cookie headers."""
 MAX_PATH_CHARS = 2048
-"""Longer paths are cut off, and then found nowhere: routing compares each path with many routes."""
+"""Longer paths are cut off, because routing compares each with many routes; no id of ours is as long."""
 _OWN_COOKIES = frozenset(
     name.encode()
     for name in (sessions.COOKIE, rendering.THEME_COOKIE, rendering.FLASH_COOKIE, zone.COOKIE, cells.COOKIE)

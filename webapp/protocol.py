@@ -224,7 +224,7 @@ class LimitedProtocol(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or self.parser.get_http_version() == "1.0"):
             raise _BadHead
-        if not all(map(_HOST.fullmatch, hosts)):
+        if not all(_HOST.fullmatch(host.strip(b" \t")) for host in hosts):
             raise _BadHead
 
     def on_body(self, body: bytes) -> None:

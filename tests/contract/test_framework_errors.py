@@ -113,7 +113,9 @@ def test_a_host_that_no_server_can_have_is_refused(server: Server, path: bytes, 
     assert_error(answer_to(server, b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (path, host)), 400, "bad_request")
 
 
-@pytest.mark.parametrize("host", [b"", b"localhost.", b"127.0.0.1:1", b"[::1]:8000", b"of_compose-1.x"])
+@pytest.mark.parametrize(
+    "host", [b"", b"localhost.", b"localhost \t", b"127.0.0.1:1", b"[::1]:8000", b"of_compose-1.x"]
+)
 def test_a_host_that_a_server_can_have_is_answered(server: Server, host: bytes) -> None:
     sent = b"GET /api/health HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n" % host
 

@@ -88,6 +88,6 @@ async def test_a_process_opens_no_more_connections_than_the_documentation_says(c
     await asyncio.gather(*(client.get(path) for path in paths * 12))
     watching.cancel()
 
-    [said] = re.findall(r"Each worker opens up to (\d+) connections", (DOCS / "operations.md").read_text())
+    [said] = re.findall(r"Each worker opens up to (\d+) of them", (DOCS / "operations.md").read_text())
     assert int(said) == CONNECTIONS
     assert PAGE_CONNECTIONS < most <= CONNECTIONS

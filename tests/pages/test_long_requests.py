@@ -101,6 +101,8 @@ def head(name: str, headers: Mapping[str, str] = {}, *, path: str | None = None,
 
 async def seconds(line: Line, sent: bytes) -> float:
     """Processor time from what is sent until the end of its answer, which is no error of the server's."""
+    if line.wire.closed:
+        line.connect()
     heard, before = Heard(), time.process_time()
     line.send(sent)
     while not heard.answers:

@@ -111,4 +111,4 @@ def test_deleting_the_project_deletes_its_experiments(database_with_runs: str) -
     deleted = CliRunner(env={"DATABASE_URL": database_with_runs}).invoke(main, ["projects", "delete", PROJECT, "--yes"])
 
     assert deleted.exit_code == 0, deleted.output
-    assert not run(database_with_runs, "list").output
+    assert not run(database_with_runs, "list").stdout
