@@ -113,7 +113,7 @@ async def post_logs(project_id: str | None = None) -> ResponseReturnValue:
 
 
 @otlp_key
-@documents(_taking("The metrics were read.", _DECODED))
+@documents(_taking("The metrics were read."))
 async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
     """Take metrics, and keep nothing of them: they mix what a run keeps apart, and exporters send them unasked.
 
@@ -121,7 +121,7 @@ async def post_metrics(project_id: str | None = None) -> ResponseReturnValue:
     """
     refuse_other_types()
     sender = _sender(project_id)
-    if not services().otlp.reads_metrics:
+    if not services().otlp.reads_metrics(sender.rule):
         await drop_body()
         return _answer("metrics", Outcome())
     async with read_body() as body:

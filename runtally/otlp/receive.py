@@ -231,10 +231,9 @@ class Receiver:
         count_otlp("logs", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
         return outcome
 
-    @property
-    def reads_metrics(self) -> bool:
-        """Whether any project asked for what agents report as metrics alone."""
-        return bool(self._summing)
+    def reads_metrics(self, rule: ProjectRule) -> bool:
+        """Return whether the request's project asked for what agents report as metrics alone, or might have."""
+        return rule.named in self._summing if rule.named is not None else bool(self._summing)
 
     async def take_metrics(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
         """Store what was added to the sums that agents report, in projects that ask for it. Raises what `take_traces` does."""

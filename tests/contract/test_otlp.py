@@ -719,6 +719,25 @@ async def test_sums_of_an_agent_are_runs_where_the_project_asks_for_them(
     assert await ids_of(database, f"{project_id}-does-not") == []
 
 
+async def test_metrics_of_a_project_that_does_not_ask_for_them_are_not_decoded(
+    database_url: str, project_id: str
+) -> None:
+    app = create_app(settings_for(database_url, otlp_metrics=project_id))
+    authorization = {"Authorization": f"Bearer {INGEST_KEY}"}
+    async with app.test_app() as running:
+        client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+        statuses = [
+            (await client.post(path, data=b"[null, null]", headers={**JSON, **authorization, **header})).status_code
+            for path, header in (
+                (f"/api/otlp/p/{project_id}/v1/metrics", {}),
+                (f"/api/otlp/p/{project_id}-other/v1/metrics", {}),
+                ("/v1/metrics", {"X-Runtally-Project": f"{project_id}-other"}),
+            )
+        ]
+
+    assert statuses == [400, 200, 200]
+
+
 async def test_a_point_without_its_times_is_rejected_and_an_empty_body_is_not(
     database_url: str, database: Database, project_id: str
 ) -> None:
