@@ -244,8 +244,9 @@ _OF_SPANS_TOO = ("experiment", "session", "user", "environment", "release", "ser
 """Fields that a resource may set for all its spans."""
 
 LANGFUSE_PREFIXES = ("langfuse.trace.metadata.", "langfuse.observation.metadata.")
+AI_SDK_PREFIX = "ai.telemetry.metadata."
 FREE_PREFIXES = (
-    "traceloop.association.properties.", "ai.telemetry.metadata.", *LANGFUSE_PREFIXES, "runtally.metadata.",
+    "traceloop.association.properties.", AI_SDK_PREFIX, *LANGFUSE_PREFIXES, "runtally.metadata.",
 )  # fmt: skip
 """Prefixes of attributes that people add on purpose; the rest of the name is the name in the run's metadata."""
 MAX_FREE_KEYS = 32

@@ -291,7 +291,7 @@ class Receiver:
             else:
                 call = call_of(span, key, project_id, of_resource, self._more)
                 if agent is not None:
-                    add_agent(call, agent, span, keeps_email=self._keeps_email)
+                    add_agent(call, agent, span, self._more, keeps_email=self._keeps_email)
                 read.calls.append(call)
         return read
 

@@ -3,7 +3,7 @@
 from runtally.otlp.agents import about
 from runtally.otlp.agents.known import CLAUDE, COPILOT, COPILOT_CHAT, OPENCODE, Agent, Signal
 from runtally.otlp.agents.records import Place, read_claude_span
-from runtally.otlp.attributes import OPERATION
+from runtally.otlp.attributes import AI_SDK_PREFIX, OPERATION, read_free
 from runtally.otlp.calls import Call
 from runtally.otlp.spans import is_call
 from runtally.otlp.values import Span
@@ -24,8 +24,8 @@ def is_agents_call(agent: Agent, span: Span) -> bool:
     return agent not in {COPILOT, COPILOT_CHAT} or span.attributes.get(OPERATION) == _CHAT
 
 
-def add_agent(call: Call, agent: Agent, span: Span, *, keeps_email: bool) -> None:
-    """Add the agent and its user to the call, and correct the agent's own conventions."""
+def add_agent(call: Call, agent: Agent, span: Span, more: frozenset[str], *, keeps_email: bool) -> None:
+    """Add the agent and its user to the call, and correct the agent's own conventions; `more` are attributes to keep."""
     facts = call.facts
     if agent.prefers_response_model and "response_model" in facts:
         facts["model"] = facts["response_model"]
@@ -39,6 +39,6 @@ def add_agent(call: Call, agent: Agent, span: Span, *, keeps_email: bool) -> Non
     if subagent is not None:
         described.setdefault("agentName", subagent)
     call.about = described
-    # An agent's own "metadata" of a call is nothing that people added: opencode writes the user `unknown` there.
-    # What an operator wants to keep has the name of its attribute.
-    call.free = {name: value for name, value in call.free.items() if name in span.attributes}
+    # Here the agent itself sets the AI SDK's metadata, not people: opencode writes the user `unknown` there.
+    added = {name: value for name, value in span.attributes.items() if not name.startswith(AI_SDK_PREFIX)}
+    call.free = read_free(added, more)

@@ -374,7 +374,7 @@ def agents_calls(
     if not is_agents_call(agent, span):
         return []
     call = call_of(span, b"k", "p", {}, more)
-    add_agent(call, agent, span, keeps_email=False)
+    add_agent(call, agent, span, more, keeps_email=False)
     return [call]
 
 
@@ -402,6 +402,7 @@ def test_opencode_tells_of_the_inner_spans_of_the_ai_sdk() -> None:
         "ai.usage.inputTokens": 1200, "ai.usage.outputTokens": 350, "ai.usage.inputTokenDetails.cacheReadTokens": 1000,
         "ai.usage.inputTokenDetails.cacheWriteTokens": 50, "ai.usage.outputTokenDetails.reasoningTokens": 200, "session.id": "s",
         "ai.telemetry.metadata.userId": "unknown", "ai.telemetry.metadata.sessionId": "s", "tenant": "acme",
+        "runtally.metadata.feature": "search",
     }  # fmt: skip
 
     (call,) = agents_calls("opencode", sent, {"deployment.environment.name": "latest"}, more=frozenset({"tenant"}))
@@ -410,7 +411,7 @@ def test_opencode_tells_of_the_inner_spans_of_the_ai_sdk() -> None:
     assert (call.facts["provider"], call.facts["model"], call.facts["session"]) == ("acme", "m-1", "s")
     # What it writes as metadata would make `unknown` the user of all its runs.
     assert "user" not in call.facts
-    assert call.free == {"tenant": "acme"}
+    assert call.free == {"tenant": "acme", "feature": "search"}
     assert agents_calls("opencode", sent | {"ai.operationId": "ai.streamText"}, {}) == []
 
 
