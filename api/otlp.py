@@ -163,8 +163,8 @@ async def _admit(project_ids: Collection[str]) -> None:
         refuse_unless_granted(decision)
 
 
-async def _count(project_id: str, series: str) -> dict[str, int]:
-    """Read the tokens that the runs of a series have."""
+async def _count(project_id: str, series: Collection[str]) -> dict[str, dict[str, int]]:
+    """Read the tokens that the runs of each series have."""
     async with services().cells.of(project_id).intake.connection() as connection:
         return await select_counted(connection, project_id, series)
 

@@ -90,6 +90,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
             "ai.response.providerMetadata", "langsmith.metadata.usage_metadata", "metadata.usage_object", "gen_ai.usage.output_token_details",
         ),
     ),
+    "vendor_input": (parse.count, ("ai.response.providerMetadata",)),
     "audio_input": (
         parse.count,
         (
@@ -192,6 +193,7 @@ MEANING = {
     "cached": "`cachedInputTokens`",
     "written": "`cacheWriteTokens`",
     "reasoning": "`reasoningTokens`",
+    "vendor_input": "Anthropic's own count, which tells whether the input includes cached tokens",
     "audio_input": "`audioInputTokens`, less cached ones",
     "audio_cached": "cached audio",
     "audio_output": "`audioOutputTokens`",

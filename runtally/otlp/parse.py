@@ -177,6 +177,7 @@ class _Hidden(msgspec.Struct):
 
 class _VendorUsage(msgspec.Struct):
     cost: float | str | None = None
+    input_tokens: float | None = None
     cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
     cacheReadInputTokens: float | None = None  # noqa: N815  # As it is sent.
@@ -280,7 +281,13 @@ def provider_metadata(value: Value) -> Found:
             vendor.cachedPromptTokens,
         )
         written = (usage.cache_creation_input_tokens, usage.cacheWriteInputTokens, vendor.cacheCreationInputTokens)
-        found |= {"cached": _first(*read), "written": _first(*written), "reasoning": _first(vendor.reasoningTokens)}
+        counts = {
+            "vendor_input": _first(usage.input_tokens),
+            "cached": _first(*read),
+            "written": _first(*written),
+            "reasoning": _first(vendor.reasoningTokens),
+        }
+        found |= {name: count for name, count in counts.items() if count is not None}
     routed = sent.openrouter.usage if sent.openrouter else None
     if routed and routed.cost is not None:
         found["cost"] = amount(routed.cost)

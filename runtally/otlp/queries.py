@@ -1,6 +1,6 @@
 """SQL of the counts of OTLP requests by client."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from runtally.db.bulk import document, insert, sent_rows
 from runtally.db.database import Connection
@@ -51,11 +51,13 @@ ORDER BY last_at DESC, {_KEY}
 """
 
 SELECT_COUNTED = """
-  SELECT coalesce(sum(input_tokens), 0)::bigint AS input, coalesce(sum(output_tokens), 0)::bigint AS output,
+  SELECT trace_id,
+         coalesce(sum(input_tokens), 0)::bigint AS input, coalesce(sum(output_tokens), 0)::bigint AS output,
          coalesce(sum(cached_input_tokens), 0)::bigint AS cached, coalesce(sum(cache_write_tokens), 0)::bigint AS written
     FROM runs
    WHERE project_id = $1
-     AND trace_id = $2
+     AND trace_id = ANY($2)
+GROUP BY trace_id
 """
 
 
@@ -70,6 +72,9 @@ async def select_clients(connection: Connection, project_id: str | None, limit: 
     return tuple(Client(**row) for row in rows)
 
 
-async def select_counted(connection: Connection, project_id: str, trace_id: str) -> dict[str, int]:
-    """Read the tokens of all runs of a trace, by the names of `agents.metrics`."""
-    return dict(await connection.fetchrow(SELECT_COUNTED, project_id, trace_id) or {})
+async def select_counted(
+    connection: Connection, project_id: str, trace_ids: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Read the tokens of all runs of each trace, by the names of `agents.metrics`. A trace without runs is left out."""
+    rows = map(dict, await connection.fetch(SELECT_COUNTED, project_id, list(trace_ids)))
+    return {row.pop("trace_id"): row for row in rows}

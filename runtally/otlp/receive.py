@@ -6,7 +6,7 @@ A span that is no call of a model is dropped as soon as it was read.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.about import EMAIL
 from runtally.otlp.agents.known import Signal, find_agent
-from runtally.otlp.agents.metrics import METRICS, Counted, Sum, read_calls, read_sums
+from runtally.otlp.agents.metrics import METRICS, Counted, Sum, drop_untimed, read_calls, read_sums
 from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
 from runtally.otlp.agents.records import BODIES, Place, RecordReader
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
@@ -51,14 +51,16 @@ _MANY_CALLS = 2_000
 # The AI SDK's suffix for streamed calls.
 _STREAM = ".doStream"
 _NAMED_FAULTS = 5
+_WITHOUT_TIMES = Detail("timeUnixNano", "is missing, or startTimeUnixNano of a cumulative sum")
 _TOO_MANY_PROJECTS = Detail("project", f"is one of more than {MAX_PROJECTS} in one request")
 
 _Record = TypeVar("_Record", Span, LogRecord, Metric)
+_One = TypeVar("_One", Call, Sum)
 
 Admit = Callable[[Collection[str]], Awaitable[None]]
 """Count the request for each of these projects; raises `RateLimited` before anything is stored."""
-Count = Callable[[str, str], Awaitable[Counted]]
-"""Read the tokens that the runs of a project's series have. Raises `StoreUnavailable`."""
+Count = Callable[[str, Collection[str]], Awaitable[Mapping[str, Counted]]]
+"""Read the tokens that the runs of a project's series have, by series. Raises `StoreUnavailable`."""
 
 
 class Sender(NamedTuple):
@@ -193,7 +195,7 @@ class Receiver:
         kept = [*(call for call in kept if not self._recent.takes(call)), *read.apart]
         calls = [*read.calls, *read.apart]
         outcome.twins = len(calls) - len(kept)
-        stored = await self._store(kept, sender, outcome)
+        stored = await self._store(await _admitted(kept, sender, outcome), sender, outcome)
         with_spans = [call for call in stored if call.key]
         self._recent.add(with_spans, _still_to_come(with_spans, read.above, read.lineage))
         read.origins.count(calls, kept, stored)
@@ -223,7 +225,7 @@ class Receiver:
                 tally.no_calls += 1
             else:
                 calls.append(call)
-        stored = await self._store(calls, sender, outcome)
+        stored = await self._store(await _admitted(calls, sender, outcome), sender, outcome)
         origins.count(calls, calls, stored)
         origins.tell(self._clients, sender.exporter, "logs")
         count_otlp("logs", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
@@ -237,6 +239,8 @@ class Receiver:
     async def take_metrics(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
         """Store what was added to the sums that agents report, in projects that ask for it. Raises what `take_traces` does."""
         outcome, origins = Outcome(), _Origins(sender.rule)
+        if not body:
+            return outcome
         sums: list[Sum] = []
         for metric in _checked((json if is_json else protobuf).read_metrics(body, self._metrics)):
             await _take_turns(outcome)
@@ -245,15 +249,20 @@ class Receiver:
                 continue
             project_id = sender.rule.project_of(metric.resource.attributes)
             if project_id in self._summing:
-                origins.of(metric.resource).tally.records += len(metric.points)
+                tally = origins.of(metric.resource).tally
+                tally.records += len(metric.points)
+                if faulty := drop_untimed(metric):
+                    outcome.faults[_WITHOUT_TIMES] += faulty
+                    tally.rejected += faulty
                 sums += read_sums(agent, metric, Place(metric.resource, project_id, self._keeps_email))
         if len(sums) > MAX_SUMS:
             raise BodyTooLarge(f"Send at most {MAX_SUMS:,} sums of agents in one request; set a smaller batch size.")
-        counted = {
-            one.series: await sender.counted(one.place.project_id, one.series) for one in sums if not one.is_delta
-        }
-        calls = read_calls(sums, counted)
-        stored = await self._store(calls, sender, outcome)
+        added: dict[str, list[Call]] = {}
+        for project_id, its in (await _admitted(sums, sender, outcome)).items():
+            series = {one.series for one in its if not one.is_delta}
+            added[project_id] = read_calls(its, await sender.counted(project_id, series) if series else {})
+        stored = await self._store(added, sender, outcome)
+        calls = [call for its in added.values() for call in its]
         origins.count(calls, calls, stored)
         origins.tell(self._clients, sender.exporter, "metrics")
         count_otlp("metrics", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
@@ -287,14 +296,8 @@ class Receiver:
                 read.calls.append(call)
         return read
 
-    async def _store(self, calls: Sequence[Call], sender: Sender, outcome: Outcome) -> list[Call]:
+    async def _store(self, projects: Mapping[str, Sequence[Call]], sender: Sender, outcome: Outcome) -> list[Call]:
         """Store the calls as runs, each project's in pieces, and return those that were stored."""
-        projects: dict[str, list[Call]] = {}
-        for call in calls:
-            projects.setdefault(call.project_id, []).append(call)
-        for project_id in list(projects)[MAX_PROJECTS:]:
-            outcome.faults[_TOO_MANY_PROJECTS] += len(projects.pop(project_id))
-        await sender.admit(projects.keys())
         stored = await asyncio.gather(
             *(self._store_project(*project, sender.by, outcome) for project in projects.items()),
             # One project's error must not leave the statements of another running unattended.
@@ -322,6 +325,17 @@ class Receiver:
             await self._ingest.store(accepted, by=by)
             outcome.runs += len(accepted)
         return stored
+
+
+async def _admitted(found: Sequence[_One], sender: Sender, outcome: Outcome) -> dict[str, list[_One]]:
+    """Return what was found by project, once the request is counted for each; projects beyond the most are rejected."""
+    projects: dict[str, list[_One]] = {}
+    for one in found:
+        projects.setdefault(one.project_id, []).append(one)
+    for project_id in list(projects)[MAX_PROJECTS:]:
+        outcome.faults[_TOO_MANY_PROJECTS] += len(projects.pop(project_id))
+    await sender.admit(projects.keys())
+    return projects
 
 
 def _still_to_come(stored: Sequence[Call], above: Sequence[SpanPlace], lineage: Lineage) -> Iterator[SpanPlace]:

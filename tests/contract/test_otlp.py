@@ -698,7 +698,8 @@ async def test_sums_of_an_agent_are_runs_where_the_project_asks_for_them(
     database_url: str, database: Database, project_id: str, kind: dict[str, str], encode: Callable[[Json], bytes]
 ) -> None:
     app = create_app(settings_for(database_url, otlp_metrics=f"{project_id}-asks"))
-    attributes = [{"type": name, "model": "gpt-4o-mini"} for name in ("input", "output")]
+    models = ("gpt-4o-mini", "gpt-4o")
+    attributes = [{"type": name, "model": model} for name in ("input", "output") for model in models]
     headers = {**kind, "Authorization": f"Bearer {INGEST_KEY}"}
     async with app.test_app() as running:
         client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
@@ -711,9 +712,34 @@ async def test_sums_of_an_agent_are_runs_where_the_project_asks_for_them(
                 assert (response.status_code, await response.get_data()) == (200, b"{}" if kind is JSON else b"")
 
     runs = await stored_runs(database, f"{project_id}-asks")
-    assert [(run["input_tokens"], run["output_tokens"], run["latency_ms"]) for run in runs] == [(100, 100, None)] * 2
+    assert [(run["input_tokens"], run["output_tokens"], run["latency_ms"]) for run in runs] == [
+        (100, 100, None)
+    ] * 2 * len(models)
     assert runs[0]["metadata"] == {"agent": "continue-cli", "aggregated": True}
     assert await ids_of(database, f"{project_id}-does-not") == []
+
+
+async def test_a_point_without_its_times_is_rejected_and_an_empty_body_is_not(
+    database_url: str, database: Database, project_id: str
+) -> None:
+    app = create_app(settings_for(database_url, otlp_metrics=project_id))
+    point = make_point(100, {"type": "input", "model": "gpt-4o-mini"})
+    faulty = [{**point, "timeUnixNano": "0"}, {**point, "startTimeUnixNano": "0"}]
+    resource = {"service.name": "continue-cli", "runtally.project": project_id}
+    body = as_json(make_metrics(make_sum("continue_cli_token_usage", *faulty, point), resource=resource))
+    authorization = {"Authorization": f"Bearer {INGEST_KEY}"}
+    async with app.test_app() as running:
+        client = running.app.test_client()  # type: ignore[attr-defined]  # Quart's TestApp holds it.
+        answer = await client.post("/v1/metrics", data=body, headers={**JSON, **authorization})
+        partial = (await answer.get_json())["partialSuccess"]
+        empty = [
+            await client.post("/v1/metrics", data=b"", headers={**kind, **authorization}) for kind in (JSON, PROTOBUF)
+        ]
+
+    assert partial["rejectedDataPoints"] == "2"
+    assert "timeUnixNano" in partial["errorMessage"]
+    assert [response.status_code for response in empty] == [200, 200]
+    assert len(await ids_of(database, project_id)) == 1
 
 
 async def test_requests_are_counted_by_client(own_app: Quart, database: Database, project_id: str) -> None:

@@ -15,7 +15,7 @@ from runtally.otlp.agents.known import Agent
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.records import Place
 from runtally.otlp.attributes import Facts
-from runtally.otlp.calls import Call, normalize_tokens
+from runtally.otlp.calls import Call
 from runtally.otlp.values import Metric, Scalar, Value
 
 TOKENS = "continue_cli_token_usage"
@@ -25,6 +25,8 @@ _TYPE = "type"
 NAMES = RECORD_NAMES | {_TYPE}
 """The attributes of points that are read."""
 _FIELDS = {"input": "input", "output": "output", "cacheRead": "cached", "cacheCreation": "written"}
+# Anthropic counts the input without cached tokens, and Continue passes its counts on; all others count them in.
+_COUNTED_APART = "claude"
 
 Counted = Mapping[str, int]
 """Tokens by field."""
@@ -42,6 +44,21 @@ class Sum(NamedTuple):
     is_delta: bool
     attributes: Mapping[str, Value]
     tokens: Counted
+    """The input includes cached and written tokens."""
+
+    @property
+    def project_id(self) -> str:
+        return self.place.project_id
+
+
+def drop_untimed(metric: Metric) -> int:
+    """Drop the points without a time or, of sums since a start, without that start, and return how many there were.
+
+    The times identify a run and its series.
+    """
+    timed = [point for point in metric.points if point.time and (point.start or metric.is_delta)]
+    untimed, metric.points = len(metric.points) - len(timed), timed
+    return untimed
 
 
 _Group = tuple[bytes, tuple[tuple[str, Scalar], ...]]
@@ -66,18 +83,30 @@ def read_sums(agent: Agent, metric: Metric, place: Place) -> Iterator[Sum]:
         starts[group] = min(starts.get(group, point.start), point.start)
         # Of two points of the same moment the later one counts.
         tokens.setdefault((group, point.time), {})[field] = count
-    for (group, time), counted in sorted(tokens.items(), key=lambda item: item[0][1]):
+    for (group, time), sent in sorted(tokens.items(), key=lambda item: item[0][1]):
         key = (agent.name, group[0].hex(), *map(str, group[1]), str(starts[group]))
         series = sha256("\0".join(key).encode()).hexdigest()[:32]
-        yield Sum(agent, place, series, time, metric.is_delta, dict(group[1]), counted)
+        attributes = dict(group[1])
+        yield Sum(agent, place, series, time, metric.is_delta, attributes, _whole(sent, attributes.get("model")))
+
+
+def _whole(sent: Counted, model: object) -> Counted:
+    """Return the tokens with all of the input in it.
+
+    The rule hangs on the name of the model alone, as what was stored is subtracted from its result: the same in each export.
+    """
+    if _COUNTED_APART not in str(model).casefold():
+        return sent
+    whole = sum(sent.get(field, 0) for field in ("input", "cached", "written"))
+    return {**sent, "input": whole} if whole else sent
 
 
 def _call_of(one: Sum, counted: Counted) -> Call | None:
     """Return the sum as a call, less what runs of its series have counted before; None if nothing was added."""
-    facts: Facts = dict(one.tokens)
-    normalize_tokens(facts, has_failed=False)
-    if not one.is_delta:
-        facts = {field: min(max(tokens - counted.get(field, 0), 0), MAX_COUNT) for field, tokens in facts.items()}
+    before = {} if one.is_delta else counted
+    facts: Facts = {
+        field: min(max(tokens - before.get(field, 0), 0), MAX_COUNT) for field, tokens in one.tokens.items()
+    }
     if not any(facts.values()):
         return None
     model = parse.name(one.attributes.get("model", ""))

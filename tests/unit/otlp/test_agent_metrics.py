@@ -9,7 +9,7 @@ import pytest
 
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.known import Signal, find_agent
-from runtally.otlp.agents.metrics import FIELDS, METRICS, NAMES, TOKENS, Sum, read_calls, read_sums
+from runtally.otlp.agents.metrics import FIELDS, METRICS, NAMES, TOKENS, Sum, drop_untimed, read_calls, read_sums
 from runtally.otlp.agents.records import Place
 from runtally.otlp.attributes import wanted_of_resources
 from runtally.otlp.calls import Call
@@ -85,6 +85,38 @@ def test_of_a_sum_since_the_start_only_what_was_added_is_a_run() -> None:
     # An export repeats points that did not change, and a client repeats an export.
     unchanged = metrics_of(make_sum(TOKENS, *points({"input": 250, "output": 15}, time=START + 2 * MINUTE)))
     assert calls_of(*unchanged, *grown, before=first + added) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "then"),
+    [("claude-opus-4-5", [500, 0, 400, 0], [2800, 0, 100, 2000]), ("gpt-4o", [100, 0, 400, 0], [700, 0, 100, 2000])],
+)
+def test_what_the_input_includes_hangs_on_the_model_and_not_on_the_sizes(
+    model: str, first: list[int], then: list[int]
+) -> None:
+    sent: list[Tokens] = [
+        {"input": 100, "cacheRead": 400},
+        {"input": 800, "cacheRead": 500, "cacheCreation": 2000},
+        {"input": 9000, "cacheRead": 500, "cacheCreation": 2000},
+    ]
+    calls: list[Call] = []
+    for minute, tokens in enumerate(sent):
+        export = points(tokens, model=model, time=START + minute * MINUTE)
+        calls += calls_of(*metrics_of(make_sum(TOKENS, *export)), before=calls)
+
+    assert [tokens_of(call) for call in calls] == [first, then, [8200, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("start", "time", "delta", "dropped"),
+    [(START, 0, False, 1), (0, START, False, 1), (START, START, False, 0), (0, START, True, 0), (0, 0, True, 1)],
+)
+def test_points_without_the_times_that_identify_them_are_dropped(
+    start: int, time: int, delta: bool, dropped: int
+) -> None:
+    (metric,) = metrics_of(make_sum(TOKENS, *points({"input": 1}, start=start, time=time), delta=delta))
+
+    assert (drop_untimed(metric), len(metric.points)) == (dropped, 1 - dropped)
 
 
 def test_exports_of_one_request_are_told_apart_by_their_time() -> None:

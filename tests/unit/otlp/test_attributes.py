@@ -20,7 +20,10 @@ IN_PARTS: dict[str, dict[str, Any]] = {
     "langfuse.observation.usage_details": USAGE,
     "langfuse.observation.cost_details": {"total": 0.5, "input": 0.4},
     "ai.response.providerMetadata": {
-        "anthropic": {"usage": {"cache_creation_input_tokens": 6, "cache_read_input_tokens": 4}, "reasoningTokens": 2},
+        "anthropic": {
+            "usage": {"input_tokens": 10, "cache_creation_input_tokens": 6, "cache_read_input_tokens": 4},
+            "reasoningTokens": 2,
+        },
         "openrouter": {"usage": {"cost": 0.5}},
     },
     "hidden_params": {"response_cost": 0.5, "api_base": "never decoded"},
@@ -35,7 +38,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
 LITERAL = "{'prompt_tokens': 9, 'prompt_tokens_details': {'cached_tokens': 4}, 'cache_creation_input_tokens': 6, 'reasoning_tokens': 2}"
 EXPECTED = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
-    "cost": Decimal("0.5"), "model": "m",
+    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10,
 }  # fmt: skip
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
@@ -148,7 +151,8 @@ def test_invalid_json_is_ignored(broken: Value) -> None:
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [
-        ({"anthropic": {"usage": {"cache_read_input_tokens": 4, "input_tokens": 1}}}, {"cached": 4}),
+        ({"anthropic": {"usage": {"cache_read_input_tokens": 4, "input_tokens": 1}}}, {"vendor_input": 1, "cached": 4}),
+        ({"anthropic": {"cacheReadInputTokens": 4}, "openai": {"reasoningTokens": 2}}, {"cached": 4, "reasoning": 2}),
         ({"anthropic": {"cacheReadInputTokens": 4, "cacheCreationInputTokens": 6}}, {"cached": 4, "written": 6}),
         ({"bedrock": {"usage": {"cacheReadInputTokens": 4, "cacheWriteInputTokens": 6}}}, {"cached": 4, "written": 6}),
         ({"openai": {"cachedPromptTokens": 4, "reasoningTokens": 2, "logprobs": [0]}}, {"cached": 4, "reasoning": 2}),

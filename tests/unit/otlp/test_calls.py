@@ -16,6 +16,13 @@ TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "exclusive, known by its size": (
         {"input": 150, "output": 350, "cached": 1000, "written": 50}, {"input": 1200, "output": 350},
     ),
+    "exclusive, known by the vendor's own count": (
+        {"input": 1200, "output": 350, "cached": 1000, "written": 50, "total": 1550, "vendor_input": 1200},
+        {"input": 2250, "output": 350},
+    ),
+    "inclusive, known by the vendor's own count": (
+        {"input": 1200, "output": 350, "cached": 1000, "written": 50, "vendor_input": 150}, {"input": 1200, "output": 350},
+    ),
     "exclusive, known by its total": (
         {"input": 1500, "output": 350, "cached": 1000, "written": 50, "total": 2900}, {"input": 2550, "output": 350},
     ),
