@@ -27,7 +27,8 @@ def summed_ctes(entries: str, *, now: str) -> str:
     """Common table expressions `dimension_slices` and `dimension_bins`: the sums and counts of `entries`, as blocks have them.
 
     `entries` has rows (project_id, key_id, value, hour, provider, model, latency, measures), of values as runs have them.
-    They are numbered first, because to group and join by numbers takes a fraction of what texts take.
+    They are numbered first, because to group and join by numbers takes a fraction of what texts take. Values of known blocks
+    are unnested before they are joined: else each block of many would be joined with all values by itself.
     """
     return f"""sent_values AS MATERIALIZED (
   SELECT row_number() OVER () AS number, project_id, key_id, value
@@ -55,8 +56,8 @@ known_blocks AS MATERIALIZED (
 ),
 known_values AS MATERIALIZED (
   SELECT project_id, key_id, day, value
-    FROM known_blocks CROSS JOIN LATERAL unnest(dimension_values) AS each (value)
-   WHERE value IN (SELECT value FROM sent_values)
+    FROM (SELECT project_id, key_id, day, unnest(dimension_values) AS value FROM known_blocks OFFSET 0) AS held
+         JOIN sent_values USING (project_id, key_id, value)
 ),
 known_days AS (
   SELECT project_id, key_id, day, cardinality(dimension_values) - is_full::int AS known, is_full
