@@ -91,6 +91,7 @@ FIELDS: Mapping[str, tuple[Parser, tuple[str, ...]]] = {
         ),
     ),
     "vendor_input": (parse.count, ("ai.response.providerMetadata",)),
+    "counted_apart": (parse.flag, ("ai.response.providerMetadata",)),
     "audio_input": (
         parse.count,
         (
@@ -194,6 +195,7 @@ MEANING = {
     "written": "`cacheWriteTokens`",
     "reasoning": "`reasoningTokens`",
     "vendor_input": "Anthropic's own count, which tells whether the input includes cached tokens",
+    "counted_apart": "the AI SDK's form of version 4, whose input has no cached tokens",
     "audio_input": "`audioInputTokens`, less cached ones",
     "audio_cached": "cached audio",
     "audio_output": "`audioOutputTokens`",

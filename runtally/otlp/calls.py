@@ -101,8 +101,9 @@ def normalize_tokens(facts: Facts, *, has_failed: bool) -> None:
     reasoning = facts.get("reasoning", 0)
     tokens_in, tokens_out = facts.get("input", 0), facts.get("output", 0)
     total = facts.get("total")
-    # Anthropic's own count is without cached tokens; AI SDK 5 passes it on as the input, and later versions add them.
-    if beside_input > tokens_in or (tokens_in and tokens_in == facts.get("vendor_input")):
+    # Anthropic's own count is without cached tokens; AI SDK 4 and 5 pass it on as the input, and later versions add them.
+    is_vendors = tokens_in and (tokens_in == facts.get("vendor_input") or facts.get("counted_apart"))
+    if beside_input > tokens_in or is_vendors:
         tokens_in += beside_input
         beside_input = 0
     if total is not None and total != tokens_in + tokens_out:

@@ -288,6 +288,9 @@ def provider_metadata(value: Value) -> Found:
             "reasoning": _first(vendor.reasoningTokens),
         }
         found |= {name: count for name, count in counts.items() if count is not None}
+    if sent.anthropic and sent.anthropic.cacheReadInputTokens is not None:
+        # Only version 4 writes this, and its input is the vendor's own count.
+        found["counted_apart"] = True
     routed = sent.openrouter.usage if sent.openrouter else None
     if routed and routed.cost is not None:
         found["cost"] = amount(routed.cost)

@@ -23,6 +23,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
         "anthropic": {
             "usage": {"input_tokens": 10, "cache_creation_input_tokens": 6, "cache_read_input_tokens": 4},
             "reasoningTokens": 2,
+            "cacheReadInputTokens": 4,
         },
         "openrouter": {"usage": {"cost": 0.5}},
     },
@@ -38,7 +39,7 @@ IN_PARTS: dict[str, dict[str, Any]] = {
 LITERAL = "{'prompt_tokens': 9, 'prompt_tokens_details': {'cached_tokens': 4}, 'cache_creation_input_tokens': 6, 'reasoning_tokens': 2}"
 EXPECTED = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
-    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10,
+    "cost": Decimal("0.5"), "model": "m", "vendor_input": 10, "counted_apart": True,
 }  # fmt: skip
 SENT: dict[str, Value] = {
     "input": 10, "output": 5, "total": 15, "cached": 4, "written": 6, "reasoning": 2, "audio_input": 1, "audio_output": 3,
@@ -152,8 +153,14 @@ def test_invalid_json_is_ignored(broken: Value) -> None:
     ("sent", "expected"),
     [
         ({"anthropic": {"usage": {"cache_read_input_tokens": 4, "input_tokens": 1}}}, {"vendor_input": 1, "cached": 4}),
-        ({"anthropic": {"cacheReadInputTokens": 4}, "openai": {"reasoningTokens": 2}}, {"cached": 4, "reasoning": 2}),
-        ({"anthropic": {"cacheReadInputTokens": 4, "cacheCreationInputTokens": 6}}, {"cached": 4, "written": 6}),
+        (
+            {"anthropic": {"cacheReadInputTokens": 4}, "openai": {"reasoningTokens": 2}},
+            {"cached": 4, "reasoning": 2, "counted_apart": True},
+        ),
+        (
+            {"anthropic": {"cacheReadInputTokens": 4, "cacheCreationInputTokens": 6}},
+            {"cached": 4, "written": 6, "counted_apart": True},
+        ),
         ({"bedrock": {"usage": {"cacheReadInputTokens": 4, "cacheWriteInputTokens": 6}}}, {"cached": 4, "written": 6}),
         ({"openai": {"cachedPromptTokens": 4, "reasoningTokens": 2, "logprobs": [0]}}, {"cached": 4, "reasoning": 2}),
     ],

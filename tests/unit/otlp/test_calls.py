@@ -20,6 +20,9 @@ TOKENS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         {"input": 1200, "output": 350, "cached": 1000, "written": 50, "total": 1550, "vendor_input": 1200},
         {"input": 2250, "output": 350},
     ),
+    "exclusive, known by the form of the AI SDK's version 4": (
+        {"input": 1200, "output": 350, "cached": 1000, "counted_apart": True}, {"input": 2200, "output": 350},
+    ),
     "inclusive, known by the vendor's own count": (
         {"input": 1200, "output": 350, "cached": 1000, "written": 50, "vendor_input": 150}, {"input": 1200, "output": 350},
     ),
