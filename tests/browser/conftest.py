@@ -71,6 +71,8 @@ def story(dev_server: Server) -> Server:
     url = f"{dev_server.url}{path_of(LONG)}/settings/alerts/new"
     data = {"address": f"https://nowhere.{'long-' * 10}invalid/", "untested": "1"}
     assert httpx.post(url, data=data, timeout=PATIENCE_SECONDS).is_success
+    data = {"name": "Always there", "here": f"/projects/{PROJECT}?range=24h"}
+    assert httpx.post(f"{dev_server.url}/projects/{PROJECT}/views", data=data, timeout=PATIENCE_SECONDS).is_redirect
     return dev_server
 
 
