@@ -77,7 +77,9 @@ async def test_choosing_a_value_compares_one_time_and_the_address_has_only_what_
     chosen = f"{page}?a.model=acme-large&b.model=acme-cached"
     assert (sent.status_code, sent.headers["Location"]) == (303, chosen)
     assert swapped.headers["HX-Push-Url"] == chosen
-    assert "The 7 days before" not in text_of(await html_of(reader, chosen)).partition("clear difference")[2]
+    _, answer, figures = text_of(await html_of(reader, chosen)).partition("clear difference")
+    assert answer
+    assert "The 7 days before" not in figures
     # A period that somebody chose stays.
     assert "acme-large The 7 days before" in text_of(await times.get_data(as_text=True))
 
@@ -140,6 +142,28 @@ async def test_what_an_address_cannot_mean_is_said(reader: Browser, page: str) -
 
     assert "The filter status must be one of" in text
     assert "A start must be before its end" in text
+
+
+async def test_what_an_address_cannot_mean_is_said_of_a_form_with_empty_fields_too(reader: Browser, page: str) -> None:
+    text = text_of(await html_of(reader, f"{page}?a.status=odd&b.model="))
+
+    assert "The filter status must be one of" in text
+
+
+async def test_a_change_from_zero_is_not_explained_by_chance(reader: Browser, post: Post, project_id: str) -> None:
+    await post(
+        *(
+            make_run(model=model, inputTokens=tokens, outputTokens=0, timestamp=ago(minutes=number + 1))
+            for model, tokens in (("acme-large", 0), ("acme-cached", 1_000))
+            for number in range(40)
+        )
+    )
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/compare?a.model=acme-large&b.model=acme-cached"))
+
+    assert "Cost per run Differs" in text
+    assert "One side is zero Cost per run, Cost per success" in text
+    assert "Chance could explain every difference" not in text
 
 
 async def test_few_runs_claim_nothing(reader: Browser, post: Post, project_id: str) -> None:

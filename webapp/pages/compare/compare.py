@@ -24,7 +24,7 @@ from webapp import formats, words
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
 from webapp.links import MINUTES
-from webapp.pages.compare.rows import Row, rows_of
+from webapp.pages.compare.rows import DIFFERS, Row, rows_of
 from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, chips_of
@@ -93,6 +93,8 @@ class ComparePage(Page):
     rows: tuple[Row, ...]
     real: tuple[Row, ...]
     """The figures whose difference is more than chance."""
+    from_zero: tuple[Row, ...]
+    """The figures that are zero on one side only, of whose difference chance is not judged."""
     is_known: bool
     """Whether it can be said of any figure."""
     notes: tuple[str, ...]
@@ -114,8 +116,9 @@ async def show(project_id: str) -> ResponseReturnValue:
     """Cost, errors, latency, tokens and cache of any two sets of a project's runs, and whether they differ by more than chance."""
     demand(actor(), Scope.METRICS_READ, project_id)
     shown = CompareView.parse(request.args, request.args.getlist("value"), project_id)
-    if not wants_part() and "" in request.args.values():
-        # A form sends its empty fields too; the address to keep is without them.
+    if not wants_part() and "" in request.args.values() and not shown.notes:
+        # A form sends its empty fields too; the address to keep is without them. What has a note is not in that address,
+        # so the note would be lost.
         return see_other(shown.url)
     async with services().cells.of(project_id).reading.snapshot() as connection:
         response = await render(await _page(connection, shown, services().clock()))
@@ -158,6 +161,7 @@ async def _page(connection: Connection, shown: CompareView, now: datetime) -> Co
         swapped_url=shown.swapped_url,
         rows=rows,
         real=tuple(row for row in rows if row.finding.is_real),
+        from_zero=tuple(row for row in rows if row.finding.headline == DIFFERS),
         is_known=any(row.span for row in rows),
         notes=shown.notes,
         limits=tuple(_limits(shown, compared, now)),

@@ -9,8 +9,10 @@ from runtally.experiments.estimate import MIN_RUNS, Difference, Estimate
 from runtally.runs.compare import ComparedRuns, Figure, difference
 from webapp import changes, formats
 from webapp.changes import Tone
-from webapp.pages.experiments.findings import Finding, short_finding
+from webapp.pages.experiments.findings import NONE, Finding, short_finding
 
+DIFFERS = "Differs"
+"""The headline of a change from or to zero, which has no percentage: it is not known how far chance reaches."""
 _SMALL_USD = Decimal("0.1")
 
 
@@ -66,12 +68,13 @@ def _sum(
 
 
 def _row(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Row:
+    apart = difference(figure, first, second)
     return Row(
         figure.value if figure in _PERCENTILES else figure.value.capitalize(),
         _reading(figure, first),
         _reading(figure, second),
-        _finding(figure, first, second),
-        _span(difference(figure, first, second)),
+        _finding(figure, first, second, apart),
+        _span(apart),
     )
 
 
@@ -83,14 +86,13 @@ def _span(apart: Difference | None) -> Span | None:
     return Span(low, round(high - low, 2), value)
 
 
-def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns) -> Finding:
+def _finding(figure: Figure, first: ComparedRuns, second: ComparedRuns, apart: Difference | None) -> Finding:
     one, other = first.values.get(figure), second.values.get(figure)
     if one is None or other is None:
         return Finding("Unknown", _why_not(figure, first, second), "", Tone.NEUTRAL)
-    apart = difference(figure, first, second)
     if apart is None and min(one, other) == 0 and not figure.is_share:
         said = "Both are zero." if one == other else "One is zero, so there is no percentage."
-        return Finding("No difference" if one == other else "Differs", said, "", Tone.NEUTRAL)
+        return Finding(NONE if one == other else DIFFERS, said, "", Tone.NEUTRAL)
     return short_finding(
         apart,
         is_points=figure.is_share,
