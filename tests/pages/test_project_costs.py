@@ -59,6 +59,22 @@ async def test_what_if_begins_with_what_each_model_in_use_would_have_cost_for_al
     assert f"/projects/{project_id}/costs?provider=acme&model=acme-large" in links
 
 
+async def test_what_if_leaves_models_without_a_price_out_of_both_costs(
+    reader: Browser, post: Post, project_id: str
+) -> None:
+    await post(
+        make_run(inputTokens=1_000_000, outputTokens=0),
+        make_run(provider="openrouter", model="acme/routed", inputTokens=500_000, outputTokens=100_000),
+        make_run(model="nobody-knows", inputTokens=10_000_000, outputTokens=0),
+    )
+
+    text = text_of(await html_of(reader, f"/projects/{project_id}/costs"))
+
+    # Ten million more would have cost $20 on the cheapest, and nothing is known of what they did cost.
+    assert "Actual cost $5.50 Cheapest model in use $4.50 acme/routed saves $1.00" in text
+    assert "1 unpriced model left out. A cheaper model" in text
+
+
 async def test_what_if_computes_each_models_tokens_at_another_models_price(
     reader: Browser, post: Post, project_id: str
 ) -> None:

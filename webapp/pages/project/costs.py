@@ -186,14 +186,18 @@ def _asked(page: CostsPage, used: UsageByDay, drifts: tuple[Drift, ...], target:
 
 
 def _at_rest(page: CostsPage, used: Sequence[ModelUsage], drifts: tuple[Drift, ...], now: datetime) -> CostsPage:
-    """Return the page before anything is asked: what each model in use would have cost for all runs."""
-    cost = sum((one.cost_usd for one in used), Decimal(0))
-    supposed = _on_each(used, page.project.id, now)
+    """Return the page before anything is asked: what each model in use would have cost for all runs.
+
+    Models without any price are in neither cost, so that both are of the same runs.
+    """
+    priced = [one for one in used if one.unpriced < one.runs]
+    cost = sum((one.cost_usd for one in priced), Decimal(0))
+    supposed = _on_each(priced, page.project.id, now)
     return replace(
         page,
-        figures=tuple(_answer(used, supposed, cost)),
+        figures=tuple(_answer(priced, supposed, cost)),
         alternatives=_alternatives(supposed, cost, page.project.id),
-        left_out=sum(one.unpriced == one.runs for one in used),
+        left_out=len(used) - len(priced),
         drifts=tuple(_drift(one) for one in drifts),
     )
 
