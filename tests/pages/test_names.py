@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from quart.typing import TestClientProtocol as Browser
 
 from runtally.access.keys import issue
@@ -9,7 +10,9 @@ from runtally.access.scopes import Scope
 from runtally.audit import OPERATOR
 from runtally.clock import system_clock
 from runtally.db.database import Database
+from runtally.errors import StoreUnavailable
 from runtally.models.user import Role
+from runtally.names.live import LiveNames
 from tests.factories import make_run
 from tests.pages.conftest import Invite, Post, SignIn, ago
 from tests.pages.looking import Outline, html_of, text_of
@@ -108,4 +111,25 @@ async def test_an_editor_chooses_how_names_are_stored(invite: Invite, post: Post
     assert Outline(await refused.get_data(as_text=True)).by_id("names-key")["aria-invalid"] == "true"
 
     await member.post(f"{url}/names/remove", form={"key": "user"})
+    assert "Remove user" not in text_of(await html_of(member, url))
+
+
+async def test_a_rule_that_was_saved_is_not_refused_because_it_cannot_be_read_at_once(
+    invite: Invite, post: Post, project_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+
+    async def broken_off(_: LiveNames) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LiveNames, "refresh", broken_off)
+        saved = await member.post(f"{url}/names", form={"key": "userId", "storage": "dropped"})
+        stored = text_of(await html_of(member, url))
+        removed = await member.post(f"{url}/names/remove", form={"key": "user"})
+
+    assert [one.headers.get("Location") for one in (saved, removed)] == [f"{url}#names"] * 2
+    assert "Not at all" in stored
     assert "Remove user" not in text_of(await html_of(member, url))

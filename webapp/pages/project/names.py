@@ -1,12 +1,13 @@
 """Set and remove a project's rules for people's names. The settings page shows the form."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
 
 from api.current import actor, services
-from runtally.errors import InvalidNameRule
+from runtally.errors import InvalidNameRule, StoreUnavailable
 from runtally.names import edit
 from webapp.form import sent_form
 from webapp.pages.project.names_part import FORM
@@ -33,7 +34,7 @@ async def set_rule(project_id: str) -> ResponseReturnValue:
         except InvalidNameRule as error:
             refused = replace(page.names, form=form.refused(error, "key"))
             return await render(replace(page, names=refused), 422)
-    await services().cells.of(project_id).names.refresh()
+    await _apply(project_id)
     return back_to_settings(project_id, "Saved. It applies to new runs within seconds.", "#names")
 
 
@@ -44,5 +45,11 @@ async def remove_rule(project_id: str) -> ResponseReturnValue:
     form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
         await edit.remove_rule(session, actor(), project_id, form.value("key"))
-    await services().cells.of(project_id).names.refresh()
+    await _apply(project_id)
     return back_to_settings(project_id, "Removed. Values are stored as they are sent.", "#names")
+
+
+async def _apply(project_id: str) -> None:
+    """Read the rules at once. They are committed: if they cannot be read now, the next pass of the job reads them."""
+    with suppress(StoreUnavailable):
+        await services().cells.of(project_id).names.refresh()
