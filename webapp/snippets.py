@@ -16,7 +16,7 @@ class Snippet:
     language: str
     text: str
     place: str = ""
-    """The file that the text belongs in, if it is not a command or a program."""
+    """The file that the text belongs in, or the programs whose environment it is, if it is not a command or a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +195,11 @@ def _agents(endpoint: str, key: str) -> Way:
             Snippet("opencode", "opencode", json.dumps(opencode, indent=2), "~/.config/opencode/opencode.json"),
             Snippet(
                 "agents-environment",
-                "Environment for Gemini CLI, Qwen Code, opencode and Copilot CLI",
+                "Environment",
                 _exports(
                     {"OTEL_EXPORTER_OTLP_HEADERS": f"Authorization={bearer}", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
                 ),
+                "Gemini CLI, Qwen Code, opencode, Copilot CLI",
             ),
         ),
     )

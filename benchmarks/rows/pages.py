@@ -17,11 +17,11 @@ PAGES = (
     *(f"/projects/{LARGEST}{given}" for given in ("", "?range=24h", "?range=30d", "?model=gpt-4o", "?provider=openai")),
     *(f"/projects/{LARGEST}?status={status}&range=30d" for status in ("success", "error")),
     *(f"/projects/{EXPERIMENTER}{given}" for given in ("?range=30d", "?range=30d&experiment=prompt-1")),
-    *(f"/projects/{LARGEST}/{part}" for part in ("costs", "runs", "sessions", "traces", "agents", "compare")),
+    *(f"/projects/{LARGEST}/{part}" for part in ("costs", "sessions", "traces", "agents", "compare")),
     *(f"/projects/{LARGEST}/{part}" for part in ("errors", "speed", "cache", "budgets", "settings", "send")),
     "/breakdown",
     *("/experiments", _EXPERIMENT),
-    *("/runs", f"/runs?project={EXPERIMENTER}&experiment=prompt-1"),
+    *("/runs", f"/runs?project={LARGEST}", f"/runs?project={EXPERIMENTER}&experiment=prompt-1"),
     *("/admin/prices", "/admin/prices/covered", "/admin/prices/catalogue", "/admin/prices/discounts"),
     *("/admin/users", "/admin/audit", "/admin/relay", "/admin/health", "/admin/budgets", "/admin/clients"),
 )
