@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from runtally.cells import CONNECTIONS
+from runtally.cells.cell import CONNECTIONS
 from runtally.db.database import Database
 from runtally.errors import StoreUnavailable
 from tests.faults.service import WORKERS, Service

@@ -183,14 +183,14 @@ async def agents(project_id: str) -> ResponseReturnValue:
     """Show what coding agents cost in a project, and for whom. Names of people are for who may see single runs."""
     demand(actor(), Scope.RUNS_READ, project_id)
     view, now = View.parse(request.args, project_id).replace(sort=None), services().clock()
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        view = view.replace(range=await readable(connection, view.range, project_id, now))
+    async with services().cells.snapshots(project_id) as snapshots:
+        view = view.replace(range=await readable(snapshots, view.range, project_id, now))
         window = view.window(now)
-        project = await heading_of(connection, project_id)
+        project = await heading_of(snapshots.connection, project_id)
         frame = frame_of(project, view, window, path_to("agents.agents", project_id=project_id), agents_url)
         page = AgentsPage(frame, chips_of(view, url_of=agents_url), view.notes, view.runs_url())
         try:
-            reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+            reader = UsageReader.of_page(snapshots, window, project_id)
             report = await read_agents(reader, window, view.filter.replace(project_id=project_id))
         except DimensionNotTracked as error:
             return await render(replace(page, refusal=refusal_of(error.message, project_id)))

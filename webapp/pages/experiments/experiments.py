@@ -11,6 +11,7 @@ from quart.typing import ResponseReturnValue
 from api.current import actor, services
 from runtally.access.scopes import Scope, demand, may
 from runtally.audit import Actor
+from runtally.db.combined import gathered
 from runtally.errors import NotFound
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome, Stats
@@ -87,13 +88,14 @@ async def experiments() -> ResponseReturnValue:
     project_id = chosen_project(request.args)
     if project_id is not None:
         demand(actor(), Scope.METRICS_READ, project_id)
-    async with services().cells.of(project_id).database.snapshot() as connection:
-        ids = readable(actor(), project_id)
-        found = await verdicts(connection, services().clock(), ids, services().cells.of(project_id).memo)
-        project = await heading_of(connection, project_id) if project_id is not None else None
-    rows = tuple(sorted((row_of(one) for one in found), key=lambda row: ORDER.index(row.outcome)))
+    ids, now = readable(actor(), project_id), services().clock()
+    async with services().cells.snapshots(project_id, is_current=True) as snapshots:
+        found = await gathered(verdicts(one.reads.connection, now, ids, one.memo) for one in snapshots.every)
+        project = await heading_of(snapshots.connection, project_id) if project_id is not None else None
+    rows = [row_of(judged) for of_one in found for judged in of_one]
+    rows.sort(key=lambda row: (ORDER.index(row.outcome), row.project_id, row.id))
     failing = sum(row.outcome is Outcome.FAIL for row in rows)
-    return await render(ExperimentsPage(project, rows, failing))
+    return await render(ExperimentsPage(project, tuple(rows), failing))
 
 
 def readable(reader: Actor, project_id: str | None = None) -> Sequence[str] | None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from api.current import actor
 from runtally.access.scopes import Permission, Scope, may
+from runtally.cells.request import missing
 from runtally.models.run import Status
 from runtally.pricing.book import PriceBook
 from runtally.usage.dimensions import ANY_EXPERIMENT, BY_MODEL, ERROR_CODE, OTHER, PROJECT, STATUS, Dimension
@@ -18,7 +19,6 @@ from runtally.usage.totals import Totals
 from runtally.usage.window import CustomRange, Range, TimeRange, Window
 from webapp import formats, words
 from webapp.addresses import address_of, path_to
-from webapp.cells import choice
 from webapp.charts import series
 from webapp.charts.chart import Chart
 from webapp.charts.colours import OTHER as OTHER_SLOT
@@ -268,8 +268,7 @@ def overview_name(of_project: str | None) -> str:
     """Return the heading of the overview for a reader of this project alone, or with None of all projects."""
     if of_project is not None:
         return "Your project"
-    shown = choice()
-    return "All projects" if shown is None or shown.of_project else f"All projects of cell {shown.name}"
+    return f"All projects without those of cell {' and '.join(missing())}" if missing() else "All projects"
 
 
 def _chart(report: Report, metric: Metric, groups: Groups | None, marks: tuple[Mark, ...] = ()) -> Chart:

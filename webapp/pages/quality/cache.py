@@ -146,7 +146,7 @@ async def show(project_id: str) -> ResponseReturnValue:
     window = shown.view.window(now)
     async with services().cells.of(project_id).reading.snapshot() as connection:
         project = await heading_of(connection, project_id)
-        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+        reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
         use = await read_cache_use(connection, services().cells.of(project_id).memo, project_id, window)
         slots = await _slots(groups)
@@ -216,7 +216,7 @@ async def chart() -> ResponseReturnValue:
     shown = CacheView.parse(request.args, project_id)
     window = shown.view.window(services().clock())
     async with services().cells.of(project_id).reading.snapshot() as connection:
-        reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+        reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
         summary, groups = await _summary(reader, shown.view), await _groups(reader, shown)
     return await payload_of(_chart(summary, groups, shown.measure, await _slots(groups)))
 

@@ -16,6 +16,7 @@ from runtally.errors import NotFound
 from runtally.runs.failure_queries import FailureKey, select_latest
 from runtally.runs.failures import MAX_FAILED_RUNS, FailureGroup, Failures, read_failures
 from runtally.runs.read import read_newest
+from runtally.runs.sources import RunSource
 from runtally.usage.dimensions import ERROR_CODE
 from runtally.usage.filter import Outcome, Period, RunFilter
 from runtally.usage.question import Question
@@ -108,7 +109,7 @@ async def show(project_id: str) -> ResponseReturnValue:
         latest = None
         if is_open:
             ids = await select_latest(connection, project_id, [(group.key, group.latest_at) for group in shown])
-            latest = failed_of(await read_newest(connection, run_filter, now, LATEST), now)
+            latest = failed_of(await read_newest([RunSource(connection)], run_filter, now, LATEST), now)
     slots = await _slots(found)
     page = ErrorsPage(
         quality=quality_frame(project, view, window, Part.ERRORS),
@@ -144,7 +145,7 @@ async def chart() -> ResponseReturnValue:
 
 async def read_totals(connection: Connection, project_id: str, window: Window) -> Totals:
     """Read the totals of a window from stored sums."""
-    reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+    reader = UsageReader.of_project(connection, services().cells.of(project_id).memo, window, project_id)
     return (await reader.summary(Question(window, RunFilter(project_id=project_id)))).total
 
 
