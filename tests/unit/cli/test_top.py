@@ -1,16 +1,16 @@
-"""Rates: what traffic between two looks."""
+"""Rates: the traffic between two readings."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from runtally.usage.totals import Totals
-from webapp.cli.top import Reading, Rates
+from webapp.cli.top import Rates, Reading
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 CHEAP, DEAR = ("openai", "gpt-4o-mini"), ("anthropic", "claude-opus-4-1")
 
 
-def test_rates_are_what_came_by_the_time_that_passed() -> None:
+def test_rates_are_the_traffic_divided_by_the_elapsed_time() -> None:
     first = Reading(NOW, NOW, {CHEAP: Totals(runs=100, errors=1, cost_usd=Decimal(10))})
     last = Reading(
         NOW + timedelta(seconds=30),
@@ -26,7 +26,7 @@ def test_rates_are_what_came_by_the_time_that_passed() -> None:
     assert rates.ranked == [DEAR, CHEAP]
 
 
-def test_runs_that_were_deleted_meanwhile_are_no_negative_rate() -> None:
+def test_deleted_runs_make_no_rate_negative() -> None:
     first = Reading(NOW, NOW, {CHEAP: Totals(runs=100, cost_usd=Decimal(10))})
     last = Reading(NOW + timedelta(seconds=1), NOW, {CHEAP: Totals(runs=90, cost_usd=Decimal(9))})
 
