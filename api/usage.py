@@ -294,9 +294,7 @@ def _as_csv(page: _Page) -> Reply:
     return Reply("".join(csv_parts(page.answer, page.asked.group_by, page.numbers)).encode(), 200, headers)
 
 
-def csv_parts(
-    answer: GroupAnswer, dimensions: tuple[str, ...], numbers: Iterable[int] | None = None
-) -> Iterator[str]:
+def csv_parts(answer: GroupAnswer, dimensions: tuple[str, ...], numbers: Iterable[int] | None = None) -> Iterator[str]:
     """Yield these buckets, or all, as parts of a file with a row for each group; a value that is null is blank."""
     timeline = answer.question.timeline
     yield _lines([["start", "end", *map(guarded, dimensions), *_COLUMNS]])

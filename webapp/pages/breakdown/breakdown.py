@@ -264,8 +264,8 @@ def _groups(figures: _Figures, shown: BreakdownView, now: datetime) -> tuple[Gro
 
 def _sorted(groups: tuple[Group, ...], shown: BreakdownView) -> list[Group]:
     """Sort the groups; the rest stays last."""
-    told = shown.sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES)
-    return [*told, *(one for one in groups if one.is_rest)]
+    sorted_groups = shown.sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES)
+    return [*sorted_groups, *(one for one in groups if one.is_rest)]
 
 
 def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...]:
