@@ -124,7 +124,7 @@ async def test_what_arrived_is_not_sent_again_if_the_process_ends_while_another_
         target = await add(project, clock, prompt.url)
         async with running_sender(project, clock) as one, asyncio.timeout(PATIENCE_SECONDS):
             working = asyncio.create_task(one.work())
-            while not await _is_delivered(project, target):  # noqa: ASYNC110  # A row sets no event.
+            while not await _is_delivered(project, target):  # noqa: ASYNC110  # The sender sets no event of ours.
                 await asyncio.sleep(0.01)
             working.cancel()
             with suppress(asyncio.CancelledError):
