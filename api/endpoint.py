@@ -1,6 +1,6 @@
 """A route without a framework: from the headers, body and address of a request to its whole answer.
 
-The steps of such a request stand here once, in their order. A Quart view calls it, and so does `webapp.fast_path`
+The steps of such a request stand here once, in their order. A Quart view calls it, and so does `webapp.server.fast_path`
 without Quart, which costs more than all the work of most of these requests.
 """
 

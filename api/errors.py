@@ -72,7 +72,7 @@ log = structlog.get_logger()
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """An error: `code` is stable and for programs, `message` tells people what to do.
+    """An error: `code` is stable and for programs, `message` says what to do.
 
     `details` are present when fields break their constraints. They never repeat a value that was sent.
     """

@@ -33,7 +33,7 @@ is never stored twice."""
 TAGS = {
     "Runs": "Send runs in.",
     "OTLP": "Send what OpenTelemetry instrumentations record; calls of models become runs.",
-    "Metrics": "Read what came of them.",
+    "Metrics": "Read sums over runs.",
     "Experiments": "Show whether an experiment holds its thresholds.",
     "Sync": "Copy live runs into the reporting table.",
     "Health": "Ask the service how it does.",

@@ -25,5 +25,5 @@ async def badge() -> ResponseReturnValue:
 
 @app.get("/live")
 async def live() -> ResponseReturnValue:
-    """Tells that it serves."""
+    """Say that the server answers."""
     return "", 204

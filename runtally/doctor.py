@@ -28,7 +28,7 @@ OLDEST_POSTGRES = 13
 ARCHIVE_SECONDS = 20.0
 # A run from a clock that is further ahead belongs to a bucket that does not exist yet.
 CLOCK_TOLERANCE = timedelta(seconds=2)
-# A working relay takes a run within seconds, unless very many came at once.
+# A working relay takes a run within seconds, unless very many arrived at once.
 LONG_WAIT = timedelta(minutes=15)
 GIB = 1024**3
 SHOWN = 10

@@ -5,7 +5,7 @@
 Exits with 1 if a score is below the least, or a chart is seen too late. Needs Node and Chromium; brings a server with a
 Postgres of its own. Scores are those of the desktop, and like the seconds the best of three: a busy machine makes pages
 slow. What a phone would score is printed, not judged, because it is this machine slowed down; how long its scripts keep it
-busy, and how many requests and bytes it needs, is printed beside.
+busy, and how many requests and bytes it needs, is printed as well.
 """
 
 import argparse

@@ -10,9 +10,9 @@ from quart import Quart
 from uvicorn.server import ServerState
 
 from tests.serving import INGEST_KEY, PATIENCE_SECONDS
-from webapp.fast_path import FastPath
-from webapp.protocol import LimitedProtocol
-from webapp.tracing import Receive, Scope, Send
+from webapp.server.fast_path import FastPath
+from webapp.server.protocol import LimitedProtocol
+from webapp.server.tracing import Receive, Scope, Send
 
 
 class Wire(asyncio.Transport):

@@ -16,27 +16,13 @@ from api.current import EXTENSION
 from runtally.errors import SettingsError
 from runtally.services import Services
 from runtally.settings import Settings
-from webapp import (
-    assets,
-    bodies,
-    caching,
-    cells,
-    form,
-    heads,
-    hosts,
-    pace,
-    security,
-    sessions,
-    spans,
-    spelling,
-    tracing,
-    zone,
-)
+from webapp import assets, caching, cells, form, security, sessions, zone
 from webapp.charts import specs
-from webapp.fast_path import FastPath
-from webapp.lingering import Lingering
-from webapp.security_headers import SecurityHeaders
-from webapp.whole_requests import WholeRequests
+from webapp.server import bodies, heads, hosts, pace, spans, spelling, tracing
+from webapp.server.fast_path import FastPath
+from webapp.server.lingering import Lingering
+from webapp.server.security_headers import SecurityHeaders
+from webapp.server.whole_requests import WholeRequests
 
 
 def create_app(settings: Settings) -> Quart:

@@ -47,7 +47,7 @@ def style_sheet_url() -> str:
     return _url_of_style_sheet(request.root_path, _style_sheet()[1])
 
 
-# Beside the files it is made of, so that what they name by relative paths is found.
+# In the folder of its source files, so that relative paths in them work.
 @blueprint.get("/static/css/all.css")
 @public
 async def style_sheet() -> ResponseReturnValue:

@@ -25,7 +25,7 @@ _MAX_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The values and errors of a form. `id` tells its fields from those of another form on the page."""
+    """The values and errors of a form. `id` distinguishes its fields from those of another form on the page."""
 
     id: str = ""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

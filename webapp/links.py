@@ -41,7 +41,7 @@ MINUTES = "%Y-%m-%dT%H:%M"
 
 _SOME_PROJECT = "some-project"
 NO_GROUPS = "none"
-"""The value of `by` that tells nothing apart."""
+"""The value of `by` for no groups."""
 # The parameters that filter runs besides keys of metadata.
 _FILTERS = {NAMES[one.filter_field] for one in DIMENSIONS.values()}
 _LONGEST_REPEATED = 40
@@ -75,8 +75,8 @@ class View:
     def parse(cls, query: Mapping[str, str], project_id: str | None = None, *, is_table: bool = False) -> "View":
         """Parse the view of a query string.
 
-        What cannot be read has a note and the default in its place, so that a page is shown in any case. A table tells
-        apart what a chart has no room for.
+        What cannot be read has a note and the default in its place, so that a page is shown in any case. A table can
+        group by dimensions that a chart has no room for.
         """
         notes: list[str] = []
         sent = in_utc(query)

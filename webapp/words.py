@@ -48,7 +48,7 @@ _LABELS = {
 }
 _PLURALS = {STATUS: "Statuses"}
 NOT_IN_CHARTS = frozenset({TRACE})
-"""Dimensions with so many values that only a table tells them apart."""
+"""Dimensions with too many values for a chart; only tables group by them."""
 
 
 def label_of(dimension: Dimension) -> str:

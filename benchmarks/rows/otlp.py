@@ -1,4 +1,4 @@
-"""Row 19: OTLP traces beside JSON batches of the same runs."""
+"""Row 19: OTLP traces compared with JSON batches of the same runs."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Rows 5, 6, 7 and 13: what is read, beside many stored runs."""
+"""Rows 5, 6, 7 and 13: reading with many stored runs."""
 
 import gzip
 import http.client
@@ -72,7 +72,7 @@ def aggregate_row(admin: Reader, volume: Volume, options: Options) -> Row:
 
 
 def accuracy_row(admin: Reader, volume: Volume) -> Row:
-    """Row 6: each bucket's p95 beside the one that Postgres finds by sorting."""
+    """Row 6: each bucket's p95 compared with the one that Postgres finds by sorting."""
     worst, buckets = 0.0, 0
     for name, interval in (("7d", timedelta(hours=1)), ("30d", timedelta(hours=6))):
         _, body = admin.get(f"/api/metrics?projectId={LARGEST}&range={name}")
@@ -87,7 +87,7 @@ def accuracy_row(admin: Reader, volume: Volume) -> Row:
         worst = max(worst, *(abs(answered[bucket] - p95) / max(p95, 1) for bucket, p95 in exact.items()))
     return Row(
         number=6,
-        measure=f"p95 beside the exact nearest rank, {buckets} buckets, at {volume.runs:,} runs",
+        measure=f"p95 compared with the exact nearest rank, {buckets} buckets, at {volume.runs:,} runs",
         service=f"off by {worst:.2%} at most",
         result=f"{worst:.2%}",
         goal=f"<= {ACCURACY:.0%}",

@@ -18,7 +18,7 @@ RANGES = ("7d", "30d")
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Rates beside a large table and, in turn with them, beside an empty one."""
+    """Rates with a large table and, in turn with them, with an empty one."""
 
     full: Figures
     empty: Figures
@@ -78,7 +78,7 @@ def ingest_rows(sizes: Sequence[Size]) -> list[Row]:
 
 
 def metrics_rows(sizes: Sequence[Size]) -> list[Row]:
-    """Row 4: the largest size up to 10 M beside the smallest."""
+    """Row 4: the largest size up to 10 M compared with the smallest."""
     first = sizes[0]
     size = max((each for each in sizes if each.runs <= 10_000_000), key=lambda each: each.runs, default=first)  # noqa: PLR2004  # The goal's.
     rows = []

@@ -134,7 +134,7 @@ async def list_all(session: AsyncSession, project_id: str | None = None) -> Sequ
 async def verify(connection: Connection, now: datetime, secret: str) -> Actor:
     """Return the holder of this key. Raises `InvalidKey` if it does not exist, expired or was revoked.
 
-    The look-up is by hash: how long it takes tells nothing about the key.
+    The look-up is by hash, so its duration reveals nothing about the key.
     """
     key = await key_queries.select_holder(connection, _hash(secret), now)
     if key is None:

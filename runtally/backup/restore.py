@@ -63,6 +63,6 @@ async def restore(database: Database, backup: BackupFile) -> None:
 async def _fill(connection: Connection, backup: BackupFile, table: Table) -> None:
     rows = await copy_in(connection, table, backup.read(table))
     if rows != table.rows:
-        raise InvalidBackup(f"The backup has {table.rows:,} rows of {table.name}, and {rows:,} of them came.")
+        raise InvalidBackup(f"The backup has {table.rows:,} rows of {table.name}, but {rows:,} were restored.")
     for one in table.sequences:
         await set_sequence(connection, table.name, one.column, one.last_value, is_called=one.is_called)

@@ -52,13 +52,13 @@ class ColumnPlanner:
         plan: dict[Field, list[Link]] = {}
         for link in self._options.links:
             plan.setdefault(link.field, []).append(link)
-        told = frozenset(plan)
+        planned = frozenset(plan)
         for column in sorted(columns, key=_alias):
             found = automatic(column)
             if not found or column in self._linked or column in self._options.ignored:
                 continue
             field, unit = found
-            if field not in told or field.name == "metadata":
+            if field not in planned or field.name == "metadata":
                 plan.setdefault(field, []).append(Link(column, field, unit))
         return {field: tuple(links) for field, links in plan.items()}
 

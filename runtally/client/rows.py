@@ -41,7 +41,7 @@ class RunMaker:
         self._ids = _RowIds(project_id, options)
         self._constants = self._converted(options.constants)
         self._fallbacks = self._converted(options.fallbacks)
-        # A provider that the model's name tells comes before the one for rows that have none.
+        # A provider in the model's name takes precedence over the default for rows without one.
         self._fallback_provider = self._fallbacks.pop("provider", None)
 
     def run_of(self, row: dict[str, Any]) -> OutgoingRun:

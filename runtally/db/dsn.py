@@ -64,7 +64,9 @@ class Dsn:
         texts = [f"{several['before']}{server}{several['after']}" for server in several["servers"].split(",")]
         parsed = [_parsed(each, "read-write") for each in texts]
         if not all(url.host for url, _ in parsed):
-            raise SettingsError("A database URL lacks a server beside a comma; write host1:5432,host2:5432.")
+            raise SettingsError(
+                "A database URL has a comma without a server before or after it; write host1:5432,host2:5432."
+            )
         return cls(tuple(url for url, _ in parsed), is_pooled=parsed[0][1])
 
     @property
@@ -89,7 +91,7 @@ class Dsn:
 
 
 def refuse_same(dsns: Mapping[str, Dsn]) -> None:
-    """Raise `SettingsError` where two cells have the same database, whoever signs in to it."""
+    """Raise `SettingsError` if two cells have the same database, even with different users."""
     names: dict[object, str] = {}
     for name, dsn in dsns.items():
         for url in dsn.urls:

@@ -30,7 +30,7 @@ class SharedVerdicts:
     """Reads the runs of an experiment at most once at a time, whatever tokens callers send; one per process.
 
     Callers that come while an answer is being read share the next one. They cannot share the one under way, which may
-    not include runs that were acknowledged before they came. So an answer is never older than its question, and nothing
+    not include runs that were acknowledged before these requests arrived. So an answer is never older than its question, and nothing
     is cached.
     """
 

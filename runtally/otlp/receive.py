@@ -17,22 +17,23 @@ from runtally.ingest.normalize import NormalRun
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.about import EMAIL
 from runtally.otlp.agents.known import Signal, find_agent
-from runtally.otlp.agents.metrics import METRICS, Counted, Sum, drop_untimed, read_calls, read_sums
+from runtally.otlp.agents.metrics import METRICS, Counted, Sum, added_by, drop_untimed, in_turns, read_sums
 from runtally.otlp.agents.metrics import NAMES as POINT_NAMES
 from runtally.otlp.agents.records import BODIES, Place, RecordReader
 from runtally.otlp.agents.records import NAMES as RECORD_NAMES
 from runtally.otlp.agents.spans import add_agent, is_agents_call, read_other_span
-from runtally.otlp.attributes import Facts, read_facts, read_free, read_resource, wanted_of_resources, wanted_of_spans
+from runtally.otlp.attributes import Facts, read_facts, read_free, wanted_of_resources, wanted_of_spans
 from runtally.otlp.bodies import LargeBodies
 from runtally.otlp.calls import Call, ending, normalize_tokens, resolve_first_token, resolve_response_model
-from runtally.otlp.clients import ClientCounter, Tally
+from runtally.otlp.clients import ClientCounter
 from runtally.otlp.nesting import Lineage, keep_innermost
+from runtally.otlp.origins import Origins
 from runtally.otlp.projects import ProjectRule, valid_project
 from runtally.otlp.recent import Recent, SpanPlace
 from runtally.otlp.runs import INVALID_ID, latency_ms, wire_run
 from runtally.otlp.spans import has_failed, is_call
 from runtally.otlp.twins import keep_one_of_each
-from runtally.otlp.values import LogRecord, Malformed, Metric, Resource, Rules, Span, Wanted
+from runtally.otlp.values import LogRecord, Malformed, Metric, Rules, Span, Wanted
 from runtally.settings import Settings
 from runtally.telemetry import count_otlp
 
@@ -105,55 +106,14 @@ class _Read(NamedTuple):
     lineage: Lineage
     above: list[SpanPlace]
     """Spans that arrived after calls below them had been stored."""
-    origins: "_Origins"
+    origins: Origins
 
 
-class _Origin(NamedTuple):
-    """The origin of records: their project, the attributes of their resource, and the counts of their results."""
+class _Stored(NamedTuple):
+    """The calls of a project that are stored, now or before, and how many of them were before."""
 
-    project_id: str
-    facts: Facts
-    tally: Tally
-
-
-class _Origins:
-    """The resources of a request."""
-
-    def __init__(self, rule: ProjectRule) -> None:
-        self._rule = rule
-        self._known: dict[Resource, _Origin] = {}
-
-    def of(self, resource: Resource) -> _Origin:
-        known = self._known.get(resource)
-        if known is None:
-            sent = resource.attributes
-            known = self._known[resource] = _Origin(self._rule.project_of(sent), read_resource(sent), Tally())
-        return known
-
-    def count(self, calls: Sequence[Call], kept: Sequence[Call], stored: Sequence[Call]) -> None:
-        """Count the results of calls; a call that is not kept was reported by another record."""
-        kept_ids, stored_ids = set(map(id, kept)), set(map(id, stored))
-        for call in calls:
-            tally = self.of(call.resource).tally
-            if id(call) in stored_ids:
-                tally.runs += 1
-            elif id(call) in kept_ids:
-                tally.rejected += 1
-            else:
-                tally.twins += 1
-
-    def tell(self, clients: ClientCounter, exporter: str, signal: str) -> None:
-        """Count the request for each service and project with records in it."""
-        found: dict[tuple[str, object], Tally] = {}
-        for resource, origin in self._known.items():
-            key = origin.project_id, resource.attributes.get("service.name")
-            tally = found.get(key)
-            if tally is None:
-                found[key] = origin.tally
-            else:
-                tally.add(origin.tally)
-        for (project_id, service), tally in found.items():
-            clients.add(project_id, service, exporter, signal, tally)
+    calls: list[Call]
+    duplicates: int
 
 
 class Receiver:
@@ -209,7 +169,7 @@ class Receiver:
         if not body:
             return outcome
         calls: list[Call] = []
-        reader, origins = RecordReader(), _Origins(sender.rule)
+        reader, origins = RecordReader(), Origins(sender.rule)
         for record in _checked((json if is_json else protobuf).read_logs(body, self._records)):
             await _take_turns(outcome)
             event = str(record.attributes.get("event.name", ""))
@@ -237,7 +197,7 @@ class Receiver:
 
     async def take_metrics(self, body: bytes, sender: Sender, *, is_json: bool) -> Outcome:
         """Store what was added to the sums that agents report, in projects that ask for it. Raises what `take_traces` does."""
-        outcome, origins = Outcome(), _Origins(sender.rule)
+        outcome, origins = Outcome(), Origins(sender.rule)
         if not body:
             return outcome
         sums: list[Sum] = []
@@ -256,19 +216,40 @@ class Receiver:
                 sums += read_sums(agent, metric, Place(metric.resource, project_id, self._keeps_email))
         if len(sums) > MAX_SUMS:
             raise BodyTooLarge(f"Send at most {MAX_SUMS:,} sums of agents in one request; set a smaller batch size.")
-        added: dict[str, list[Call]] = {}
         for project_id, its in (await _admitted(sums, sender, outcome)).items():
-            series = {one.series for one in its if not one.is_delta}
-            added[project_id] = read_calls(its, await sender.counted(project_id, series) if series else {})
-        stored = await self._store(added, sender, outcome)
-        calls = [call for its in added.values() for call in its]
-        origins.count(calls, calls, stored)
+            for turn in in_turns(its):
+                calls, stored = await self._add_sums(project_id, turn, sender, outcome)
+                origins.count(calls, calls, stored)
         origins.tell(self._clients, sender.exporter, "metrics")
         count_otlp("metrics", read=outcome.read, runs=outcome.runs, rejected=outcome.rejected)
         return outcome
 
+    async def _add_sums(
+        self, project_id: str, sums: Sequence[Sum], sender: Sender, outcome: Outcome
+    ) -> tuple[list[Call], list[Call]]:
+        """Store what sums of different series add, and return their calls and those that were stored."""
+        calls: list[Call] = []
+        stored: list[Call] = []
+        series = {one.series for one in sums if not one.is_delta}
+        before: Mapping[str, Counted] | None = None
+        while True:
+            counted = await sender.counted(project_id, series) if series else {}
+            added = [
+                call
+                for one in sums
+                if before is None or counted.get(one.series) != before.get(one.series)
+                if (call := added_by(one, counted.get(one.series, {}))) is not None
+            ]
+            done = await self._store_project(project_id, added, sender.by, outcome)
+            calls += added
+            stored += done.calls
+            # Another export of the same series came first, or the same one was sent again.
+            if not done.duplicates:
+                return calls, stored
+            before = counted
+
     async def _read(self, body: bytes, sender: Sender, outcome: Outcome, *, is_json: bool) -> _Read:
-        read = _Read([], [], Lineage(), [], _Origins(sender.rule))
+        read = _Read([], [], Lineage(), [], Origins(sender.rule))
         for span in _checked((json if is_json else protobuf).read_spans(body, self._spans)):
             await _take_turns(outcome)
             project_id, of_resource, tally = read.origins.of(span.resource)
@@ -305,10 +286,11 @@ class Receiver:
         for failed in stored:
             if isinstance(failed, BaseException):
                 raise failed
-        return [call for calls in stored if not isinstance(calls, BaseException) for call in calls]
+        return [call for done in stored if not isinstance(done, BaseException) for call in done.calls]
 
-    async def _store_project(self, project_id: str, calls: Sequence[Call], by: Actor, outcome: Outcome) -> list[Call]:
+    async def _store_project(self, project_id: str, calls: Sequence[Call], by: Actor, outcome: Outcome) -> "_Stored":
         stored: list[Call] = []
+        duplicates = 0
         for start in range(0, len(calls), PIECE):
             piece = calls[start : start + PIECE]
             accepted: list[NormalRun] = []
@@ -321,9 +303,9 @@ class Receiver:
                 outcome.faults.update(run.details[0] for run in prepared.rejected)
                 stored += [call for index, call in enumerate(few) if index not in bad] if bad else few
                 await asyncio.sleep(0)
-            await self._ingest.store(accepted, by=by)
+            duplicates += (await self._ingest.store(accepted, by=by)).duplicates
             outcome.runs += len(accepted)
-        return stored
+        return _Stored(stored, duplicates)
 
 
 async def _admitted(found: Sequence[_One], sender: Sender, outcome: Outcome) -> dict[str, list[_One]]:

@@ -82,10 +82,10 @@ class Expressions:
         # RE2's filter must not be used without an expression.
         if not self._texts:
             return
-        told = _bytes(name)
-        for number in self._filter.Match(told, potential=True) or ():
+        encoded = _bytes(name)
+        for number in self._filter.Match(encoded, potential=True) or ():
             text = self._texts[number]
-            if text in among and self._filter.re(number).fullmatch(told):
+            if text in among and self._filter.re(number).fullmatch(encoded):
                 yield text
 
     def _add(self, text: str) -> bool:

@@ -26,7 +26,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "fireworks": ("fireworks-ai", "fireworksai", "chatfireworks"),
     "github-copilot": ("copilot", "githubcopilot"),
     "google": (
-        "chatgooglegenerativeai", "chatvertexai", "gcp-gemini", "gcp-gen-ai", "gcp-genai", "gcp-vertex-ai", "gemini",
+        "chatgooglegenerativeai", "chatvertexai", "gcp-gemini", "gcp-gen-ai", "gcp-genai", "gcp-vertex-agent", "gcp-vertex-ai", "gemini",
         "google-ai", "google-ai-studio", "google-genai", "google-generative-ai", "google-gla", "google-vertex",
         "google-vertex-ai", "google-vertexai", "palm", "vertex", "vertex-ai", "vertex-ai-beta", "vertexai",
     ),

@@ -122,7 +122,7 @@ class RunBatch(msgspec.Struct, frozen=True):
 
 
 class _Envelope(msgspec.Struct):
-    """The part of a request that tells a batch from a single document; it is decoded first."""
+    """The part of a request that shows whether it is a batch or a single document; it is decoded first."""
 
     documents: msgspec.Raw | UnsetType = UNSET
 

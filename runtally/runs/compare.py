@@ -1,7 +1,7 @@
 """Compare any two sets of runs: exact figures of each, and whether their difference is more than chance.
 
 The figures come from the sums that are kept where these tell them, else from few enough runs, and never from a part of them.
-How far chance reaches is estimated as for experiments; the spread of costs and tokens, which no sum tells, is that of the newest runs.
+Confidence intervals are computed as for experiments. Sums do not contain the spread of costs and tokens; it is estimated from the newest runs.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ LISTED = (
 )
 _LISTED = LISTED.split(", ")
 
-# The scan stops after this many runs, and returns its last one whether it matches or not, which tells how far it got.
+# The scan stops after this many runs, and returns its last one whether it matches or not, which shows how far it got.
 # Both sorts are in the order of the scan, so a page that fills up early reads no more than it shows.
 _SELECT_PAGE = """
   SELECT *

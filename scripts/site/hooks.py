@@ -1,4 +1,4 @@
-"""What MkDocs is told of our Markdown: the README is its first page, and links out of docs/ are names of files."""
+"""Prepare our Markdown for MkDocs: the README becomes the first page, and links to files outside docs/ become plain names."""
 
 from pathlib import Path
 

@@ -9,7 +9,7 @@ function begin(event) {
   const box = event.target.closest?.(BOX);
   if (!box?.view || event.button !== 0) return;
   drag = { box, from: event.clientX, isTouch: event.pointerType === "touch" };
-  // Text beside the chart is not what is to be selected.
+  // Dragging selects a time range, not the text around the chart.
   if (!drag.isTouch) event.preventDefault();
 }
 

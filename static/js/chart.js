@@ -131,7 +131,7 @@ class Chart {
     }
   }
 
-  // What came with the page.
+  // Data that was sent with the page.
   sent() {
     const block = this.box.nextElementSibling;
     return block?.matches("script[type='application/json']") ? block.textContent : undefined;

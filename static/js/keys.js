@@ -48,7 +48,7 @@ document.addEventListener("keydown", (event) => {
   else ACTIONS[event.key]?.();
 });
 
-// What lies over the page goes away by Escape, back to what it came from, and by a click beside it.
+// A layer over the page closes with Escape, which returns the focus to its button, or with a click outside of it.
 document.addEventListener("keydown", (event) => {
   const open = event.key === "Escape" && event.target.closest(".menu[open]");
   if (!open) return;

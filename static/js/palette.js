@@ -43,7 +43,7 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     show();
   } else if (event.target === dialog() || event.target.closest("#palette a")) {
-    // A click beside it, or on a result, which may lead to the same page.
+    // A click outside it, or on a result, which may lead to the same page.
     dialog().close();
   }
 });

@@ -1,4 +1,4 @@
-// Tells the server in a cookie which time zone its reader is in, and asks for the page again where it was made for another one.
+// Sends the reader's time zone to the server in a cookie, and reloads the page if it was rendered for another zone.
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const kept = `zone=${encodeURIComponent(zone)}`;

@@ -15,8 +15,8 @@ from runtally.limits.source import source_of
 from tests.factories import make_run
 from tests.lines import Heard, Line, known, request
 from tests.serving import INGEST_KEY, PATIENCE_SECONDS
-from webapp.protocol import MAX_HEAD_BYTES
-from webapp.tracing import Receive, Scope, Send
+from webapp.server.protocol import MAX_HEAD_BYTES
+from webapp.server.tracing import Receive, Scope, Send
 
 
 async def test_a_plain_request_needs_no_quart(line: Line, run_of: Callable[[str], bytes]) -> None:

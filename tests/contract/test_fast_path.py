@@ -16,8 +16,8 @@ from tests.documents import SYNC_PATH, SYNC_SECRET, make_document
 from tests.factories import make_run
 from tests.serving import INGEST_KEY, settings_for
 from webapp.app import create_app
-from webapp.protocol import WHOLE
-from webapp.tracing import Receive, Scope, Send
+from webapp.server.protocol import WHOLE
+from webapp.server.tracing import Receive, Scope, Send
 
 # The last says whether the body had come when the answer began.
 CHANGING = {"x-request-id", "ratelimit-remaining", "ratelimit-reset", "connection"}

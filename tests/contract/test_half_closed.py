@@ -10,8 +10,8 @@ from quart import Quart
 
 from tests.lines import Heard, Line, known, request
 from tests.serving import PATIENCE_SECONDS, Server
-from webapp import protocol
-from webapp.tracing import Receive, Scope, Send
+from webapp.server import protocol
+from webapp.server.tracing import Receive, Scope, Send
 
 READ = b"GET /api/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 

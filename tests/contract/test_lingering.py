@@ -18,7 +18,7 @@ from quart import Quart
 from tests.limits import create_without_time
 from tests.lines import Line, request
 from tests.serving import INGEST_KEY, PATIENCE_SECONDS, Postgres, Server, running_server
-from webapp import lingering
+from webapp.server import lingering
 
 CURL = shutil.which("curl") or ""
 MB = 1_000_000

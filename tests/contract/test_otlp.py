@@ -719,6 +719,33 @@ async def test_sums_of_an_agent_are_runs_where_the_project_asks_for_them(
     assert await ids_of(database, f"{project_id}-does-not") == []
 
 
+async def test_sums_that_two_workers_store_at_the_same_moment_are_counted_once(
+    database_url: str, database: Database, project_id: str
+) -> None:
+    settings = settings_for(database_url, otlp_metrics=project_id)
+    resource = {"service.name": "continue-cli", "runtally.project": project_id}
+    headers = {**JSON, "Authorization": f"Bearer {INGEST_KEY}"}
+
+    async def export(client: Any, tokens: int) -> int:  # noqa: ANN401  # Quart's test client.
+        point = make_point(tokens, {"type": "input", "model": "gpt-4o"}, time=START + tokens * SECOND)
+        body = as_json(make_metrics(make_sum("continue_cli_token_usage", point), resource=resource))
+        return int((await client.post("/v1/metrics", data=body, headers=headers)).status_code)
+
+    async with create_app(settings).test_app() as one, create_app(settings).test_app() as other:
+        clients = [running.app.test_client() for running in (one, other)]  # type: ignore[attr-defined]
+        async with database.transaction() as connection:
+            # Reading is possible, storing is not: so both have read the same count before either is stored.
+            await connection.execute("LOCK TABLE runs IN SHARE MODE")
+            exports = [asyncio.create_task(export(*sent)) for sent in zip(clients, (100, 200), strict=True)]
+            waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'runs'::regclass AND NOT granted"
+            while await connection.fetchval(waiting) < len(clients):
+                pass
+        assert await asyncio.gather(*exports) == [200, 200]
+        assert await export(clients[0], 250) == 200
+
+    assert sum(run["input_tokens"] for run in await stored_runs(database, project_id)) == 250
+
+
 async def test_metrics_of_a_project_that_does_not_ask_for_them_are_not_decoded(
     database_url: str, project_id: str
 ) -> None:

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from runtally.settings import Settings
 from tests.ops.processes import until
 from tests.serving import PATIENCE_SECONDS, Postgres, running_server
-from webapp.spans import is_own
+from webapp.server.spans import is_own
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

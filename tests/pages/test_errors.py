@@ -10,7 +10,7 @@ from api.access import public
 from tests.pages.looking import PARTIAL, Outline, html_of, text_of
 from tests.serving import free_port, settings_for
 from webapp.app import create_app
-from webapp.security_headers import HEADERS, headers_for
+from webapp.server.security_headers import HEADERS, headers_for
 
 SECRET = "what no reader may see"
 

@@ -77,8 +77,8 @@ def test_a_url_may_name_several_servers_of_which_one_takes_writes() -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("postgresql://me:hunter2@one,,two/x", "beside a comma"),
-        ("postgresql://me:hunter2@one:5432,:5433/x", "beside a comma"),
+        ("postgresql://me:hunter2@one,,two/x", "comma without a server"),
+        ("postgresql://me:hunter2@one:5432,:5433/x", "comma without a server"),
         ("postgresql://me:hunter2@one,two:port/x", "not a URL"),
         ("postgresql://me:hunter2@one,two/x?target_session_attrs=prefer-standby", "must be one of: any, primary"),
     ],

@@ -1,7 +1,7 @@
 """Build the chart of a metric: its series, its title and its table. Pure, except for the reader's time zone.
 
 What can be added up (cost, runs, tokens) is drawn as bars with those of the previous period. What cannot (error rate,
-percentiles) is a line, read from the runs of each bucket, never an average of averages. Either may be told apart by a
+percentiles) is a line, read from the runs of each bucket, never an average of averages. Either may be grouped by a
 dimension: bars as stacks of the biggest groups and the rest, lines as one for each of the biggest.
 """
 

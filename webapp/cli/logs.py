@@ -7,7 +7,7 @@ from runtally.settings import LogLevel, Settings
 
 # Their news at INFO are of no use there: which loop started, which dialect was found.
 CHATTY = ("alembic", "uvicorn.error")
-# It tells whole addresses, and one may hold a password or a token.
+# It logs whole URLs, which may contain a password or a token.
 TELLTALE = "httpx"
 
 

@@ -34,7 +34,7 @@ from webapp.cli import out_of_reach
 from webapp.cli.greeting import Greeting
 from webapp.cli.migrate import bring_up_to_date
 from webapp.cli.serve import BACKLOG
-from webapp.protocol import LimitedProtocol
+from webapp.server.protocol import LimitedProtocol
 
 # Longer than any request of ours takes; a client that stays connected must not keep the service from stopping.
 SHUTDOWN_SECONDS = 10

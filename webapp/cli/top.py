@@ -31,13 +31,13 @@ from webapp.cli.output import Record, json_line, json_option, record, table
 
 MEASURES = ("runs", "errors", "timeouts", "cost_usd")
 RATE_SECONDS: Final = 60.0
-"""Rates are over so long; a longer time would hide what has just begun."""
+"""The time that rates are computed over; a longer one would hide changes that have just begun."""
 _BUCKET: Final = timedelta(minutes=15)
 _SHOWN: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Reading:
     """The sums of about the last hour by provider and model, and when they were read."""
 
     at: datetime
@@ -49,17 +49,17 @@ class Look:
 class Rates:
     """The traffic between two readings."""
 
-    now: Look
+    now: Reading
     seconds: float
-    came: Mapping[Group, Totals]
+    traffic: Mapping[Group, Totals]
 
     @classmethod
-    def between(cls, first: Look, last: Look) -> "Rates":
+    def between(cls, first: Reading, last: Reading) -> "Rates":
         """Return the traffic between two readings; zero instead of negative figures if runs were deleted or repriced."""
-        came = {
+        traffic = {
             group: _at_least_none(totals - first.groups.get(group, NO_RUNS)) for group, totals in last.groups.items()
         }
-        return cls(last, (last.at - first.at).total_seconds(), came)
+        return cls(last, (last.at - first.at).total_seconds(), traffic)
 
     def runs_per_second(self, totals: Totals) -> float:
         return totals.runs / self.seconds if self.seconds else 0.0
@@ -73,8 +73,8 @@ class Rates:
         return sorted(
             self.now.groups,
             key=lambda group: (
-                -self.came[group].cost_usd,
-                -self.came[group].runs,
+                -self.traffic[group].cost_usd,
+                -self.traffic[group].runs,
                 -self.now.groups[group].cost_usd,
                 group,
             ),
@@ -84,14 +84,14 @@ class Rates:
 @click.command()
 @click.option("--project", "project_id", type=ID, help="Only runs of this project.")
 @click.option(
-    "--every", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, help="Seconds between looks."
+    "--every", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, help="Seconds between readings."
 )
-@click.option("--once", is_flag=True, help="Look twice, print what came between, and end.")
+@click.option("--once", is_flag=True, help="Read twice, print the traffic in between, and end.")
 @json_option
 def top(*, project_id: str | None, every: float, once: bool, as_json: bool) -> None:
     """Show runs a second, cost an hour and errors by model, live, until Ctrl-C.
 
-    Rates are those of the last minute. --json prints one object a line for each look.
+    Rates are those of the last minute. --json prints one object a line for each reading.
 
     \b
     Examples:
@@ -103,7 +103,7 @@ def top(*, project_id: str | None, every: float, once: bool, as_json: bool) -> N
         if project_id is not None:
             async with database.session() as session:
                 await projects.get(session, project_id)
-        async for rates in _looks(database, project_id, every):
+        async for rates in _rates(database, project_id, every):
             _show(rates, as_json=as_json, is_live=not once)
             if once:
                 return
@@ -114,31 +114,31 @@ def top(*, project_id: str | None, every: float, once: bool, as_json: bool) -> N
         click.echo()
 
 
-async def _looks(database: Database, project_id: str | None, every: float) -> AsyncIterator[Rates]:
-    # All looks of the last minute begin at the same bucket: a look whose first bucket is gone would tell of fewer runs.
+async def _rates(database: Database, project_id: str | None, every: float) -> AsyncIterator[Rates]:
+    # All readings of the last minute start at the same bucket: without its first bucket, a reading would have fewer runs.
     since = _hour_before(system_clock())
-    seen = deque([await _look(database, project_id, since)])
+    seen = deque([await _read(database, project_id, since)])
     while True:
         await asyncio.sleep(every)
         now = system_clock()
         while len(seen) > 1 and (now - seen[1].at).total_seconds() >= RATE_SECONDS:
             seen.popleft()
-        last = await _look(database, project_id, since)
+        last = await _read(database, project_id, since)
         seen.append(last)
         yield Rates.between(seen[0], last)
         if _hour_before(now) > since:
             since = _hour_before(now)
-            seen = deque([await _look(database, project_id, since)])
+            seen = deque([await _read(database, project_id, since)])
 
 
-async def _look(database: Database, project_id: str | None, since: datetime) -> Look:
+async def _read(database: Database, project_id: str | None, since: datetime) -> Reading:
     now = system_clock()
     window = Window.of(CustomRange(since, ceil(now + timedelta(microseconds=1), _BUCKET)), now, _BUCKET)
     async with database.snapshot() as connection:
         reader = UsageReader(Snapshots.of(connection, DayMemo(0)), now, project_id, window.start)
         question = Question(window, RunFilter(project_id=project_id), by=BY_MODEL, measures=MEASURES, has_buckets=False)
         summary = await reader.summary(question)
-    return Look(now, since, summary.groups)
+    return Reading(now, since, summary.groups)
 
 
 def _hour_before(now: datetime) -> datetime:
@@ -159,12 +159,12 @@ def _show(rates: Rates, *, as_json: bool, is_live: bool) -> None:
 
 
 def _lines(rates: Rates) -> list[str]:
-    came, since = total_of(rates.came.values()), f"SINCE {rates.now.since:%H:%M}"
+    traffic, since = total_of(rates.traffic.values()), f"SINCE {rates.now.since:%H:%M}"
     headings = ("PROVIDER", "MODEL", "RUNS/S", "USD/H", "ERRORS", f"RUNS {since}", "USD", "ERROR RATE")
     rows = [_row(rates, group) for group in rates.ranked[:_SHOWN]]
     headline = (
-        f"{rates.now.at:%Y-%m-%d %H:%M:%S} UTC, over {rates.seconds:.0f} s: {rates.runs_per_second(came):,.1f} runs/s, "
-        f"{rates.cost_per_hour(came):,.4f} USD/h, {came.failed:,} errors"
+        f"{rates.now.at:%Y-%m-%d %H:%M:%S} UTC, over {rates.seconds:.0f} s: {rates.runs_per_second(traffic):,.1f} runs/s, "
+        f"{rates.cost_per_hour(traffic):,.4f} USD/h, {traffic.failed:,} errors"
     )
     return [
         headline,
@@ -175,13 +175,13 @@ def _lines(rates: Rates) -> list[str]:
 
 def _row(rates: Rates, group: Group) -> tuple[str, ...]:
     provider, model = group
-    came, totals = rates.came[group], rates.now.groups[group]
+    traffic, totals = rates.traffic[group], rates.now.groups[group]
     return (
         provider,
         model,
-        f"{rates.runs_per_second(came):,.1f}",
-        f"{rates.cost_per_hour(came):,.4f}",
-        f"{came.failed:,}",
+        f"{rates.runs_per_second(traffic):,.1f}",
+        f"{rates.cost_per_hour(traffic):,.4f}",
+        f"{traffic.failed:,}",
         f"{totals.runs:,}",
         f"{totals.cost_usd:,.4f}",
         f"{totals.error_rate:.2%}",
@@ -189,20 +189,24 @@ def _row(rates: Rates, group: Group) -> tuple[str, ...]:
 
 
 def _record(rates: Rates) -> Record:
-    def of(came: Totals, totals: Totals, **names: object) -> Record:
+    def of(traffic: Totals, totals: Totals, **names: object) -> Record:
         return record(
             **names,
-            runs_per_second=round(rates.runs_per_second(came), 3),
-            usd_per_hour=to_usd(rates.cost_per_hour(came)),
-            errors=came.failed,
+            runs_per_second=round(rates.runs_per_second(traffic), 3),
+            usd_per_hour=to_usd(rates.cost_per_hour(traffic)),
+            errors=traffic.failed,
             since=record(at=rates.now.since, runs=totals.runs, cost_usd=totals.cost_usd, errors=totals.failed),
         )
 
     return {
         **of(
-            total_of(rates.came.values()), total_of(rates.now.groups.values()), at=rates.now.at, seconds=rates.seconds
+            total_of(rates.traffic.values()),
+            total_of(rates.now.groups.values()),
+            at=rates.now.at,
+            seconds=rates.seconds,
         ),
         "models": [
-            of(rates.came[group], rates.now.groups[group], provider=group[0], model=group[1]) for group in rates.ranked
+            of(rates.traffic[group], rates.now.groups[group], provider=group[0], model=group[1])
+            for group in rates.ranked
         ],
     }

@@ -38,12 +38,12 @@ METADATA: Mapping[str, tuple[str, ...]] = {
 }
 """Names in metadata, and the attributes of a record or its resource that they are read from."""
 EMAIL = "user.email"
-PERSONS = ("user.account_uuid", "user.account_id", "user.id", "installation.id")
+_NAME = "user.name"
+PERSONS = ("enduser.id", "user.account_uuid", "user.account_id", "user.id", "installation.id")
 """The user if none is named: an account, else a random id of the machine."""
-_NAMED = ("user.name", "enduser.id")
 _SESSIONS = ("session.id", "conversation.id", "gen_ai.conversation.id")
 
-NAMES = frozenset({*(name for names in METADATA.values() for name in names), EMAIL, *PERSONS, *_NAMED, *_SESSIONS})
+NAMES = frozenset({*(name for names in METADATA.values() for name in names), _NAME, EMAIL, *PERSONS, *_SESSIONS})
 """All attributes that are read here."""
 
 LIST_PRICE = "API list price"
@@ -78,7 +78,7 @@ def describe(
 
 
 def _user(resource: Attributes, sent: Attributes, *, keeps_email: bool) -> str | None:
-    named = _first(resource, ("user.name",)) or _first(sent, ("user.name", *((EMAIL,) if keeps_email else ())))
+    named = _first(resource, (_NAME,)) or _first(sent, (_NAME, *((EMAIL,) if keeps_email else ())))
     account = _first(sent, PERSONS)
     return named or (account if account and (keeps_email or "@" not in account) else None)
 

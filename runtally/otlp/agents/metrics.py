@@ -3,6 +3,7 @@
 A sum has no single calls: no latency, no errors, no number of requests. So it is read only for projects that ask for it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple
@@ -101,8 +102,12 @@ def _whole(sent: Counted, model: object) -> Counted:
     return {**sent, "input": whole} if whole else sent
 
 
-def _call_of(one: Sum, counted: Counted) -> Call | None:
-    """Return the sum as a call, less what runs of its series have counted before; None if nothing was added."""
+def added_by(one: Sum, counted: Counted) -> Call | None:
+    """Return what the sum adds to the tokens that runs of its series have, as a call; None if it adds nothing.
+
+    The id of a sum since a start is made from the tokens that were counted before. So of two exports that are stored at
+    the same moment one finds its id taken, and what it adds has to be computed again.
+    """
     before = {} if one.is_delta else counted
     facts: Facts = {
         field: min(max(tokens - before.get(field, 0), 0), MAX_COUNT) for field, tokens in one.tokens.items()
@@ -116,9 +121,10 @@ def _call_of(one: Sum, counted: Counted) -> Call | None:
     described = about.describe(
         one.agent, dict(one.attributes), resource.attributes, facts, keeps_email=one.place.keeps_email
     )
+    step = [one.time] if one.is_delta else ["after", *(before.get(field, 0) for field in FIELDS)]
     return Call(
         key=b"",
-        run_id=sha256("\0".join([one.series, str(one.time)]).encode()).hexdigest(),
+        run_id=sha256("\0".join([one.series, *map(str, step)]).encode()).hexdigest(),
         trace_id=one.series,
         parent_id=b"",
         project_id=one.place.project_id,
@@ -134,14 +140,13 @@ def _call_of(one: Sum, counted: Counted) -> Call | None:
     )
 
 
-def read_calls(sums: Iterable[Sum], counted: Mapping[str, Counted]) -> list[Call]:
-    """Return the calls of the sums of a request, in their order; `counted` has what was stored before, by series."""
-    known = {series: dict(tokens) for series, tokens in counted.items()}
-    calls: list[Call] = []
-    for one in sums:
-        before = known.setdefault(one.series, {})
-        call = _call_of(one, before)
-        if call is not None:
-            calls.append(call)
-            before.update({field: before.get(field, 0) + call.facts.get(field, 0) for field in FIELDS})
-    return calls
+def in_turns(sums: Iterable[Sum]) -> list[list[Sum]]:
+    """Put the sums of a series one after another, by time: what the second adds depends on the first."""
+    turns: list[list[Sum]] = []
+    seen: Counter[str] = Counter()
+    for one in sorted(sums, key=lambda one: one.time):
+        if seen[one.series] == len(turns):
+            turns.append([])
+        turns[seen[one.series]].append(one)
+        seen[one.series] += 1
+    return turns

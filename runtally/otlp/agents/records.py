@@ -211,7 +211,7 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     if agent is CLAUDE and "input" in facts:
         facts["input"] += facts.get("cached", 0) + facts.get("written", 0)
     if agent in {GEMINI, QWEN}:
-        _normalize_gemini(facts)
+        _normalize_gemini(facts, has_thoughts=agent is QWEN)
     model = parse.name(sent.get("model", "")) or parse.name(sent.get("model_name", ""))
     if model:
         facts["model"] = model.removesuffix(_LONG_CONTEXT) if agent is CLAUDE else model
@@ -227,14 +227,15 @@ def _facts(agent: Agent, sent: Attributes, resource: Attributes) -> Facts:
     return facts
 
 
-def _normalize_gemini(facts: Facts) -> None:
-    """Add tokens of tools to the input, and compute the output from the total, because Gemini's own lacks the thoughts."""
-    tool, total = facts.pop("tool", 0), facts.pop("total", 0)
+def _normalize_gemini(facts: Facts, *, has_thoughts: bool) -> None:
+    """Add tokens of tools to the input, and compute the output from the total; `has_thoughts` is whether the sent one has them."""
+    tool, total = facts.pop("tool", 0), facts.pop("total", None)
     if "input" in facts:
         facts["input"] += tool
-    output = total - facts.get("input", 0)
-    if output > 0:
-        facts["output"] = output
+    if total is not None and total > facts.get("input", 0):
+        facts["output"] = total - facts.get("input", 0)
+    elif total is None and not has_thoughts and "output" in facts:
+        facts["output"] += facts.get("reasoning", 0)
 
 
 def _provider(sent: Attributes, resource: Attributes) -> str | None:

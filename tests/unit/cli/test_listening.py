@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from tests.serving import settings_for
-from webapp import pace
 from webapp.cli.serve import STUCK_MS, listening
+from webapp.server import pace
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the option is one of Linux")

@@ -9,7 +9,17 @@ import pytest
 
 from runtally.otlp import json, protobuf
 from runtally.otlp.agents.known import Signal, find_agent
-from runtally.otlp.agents.metrics import FIELDS, METRICS, NAMES, TOKENS, Sum, drop_untimed, read_calls, read_sums
+from runtally.otlp.agents.metrics import (
+    FIELDS,
+    METRICS,
+    NAMES,
+    TOKENS,
+    Sum,
+    added_by,
+    drop_untimed,
+    in_turns,
+    read_sums,
+)
 from runtally.otlp.agents.records import Place
 from runtally.otlp.attributes import wanted_of_resources
 from runtally.otlp.calls import Call
@@ -42,18 +52,21 @@ def metrics_of(*metrics: Json, **resource: Value) -> list[Metric]:
 
 
 def calls_of(*metrics: Metric, before: list[Call] | None = None) -> list[Call]:
-    counted: dict[str, dict[str, int]] = {}
-    for call in before or []:
-        tokens = counted.setdefault(call.trace_id, dict.fromkeys(FIELDS, 0))
-        for field in FIELDS:
-            tokens[field] += call.facts.get(field, 0)
+    calls: list[Call] = []
     sums: list[Sum] = []
     for metric in metrics:
         agent = find_agent(metric.resource.attributes, metric.scope)
         assert agent
         assert agent.signal is Signal.METRICS
         sums += read_sums(agent, metric, Place(metric.resource, "p", keeps_email=False))
-    return read_calls(sums, counted)
+    for one in (one for turn in in_turns(sums) for one in turn):
+        call = added_by(one, counted_in([*(before or []), *calls], one.series))
+        calls += [call] if call else []
+    return calls
+
+
+def counted_in(calls: list[Call], series: str) -> dict[str, int]:
+    return {field: sum(call.facts.get(field, 0) for call in calls if call.trace_id == series) for field in FIELDS}
 
 
 def tokens_of(call: Call) -> list[int]:
@@ -125,6 +138,16 @@ def test_exports_of_one_request_are_told_apart_by_their_time() -> None:
     calls = calls_of(*metrics_of(make_sum(TOKENS, *(point for export in sent for point in export))))
 
     assert [tokens_of(call)[0] for call in calls] == [100, 100, 100]
+
+
+def test_two_exports_that_start_from_the_same_count_have_one_id() -> None:
+    first, second = (
+        metrics_of(make_sum(TOKENS, *points({"input": 100 * minute}, time=START + minute * MINUTE)))
+        for minute in (1, 2)
+    )
+
+    assert calls_of(*first)[0].run_id == calls_of(*second)[0].run_id
+    assert calls_of(*second, before=calls_of(*first))[0].run_id != calls_of(*first)[0].run_id
 
 
 def test_two_processes_that_look_alike_are_told_apart_by_their_start() -> None:

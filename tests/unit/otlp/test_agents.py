@@ -225,6 +225,7 @@ def test_who_used_codex_is_who_was_named_then_an_account_and_an_address_only_if_
         return call.facts.get("user")
 
     assert user() == "acc"
+    assert user(keeps_email=False, **{"enduser.id": "e7"}) == "e7"
     assert user(keeps_email=True) == "a@b.example"
     assert user(keeps_email=True, **{"user.name": "ada"}) == "ada"
 
@@ -280,6 +281,16 @@ def test_gemini_tells_of_a_response_without_its_thoughts_in_the_output() -> None
         "agent": "gemini-cli", "role": "main", "authType": "oauth-personal", "promptId": "p1", "costBasis": "API list price",
         **WHERE,
     }  # fmt: skip
+
+
+def test_without_a_total_the_output_of_gemini_gets_its_thoughts_and_that_of_qwen_has_them() -> None:
+    sent: Attributes = {**GEMINI_RESPONSE, "total_token_count": None}
+
+    (gemini,) = calls_of(record(sent), service="gemini-cli")
+    (qwen,) = calls_of(record({**sent, "event.name": "qwen-code.api_response"}), service="qwen-code")
+
+    assert tokens(gemini) == {"input": 1205, "output": 350, "cached": 1000, "reasoning": 200}
+    assert tokens(qwen) == {"input": 1205, "output": 150, "cached": 1000, "reasoning": 200}
 
 
 ALIBABA: dict[str, Any] = {"gen_ai.provider.name": "alibaba"}

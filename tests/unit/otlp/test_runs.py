@@ -27,6 +27,7 @@ PROVIDERS = [
     ("openai.chat", "openai", "openai.chat"),
     ("gcp.gemini", "google", "gcp.gemini"),
     ("gcp.vertex_ai", "google", "gcp.vertex_ai"),
+    ("gcp.vertex.agent", "google", "gcp.vertex.agent"),
     ("aws.bedrock", "aws", "aws.bedrock"),
     ("azure.ai.openai", "azure", "azure.ai.openai"),
     ("az.ai.inference", "azure", "az.ai.inference"),

@@ -179,7 +179,7 @@ async def breakdown_csv() -> ResponseReturnValue:
     demand_all()
 
     async def parts() -> AsyncIterator[str]:
-        for part in csv_parts(answer):
+        for part in csv_parts(answer, asked.group_by):
             yield part
             # Others have their turn between the buckets of a year.
             await asyncio.sleep(0)
@@ -265,8 +265,8 @@ def _groups(figures: _Figures, shown: BreakdownView, now: datetime) -> tuple[Gro
 
 def _sorted(groups: tuple[Group, ...], shown: BreakdownView) -> list[Group]:
     """Sort the groups; the rest stays last."""
-    told = shown.sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES)
-    return [*told, *(one for one in groups if one.is_rest)]
+    sorted_groups = shown.sorting.sorted((one for one in groups if not one.is_rest), KEYS, NAMES)
+    return [*sorted_groups, *(one for one in groups if one.is_rest)]
 
 
 def _foot(figures: _Figures | None, groups: tuple[Group, ...]) -> tuple[str, ...]:

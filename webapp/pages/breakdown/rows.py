@@ -178,16 +178,16 @@ def _add_before(  # noqa: PLR0913  # As above.
 ) -> None:
     """Add the figures of the previous period; groups that only one of both periods lists get no change."""
     has_rest = any(OTHER in value for value in before.groups)
-    told = set()
+    shown = set()
     for value, totals in before.groups.items():
         price = _price_of(value, book, now, view) if before.by == BY_MODEL else None
         key = _key(value, price, view.by, is_grouped=is_grouped)
         group = groups.get(key)
         if group is not None and group.before is not None:
             group.before += totals
-            told.add(key)
+            shown.add(key)
     for key, group in groups.items():
-        if group.is_rest or (has_rest and key not in told):
+        if group.is_rest or (has_rest and key not in shown):
             group.before = None
 
 

@@ -63,7 +63,7 @@ class PageGroups:
     refusal: str | None = None
     """Why there are no groups."""
     note: str | None = None
-    """Why the chart tells nothing apart."""
+    """Why the chart has no groups."""
 
 
 async def read_page_groups(reader: UsageReader, view: View, report: Report) -> PageGroups:

@@ -37,7 +37,7 @@ async def effects_of(planned: Sequence[Planned], now: datetime) -> Mapping[int, 
 
 
 async def _uses(now: datetime) -> list[tuple[int, int, ModelUsage]]:
-    """Return the usage that each price applies to now. Projects that have a price of their own are taken out of everybody's."""
+    """Return the usage that each price applies to now. Usage of projects with a price of their own is left out of the list price's."""
     book, found = services().prices.book, []
 
     def add(used: Sequence[ModelUsage], project_id: str | None, sign: int) -> None:

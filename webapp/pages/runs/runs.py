@@ -187,7 +187,7 @@ async def export_runs(name: str) -> ResponseReturnValue:
     writing = exported_in_frames if in_frames else exported
     stream = await begun(writing(services(), actor(), view.run_filter, format_))
     response = Response(stream, content_type=FRAMES if in_frames else format_.content_type)
-    # The file may be large: `webapp.pace` cuts off readers who are too slow.
+    # The file may be large: `webapp.server.pace` cuts off readers who are too slow.
     response.timeout = None
     response.headers["Content-Disposition"] = f'attachment; filename="runs.{format_.value}"'
     response.headers["Cache-Control"] = "private, no-store"

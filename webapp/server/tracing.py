@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from quart import request
 
 from api.exchange import Exchange, current_exchange
-from webapp.spans import Spans
+from webapp.server.spans import Spans
 
 # The parts of ASGI that are used here: https://asgi.readthedocs.io/en/latest/specs/main.html
 Scope: TypeAlias = MutableMapping[str, Any]

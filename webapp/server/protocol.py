@@ -4,7 +4,7 @@ Uvicorn's parser would accept headers for ever, and two writes are two system ca
 Requests that are not HTTP get our usual error answer, although no application sees them.
 
 Uvicorn takes such a class as its `http`. It uses what any such class has: the methods of `asyncio.Protocol`, the
-callbacks of httptools, and a few names of uvicorn's own class, which `tests/unit/test_protocol.py` lists.
+callbacks of httptools, and a few names of uvicorn's own class, which `tests/unit/server/test_protocol.py` lists.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTo
 
 from api.errors import refusal
 from runtally.ids import uuid7
-from webapp.lingering import LINGER_BYTES, SILENT_SECONDS
-from webapp.security_headers import headers_for
+from webapp.server.lingering import LINGER_BYTES, SILENT_SECONDS
+from webapp.server.security_headers import headers_for
 
 # Several times what proxies and browsers send.
 MAX_HEAD_BYTES = 128 * 1024

@@ -12,8 +12,8 @@ import api
 from api import otlp_answers
 from runtally.errors import StoreBusy
 from runtally.settings import Settings
-from webapp.fast_path import send_reply
-from webapp.tracing import Application, Message, Receive, Scope, Send
+from webapp.server.fast_path import send_reply
+from webapp.server.tracing import Application, Message, Receive, Scope, Send
 
 # Room for so many of the largest bodies, and of those of OTLP, which a Collector makes large.
 MAX_IN_FLIGHT = 16

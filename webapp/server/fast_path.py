@@ -14,9 +14,9 @@ from api.reply import Reply
 from api.request import ClientGone, Request
 from runtally.errors import BodyTooLarge, BodyTooSlow
 from runtally.services import Services
-from webapp.hosts import is_foreign
-from webapp.protocol import WHOLE
-from webapp.tracing import Application, Receive, Scope, Send, matched
+from webapp.server.hosts import is_foreign
+from webapp.server.protocol import WHOLE
+from webapp.server.tracing import Application, Receive, Scope, Send, matched
 
 
 class _Below(NamedTuple):

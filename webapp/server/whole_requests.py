@@ -5,12 +5,12 @@ of them is for requests and answers that take their time; for a run, all of them
 """
 
 from api.request import ClientGone
-from webapp.fast_path import FastPath, headers_of
-from webapp.heads import bounded
-from webapp.protocol import WHOLE
-from webapp.security_headers import with_usual
-from webapp.spans import Spans
-from webapp.tracing import HEADER, Application, Receive, Scope, Send, exchange_of
+from webapp.server.fast_path import FastPath, headers_of
+from webapp.server.heads import bounded
+from webapp.server.protocol import WHOLE
+from webapp.server.security_headers import with_usual
+from webapp.server.spans import Spans
+from webapp.server.tracing import HEADER, Application, Receive, Scope, Send, exchange_of
 
 
 class WholeRequests:

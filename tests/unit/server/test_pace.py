@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from webapp.pace import PART_BYTES, LeastPace, Pace
-from webapp.tracing import Message, Receive, Scope, Send
+from webapp.server.pace import PART_BYTES, LeastPace, Pace
+from webapp.server.tracing import Message, Receive, Scope, Send
 
 HTTP = {"type": "http"}
 

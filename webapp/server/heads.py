@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from webapp import rendering, sessions, zone
-from webapp.tracing import Application, Receive, Scope, Send
+from webapp.server.tracing import Application, Receive, Scope, Send
 
 Header = tuple[bytes, bytes]
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from webapp.protocol import MAX_HELD_BYTES, Joined
+from webapp.server.protocol import MAX_HELD_BYTES, Joined
 
 
 @pytest.fixture

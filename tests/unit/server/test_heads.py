@@ -2,10 +2,10 @@
 
 import pytest
 
-from webapp.heads import MAX_PATH_CHARS, MAX_VALUE_BYTES, BoundedHeads, Header, bounded
 from webapp.rendering import THEME_COOKIE
+from webapp.server.heads import MAX_PATH_CHARS, MAX_VALUE_BYTES, BoundedHeads, Header, bounded
+from webapp.server.tracing import Message, Receive, Scope, Send
 from webapp.sessions import COOKIE as SESSION
-from webapp.tracing import Message, Receive, Scope, Send
 
 HOST: Header = (b"host", b"localhost")
 LONG = b"x" * MAX_VALUE_BYTES

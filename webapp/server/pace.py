@@ -9,7 +9,7 @@ from time import monotonic
 
 import structlog
 
-from webapp.tracing import Application, Message, Receive, Scope, Send
+from webapp.server.tracing import Application, Message, Receive, Scope, Send
 
 LEAST_BYTES_PER_SECOND = 8 * 1024
 PATIENCE_SECONDS = 60.0

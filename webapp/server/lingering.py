@@ -7,7 +7,7 @@ the answer. So the rest of the request is read and dropped first, up to a limit.
 import asyncio
 from contextlib import suppress
 
-from webapp.tracing import Application, Message, Receive, Scope, Send
+from webapp.server.tracing import Application, Message, Receive, Scope, Send
 
 # The same limits as nginx's (lingering_time, lingering_timeout).
 LINGER_SECONDS = 30.0

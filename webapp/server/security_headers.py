@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 
-from webapp.tracing import Application, Message, Receive, Scope, Send
+from webapp.server.tracing import Application, Message, Receive, Scope, Send
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
