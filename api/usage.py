@@ -226,7 +226,7 @@ def _groups(answer: GroupAnswer) -> tuple[Group, ...]:
 
 def _as_json(page: _Page, names: Mapping[UUID, str] | None) -> UsageAnswer:
     question, answer = page.answer.question, page.answer
-    dimensions = tuple(one.name for one in question.by)
+    dimensions = page.asked.group_by
     return UsageAnswer(
         start=_moment(question.timeline.span.since),
         end=_moment(question.timeline.span.until),
@@ -291,12 +291,11 @@ def _as_csv(page: _Page) -> Reply:
     if page.next is not None:
         query = [(name, value) for name, value in request.args.items(multi=True) if name != "page"]
         headers["Link"] = f'<{request.path}?{urlencode([*query, ("page", page.next)])}>; rel="next"'
-    return Reply("".join(csv_parts(page.answer, page.numbers)).encode(), 200, headers)
+    return Reply("".join(csv_parts(page.answer, page.asked.group_by, page.numbers)).encode(), 200, headers)
 
 
-def csv_parts(answer: GroupAnswer, numbers: Iterable[int] | None = None) -> Iterator[str]:
+def csv_parts(answer: GroupAnswer, dimensions: tuple[str, ...], numbers: Iterable[int] | None = None) -> Iterator[str]:
     """Yield these buckets, or all, as parts of a file with a row for each group; a value that is null is blank."""
-    dimensions = tuple(one.name for one in answer.question.by)
     timeline = answer.question.timeline
     yield _lines([["start", "end", *map(guarded, dimensions), *_COLUMNS]])
     for number in range(len(timeline.starts)) if numbers is None else numbers:

@@ -114,6 +114,8 @@ class UsageRequest:
     """A valid query of `GET /api/usage`."""
 
     question: GroupQuestion
+    group_by: tuple[str, ...]
+    """The names of the dimensions as the query spells them, which may be `metadata.env` for `metadata.environment`."""
     width: BucketWidth
     page: int
     page_suffix: str
@@ -152,7 +154,7 @@ def read_request(args: "MultiDict[str, str]", project_id: str | None, now: datet
     question = GroupQuestion(timeline, run_filter.replace(project_id=project_id), by, limit=limit)
     seconds = tuple(int(at.timestamp()) for at in span)
     suffix = "" if "start" in args else f"-{seconds[0]}-{seconds[1]}"
-    return UsageRequest(question, width, page, suffix, format_)
+    return UsageRequest(question, tuple(args.getlist("groupBy")), width, page, suffix, format_)
 
 
 def _unknown(args: "MultiDict[str, str]") -> Iterator[Detail]:

@@ -52,6 +52,10 @@ class Answer:
     headers: tuple[str, ...]
     examples: tuple[Example, ...]
 
+    @property
+    def is_error(self) -> bool:
+        return self.status >= "400"
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -60,6 +64,8 @@ class Endpoint:
     anchor: str
     method: str
     path: str
+    also_at: tuple[str, ...]
+    """Other paths of the same operation."""
     summary: str
     description: tuple[Text, ...]
     schemes: tuple[str, ...]
@@ -97,13 +103,19 @@ class NamedType:
 
 
 def groups_of(document: Node, base_url: str) -> tuple[Group, ...]:
-    """Group the operations by tag, with requests to copy that go to `base_url`."""
-    endpoints: dict[str, list[Endpoint]] = {}
+    """Group the operations by tag, with requests to copy that go to `base_url`.
+
+    An operation with several paths is shown once, at its shortest.
+    """
+    paths: dict[tuple[str, str, str, str], list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            endpoints.setdefault(operation["tags"][0], []).append(
-                _endpoint(path, method, operation, document, base_url)
-            )
+            key = (operation["tags"][0], method, operation["summary"], operation["description"])
+            paths.setdefault(key, []).append(path)
+    endpoints: dict[str, list[Endpoint]] = {}
+    for (tag, method, *_), found in paths.items():
+        path, *others = sorted(found, key=lambda one: (len(one), one))
+        endpoints.setdefault(tag, []).append(_endpoint(path, tuple(others), method, document, base_url))
     return tuple(Group(tag["name"], tag["description"], tuple(endpoints[tag["name"]])) for tag in document["tags"])
 
 
@@ -185,7 +197,8 @@ def _fields(schema: Node) -> Iterator[Field]:
         yield Field(name, kind_of(field), name in required, constraint_of(field), spans(field.get("description", "")))
 
 
-def _endpoint(path: str, method: str, operation: Node, document: Node, base_url: str) -> Endpoint:
+def _endpoint(path: str, also_at: tuple[str, ...], method: str, document: Node, base_url: str) -> Endpoint:
+    operation: Node = document["paths"][path][method]
     schemes = tuple(name for wanted in operation["security"] for name in wanted)
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     summary, description = operation["summary"], operation["description"].strip()
@@ -193,6 +206,7 @@ def _endpoint(path: str, method: str, operation: Node, document: Node, base_url:
         anchor=operation["operationId"],
         method=method.upper(),
         path=path,
+        also_at=also_at,
         summary=summary,
         description=prose(description) if description.rstrip(".") != summary else (),
         schemes=schemes,

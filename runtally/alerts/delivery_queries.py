@@ -1,6 +1,5 @@
 """SQL of deliveries: claim those that are due, store their outcomes, delete the old ones."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -41,17 +40,15 @@ RETURNING taken.project_id, taken.alert_id, taken.target_id, taken.attempts,
           alerts.kind AS alert_kind, alerts.level, alerts.title, alerts.message, alerts.document
 """
 
-UPDATE_DELIVERIES = """
-UPDATE alert_deliveries AS tried
-   SET delivered_at = tried_now.delivered_at,
-       parked_at = tried_now.parked_at,
-       due_at = tried_now.due_at,
-       answer = tried_now.answer
-  FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[])
-       AS tried_now (project_id, alert_id, target_id, delivered_at, parked_at, due_at, answer)
- WHERE tried.project_id = tried_now.project_id
-   AND tried.alert_id = tried_now.alert_id
-   AND tried.target_id = tried_now.target_id
+UPDATE_DELIVERY = """
+UPDATE alert_deliveries
+   SET delivered_at = $4,
+       parked_at = $5,
+       due_at = $6,
+       answer = $7
+ WHERE project_id = $1
+   AND alert_id = $2
+   AND target_id = $3
 """
 
 # One statement, so that no delivery is left without its alert. Rows that another process has locked are left to it.
@@ -116,8 +113,8 @@ async def claim(connection: Connection, now: datetime, until: datetime, limit: i
     return tuple(Delivery(**row) for row in rows)
 
 
-async def update_deliveries(connection: Connection, results: Sequence[DeliveryResult]) -> None:
-    await connection.execute(UPDATE_DELIVERIES, *(list(column) for column in zip(*results, strict=True)))
+async def update_delivery(connection: Connection, result: DeliveryResult) -> None:
+    await connection.execute(UPDATE_DELIVERY, *result)
 
 
 async def delete_old(connection: Connection, before: datetime, limit: int) -> int:

@@ -49,18 +49,26 @@ class AlertSender:
             deliveries = await delivery_queries.claim(connection, now, now + LEASE, BATCH)
         if not deliveries:
             return False
-        outcomes = await asyncio.gather(*(self._send(one) for one in deliveries))
-        results = [self._result(one, outcome) for one, outcome in zip(deliveries, outcomes, strict=True)]
-        async with self._database.connection() as connection:
-            await delivery_queries.update_deliveries(connection, results)
+        # Each result is stored as soon as it is known. A process that ends while it waits for a slow receiver would
+        # otherwise have sent the others for nothing, and they would be sent again.
+        sendings = [asyncio.create_task(self._send(one)) for one in deliveries]
+        try:
+            for sending in asyncio.as_completed(sendings):
+                result = await sending
+                async with self._database.connection() as connection:
+                    await delivery_queries.update_delivery(connection, result)
+        finally:
+            for one in sendings:
+                one.cancel()
         return len(deliveries) == BATCH
 
-    async def _send(self, delivery: Delivery) -> Outcome:
+    async def _send(self, delivery: Delivery) -> DeliveryResult:
         if delivery.attempts > MAX_ATTEMPTS:
-            return Outcome.failed("given up: no attempt was completed")
-        return await self._channels.send(
+            return self._result(delivery, Outcome.failed("given up: no attempt was completed"))
+        outcome = await self._channels.send(
             delivery.kind, delivery.address, delivery.secret, delivery.notice, self._clock()
         )
+        return self._result(delivery, outcome)
 
     def _result(self, delivery: Delivery, outcome: Outcome) -> DeliveryResult:
         now = self._clock()

@@ -16,7 +16,7 @@ ROOM_BESIDE_TEXT = """button => {
 
 def test_the_log_says_what_came_of_a_test_without_a_reload(page: Page, story: Server, complaints: Complaints) -> None:
     complaints.expect("422")
-    page.goto(f"{story.url}/projects/{PROJECT}/settings")
+    page.goto(f"{story.url}/projects/{PROJECT}/settings/alerts")
     # A name, so that it is resolved only when it is posted to, and refused then.
     page.get_by_label("Send alerts to").fill("http://localhost:1/hook")
     page.get_by_role("button", name="Send a test and add").click()

@@ -210,6 +210,20 @@ async def test_any_dimension_groups_and_filters_and_runs_without_it_are_under_nu
     assert kept["totals"][0]["runs"] == 2
 
 
+@pytest.mark.parametrize("name", ["metadata.env", "metadata.environment", "metadata.userId", "metadata.session_id"])
+async def test_groups_have_the_name_of_their_dimension_as_the_query_spells_it(
+    client: httpx.AsyncClient, project_id: str, reading_key: str, name: str
+) -> None:
+    await send(client, project_id, make_run(userId="a", sessionId="a", metadata={"environment": "a"}))
+
+    body = await read(client, reading_key, {"groupBy": [name, "model"]})
+    file = await ask(client, reading_key, {"groupBy": [name, "model"], "format": "csv"})
+
+    assert body["groupBy"] == [name, "model"]
+    assert [one["group"][name] for one in body["totals"]] == ["a"]
+    assert [row[name] for row in csv.DictReader(StringIO(file.text))] == ["a"]
+
+
 async def test_keys_are_told_by_id_and_named(
     client: httpx.AsyncClient, database: Database, project_id: str, metrics_key: str
 ) -> None:

@@ -50,14 +50,14 @@ async def neighbour(database_url: str) -> AsyncIterator[Browser]:
 
 
 async def add(browser: Browser, url: str, address: str, **fields: str) -> Response:
-    return await browser.post(f"{url}/alerts/new", form={"address": address, **fields})
+    return await browser.post(f"{url}/new", form={"address": address, **fields})
 
 
 async def test_a_webhook_is_tested_added_shows_its_secret_once_and_is_removed(
     neighbour: Browser, post: Post, project_id: str
 ) -> None:
     await post()
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/alerts"
     with running_receiver() as receiver:
         address = f"{receiver.url}/hook-with-a-long-secret-1234"
         added = await add(neighbour, url, address, of_unusual_cost="1", weekly_report="1")
@@ -74,8 +74,8 @@ async def test_a_webhook_is_tested_added_shows_its_secret_once_and_is_removed(
     assert "budget and unusual cost, weekly report" in text_of(after)
     assert "HTTP 200" in text_of(after)
     [target_id] = TARGET.findall(after)
-    removed = await neighbour.post(f"{url}/alerts/{target_id}/remove")
-    assert removed.headers["Location"] == f"{url}#alerts"
+    removed = await neighbour.post(f"{url}/{target_id}/remove")
+    assert removed.headers["Location"] == url
     assert "No alert destinations yet." in await html_of(neighbour, url)
 
 
@@ -83,7 +83,7 @@ async def test_a_channel_of_a_vendor_is_recognised_tested_and_masked(
     vendors: Vendors, neighbour: Browser, post: Post, project_id: str
 ) -> None:
     await post()
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/alerts"
 
     added = await add(neighbour, url, vendors.slack)
 
@@ -100,7 +100,7 @@ async def test_a_test_that_does_not_arrive_comes_back_with_the_reason_and_a_way_
     neighbour: Browser, post: Post, project_id: str
 ) -> None:
     await post()
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/alerts"
     with running_receiver() as receiver:
         receiver.reply = refuse(404)
         refused = await add(neighbour, url, f"{receiver.url}/hook")
@@ -121,7 +121,7 @@ async def test_an_address_that_is_refused_comes_back_with_the_reason(
 ) -> None:
     await post()
     member, _ = await invite(Role.MEMBER, project_id)
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/alerts"
 
     refused = await add(member, url, "http://127.0.0.1/")
     unset = await add(member, url, "ada@example.com")
@@ -139,11 +139,11 @@ async def test_a_test_is_put_on_its_way_and_the_log_asks_for_its_outcome(
     reader: Browser, post: Post, project_id: str
 ) -> None:
     await post()
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/alerts"
     await add(reader, url, "https://nowhere.invalid/", untested="1")
     [target_id] = TARGET.findall(await html_of(reader, url))
 
-    sent = await reader.post(f"{url}/alerts/{target_id}/test")
+    sent = await reader.post(f"{url}/{target_id}/test")
 
     assert sent.status_code == 303
     assert f"Test of the alerts of {project_id}" in text_of(await html_of(reader, url))
@@ -153,7 +153,7 @@ async def test_a_delivery_that_fails_stands_out_even_if_it_is_tried_again(
     reader: Browser, post: Post, database: Database, project_id: str
 ) -> None:
     await post()
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/alerts"
     await add(reader, url, "https://nowhere.invalid/", untested="1")
     async with database.connection() as connection:
         await connection.execute(WAITS, project_id, uuid.uuid4())
@@ -176,7 +176,7 @@ async def test_channels_of_one_project_cannot_be_reached_through_another(
     await post()
     await post(to=other_id)
     member, _ = await invite(Role.MEMBER, project_id)
-    others = f"/projects/{other_id}/settings"
+    others = f"/projects/{other_id}/settings/alerts"
     await add(reader, others, "https://others.example/", untested="1")
     [target_id] = TARGET.findall(await html_of(reader, others))
 
@@ -200,8 +200,8 @@ async def test_alert_rules_are_set_in_the_settings_and_refused_at_their_fields(
     saved = await member.post(f"{url}/alert-rules", form={"error_rate": "5", "latency_unusual": "1", "min_runs": "30"})
     refused = await member.post(f"{url}/alert-rules", form={"error_rate": "500", "min_runs": "30"})
 
-    assert saved.headers["Location"] == f"{url}#alert-rules"
-    outline = Outline(await html_of(member, url))
+    assert saved.headers["Location"] == f"{url}/alerts#alert-rules"
+    outline = Outline(await html_of(member, f"{url}/alerts"))
     assert outline.by_id("rules-error_rate")["value"] == "5"
     assert outline.by_id("rules-min_runs")["value"] == "30"
     assert refused.status_code == 422

@@ -59,7 +59,7 @@ async def test_archived_runs_are_in_the_list_with_their_total_and_each_has_its_p
 
 
 async def test_the_settings_say_that_old_runs_are_archived_and_not_deleted(reader: Browser) -> None:
-    page = await html_of(reader, "/projects/one/settings")
+    page = await html_of(reader, "/projects/one/settings/general")
 
     assert "Older runs are moved into the archive" in page
     assert "Runs before 1 May 2026 are no longer in the database." in page

@@ -46,6 +46,23 @@ async def svg_at(browser: Browser, url: str) -> str:
     return text
 
 
+async def test_sharing_shows_what_is_public_and_takes_it_back(member: Browser, project_id: str) -> None:
+    url = f"/projects/{project_id}/settings"
+    before = text_of(await html_of(member, f"{url}/links"))
+    await set_shared(member, project_id, "shared")
+    await member.post(f"{url}/badges", form={"badges": "public"})
+    public = text_of(await html_of(member, f"{url}/links"))
+
+    removed = await member.post(f"{url}/embed", form={"charts": "private", "here": f"{url}/links"})
+
+    after = text_of(await html_of(member, f"{url}/links"))
+    assert "Only for people who are signed in Create public address" in before
+    assert "Anyone with the address sees them Remove address" in public
+    assert "Anyone who knows the project's id sees cost, runs, error rate and p95 Make private" in public
+    assert removed.headers["Location"].startswith(f"{url}/links")
+    assert "Only for people who are signed in" in after
+
+
 async def test_anybody_with_the_address_sees_the_chart_until_it_is_revoked(
     member: Browser, stranger: Browser, project_id: str
 ) -> None:

@@ -182,7 +182,7 @@ async def test_what_would_be_read_from_too_many_runs_is_refused_in_words(
 
     for html in (by_group, of_some, table):
         assert "track the key in the settings of the project, under Tracked keys" in text_of(html)
-        assert f'href="/projects/{project}/settings#tracked-keys"' in html
+        assert f'href="/projects/{project}/settings/tracked-keys"' in html
     # What all runs came to is known as before; of some of them nothing is.
     assert "Runs 60" in text_of(by_group)
     assert f"Runs {formats.NOTHING}" in text_of(of_some)

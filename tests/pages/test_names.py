@@ -100,17 +100,17 @@ async def test_releases_with_a_rule_are_named_to_readers_of_runs_alone(
 async def test_an_editor_chooses_how_names_are_stored(invite: Invite, post: Post, project_id: str) -> None:
     await post()
     member, _ = await invite(Role.MEMBER, project_id)
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/names"
 
-    saved = await member.post(f"{url}/names", form={"key": "userId", "storage": "dropped"})
-    refused = await member.post(f"{url}/names", form={"key": "", "storage": "dropped"})
+    saved = await member.post(url, form={"key": "userId", "storage": "dropped"})
+    refused = await member.post(url, form={"key": "", "storage": "dropped"})
 
-    assert saved.headers["Location"] == f"{url}#names"
+    assert saved.headers["Location"] == url
     assert "Not at all" in text_of(await html_of(member, url))
     assert refused.status_code == 422
     assert Outline(await refused.get_data(as_text=True)).by_id("names-key")["aria-invalid"] == "true"
 
-    await member.post(f"{url}/names/remove", form={"key": "user"})
+    await member.post(f"{url}/remove", form={"key": "user"})
     assert "Remove user" not in text_of(await html_of(member, url))
 
 
@@ -119,17 +119,17 @@ async def test_a_rule_that_was_saved_is_not_refused_because_it_cannot_be_read_at
 ) -> None:
     await post()
     member, _ = await invite(Role.MEMBER, project_id)
-    url = f"/projects/{project_id}/settings"
+    url = f"/projects/{project_id}/settings/names"
 
     async def broken_off(_: LiveNames) -> None:
         raise StoreUnavailable
 
     with monkeypatch.context() as patch:
         patch.setattr(LiveNames, "refresh", broken_off)
-        saved = await member.post(f"{url}/names", form={"key": "userId", "storage": "dropped"})
+        saved = await member.post(url, form={"key": "userId", "storage": "dropped"})
         stored = text_of(await html_of(member, url))
-        removed = await member.post(f"{url}/names/remove", form={"key": "user"})
+        removed = await member.post(f"{url}/remove", form={"key": "user"})
 
-    assert [one.headers.get("Location") for one in (saved, removed)] == [f"{url}#names"] * 2
+    assert [one.headers.get("Location") for one in (saved, removed)] == [url] * 2
     assert "Not at all" in stored
     assert "Remove user" not in text_of(await html_of(member, url))

@@ -209,6 +209,25 @@ async def test_revoking_a_key_ends_its_sessions(
             await verify(connection, system_clock(), secret)
 
 
+async def test_each_section_of_the_settings_has_an_address_and_shows_its_forms_alone(
+    invite: Invite, post: Post, project_id: str
+) -> None:
+    await post()
+    member, _ = await invite(Role.MEMBER, project_id)
+    url = f"/projects/{project_id}/settings"
+    nav = re.findall(r'id="section-[^"]*"\s+href="([^"]*)"', await html_of(member, url))
+
+    forms = {section: await html_of(member, section) for section in nav}
+
+    parts = ["", "/tracked-keys", "/names", "/alerts", "/links", "/general"]
+    assert nav == [f"{url}{part}" for part in parts]
+    shown = {
+        part: [one for one in parts if f'action="{url}{one or "/keys"}' in forms[f"{url}{part}"]] for part in parts
+    }
+    assert shown == {part: [part] for part in parts[:5]} | {"/general": []}
+    assert f'action="{url}/name"' in forms[f"{url}/general"]
+
+
 async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
     invite: Invite, post: Post, project_id: str
 ) -> None:
@@ -221,8 +240,8 @@ async def test_a_name_is_changed_and_a_blank_one_is_refused_at_its_field(
 
     assert refused.status_code == 422
     assert Outline(await refused.get_data(as_text=True)).by_id("name-name")["aria-invalid"] == "true"
-    assert saved.headers["Location"] == f"{url}#naming"
-    assert "Name saved." in await html_of(member, url)
+    assert saved.headers["Location"] == f"{url}/general"
+    assert "Name saved." in await html_of(member, f"{url}/general")
     assert "Support &amp; more" in await html_of(member, f"/projects/{project_id}")
 
 
@@ -245,11 +264,11 @@ async def test_retention_is_chosen_and_dropped_runs_are_mentioned(
         (422, True)
     ] * 2
     assert saved.status_code == 303
-    outline = Outline(await html_of(member, url))
+    outline = Outline(await html_of(member, f"{url}/general"))
     assert [option["value"] for option in outline.all("option") if "selected" in option and option["value"] == "90"]
     assert entry
     assert (entry["action"], entry["after"]) == ("project.retention_changed", {"days": 90})
-    assert "Runs before 2 Jan 2026 are deleted." in text_of(await html_of(member, url))
+    assert "Runs before 2 Jan 2026 are deleted." in text_of(await html_of(member, f"{url}/general"))
     old = f"/projects/{project_id}?since=2026-01-01T01:00&until=2026-01-03T02:00"
     # They go by days of UTC, also for whom the day before is not over yet then.
     member.set_cookie("localhost", "zone", "America%2FNew_York")
@@ -267,9 +286,9 @@ async def test_a_project_is_hidden_and_shown_again(invite: Invite, post: Post, p
     url = f"/projects/{project_id}/settings"
 
     await member.post(f"{url}/hide")
-    assert "Hidden from the overview since" in await html_of(member, url)
+    assert "Hidden from the overview since" in await html_of(member, f"{url}/general")
     await member.post(f"{url}/show-again")
-    assert "Hidden from the overview since" not in await html_of(member, url)
+    assert "Hidden from the overview since" not in await html_of(member, f"{url}/general")
 
 
 async def test_only_an_admin_deletes_a_project_and_only_by_its_name(
@@ -278,7 +297,7 @@ async def test_only_an_admin_deletes_a_project_and_only_by_its_name(
     member, _ = await invite(Role.MEMBER, project_id)
     admin, _ = await invite(Role.ADMIN)
     url = f"/projects/{project_id}/settings"
-    assert "Only an admin can delete a project." in await html_of(member, url)
+    assert "Only an admin can delete a project." in await html_of(member, f"{url}/general")
 
     by_member = await member.post(f"{url}/delete", form={"typed": project_id})
     mistyped = await admin.post(f"{url}/delete", form={"typed": "something"})
@@ -302,4 +321,4 @@ async def test_a_project_that_is_called_like_a_page_has_its_own(
     [url] = [href for href in links if href.startswith(f"/projects/{project_id}/") and "/runs/" not in href]
 
     assert f">{id_}</h1>" in await html_of(admin, url)
-    assert f"Type {id_} to confirm" in await html_of(admin, f"{url}/settings")
+    assert f"Type {id_} to confirm" in await html_of(admin, f"{url}/settings/general")

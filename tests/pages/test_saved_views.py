@@ -205,7 +205,7 @@ async def test_readers_of_a_link_and_keys_have_no_views(
     await save(viewer, project_id, f"/projects/{project_id}?user=ada", "ada")
     member, _ = await invite(Role.MEMBER, project_id)
     await member.post(f"/projects/{project_id}/settings/links", form={"name": "finance"})
-    settings = await html_of(member, f"/projects/{project_id}/settings")
+    settings = await html_of(member, f"/projects/{project_id}/settings/links")
     await stranger.get(re.findall(r"http://localhost(/shared/[\w-]+)", settings)[0])
     key = await signed_in(project_id, Scope.METRICS_READ)
 

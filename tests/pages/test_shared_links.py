@@ -25,7 +25,7 @@ async def created(member: Browser, project_id: str, **form: str) -> str:
     """The path of a new link, as the settings page hands it out."""
     response = await member.post(f"/projects/{project_id}/settings/links", form={"name": "finance", **form})
     assert response.status_code == 303, await response.get_data(as_text=True)
-    html = await html_of(member, f"/projects/{project_id}/settings")
+    html = await html_of(member, f"/projects/{project_id}/settings/links")
     return unescape(re.findall(r"http://localhost(/shared/[\w-]+)", html)[0])
 
 
@@ -110,7 +110,7 @@ async def test_a_removed_link_shows_nothing_any_more_also_to_who_came_by_it(
 ) -> None:
     path = await created(member, project_id)
     await stranger.get(path)
-    html = await html_of(member, f"/projects/{project_id}/settings")
+    html = await html_of(member, f"/projects/{project_id}/settings/links")
     [remove] = re.findall(rf"/projects/{project_id}/settings/links/[\w-]+/remove", html)
 
     assert (await member.post(remove)).status_code == 303
@@ -134,7 +134,7 @@ async def test_an_expired_link_shows_nothing_any_more(
 
     assert (await stranger.get(f"/projects/{project_id}")).status_code == 303
     assert (await stranger.get(path)).status_code == 404
-    assert "expired" in text_of(await html_of(member, f"/projects/{project_id}/settings"))
+    assert "expired" in text_of(await html_of(member, f"/projects/{project_id}/settings/links"))
 
 
 async def test_links_are_in_the_audit_log_without_their_token(member: Browser, invite: Invite, project_id: str) -> None:

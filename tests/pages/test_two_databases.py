@@ -40,7 +40,8 @@ PAGES = (
         "/admin/prices/discounts",
         "/admin/prices/repricing",
     ),
-    *("/projects/p/costs", "/projects/p/settings", "/projects/p/errors", "/projects/p/speed", "/projects/p/cache"),
+    *("/projects/p/costs", "/projects/p/errors", "/projects/p/speed", "/projects/p/cache"),
+    *(f"/projects/p/settings{part}" for part in ("", "/tracked-keys", "/names", "/alerts", "/links", "/general")),
     *("/projects/p/compare", "/projects/p/sessions", "/projects/p/budgets", "/projects/p?by=key", "/projects/p/agents"),
     *(
         "/projects/p/runs/one",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webapp.openapi_view import Span, constraint_of, kind_of, prose, spans
+from webapp.openapi_view import Span, constraint_of, groups_of, kind_of, prose, spans
 
 
 def words(schema: dict[str, Any]) -> str:
@@ -62,3 +62,32 @@ def test_text_between_backticks_is_code() -> None:
 
 def test_prose_is_paragraphs_without_the_line_breaks_of_the_source() -> None:
     assert prose("One\ntwo.\n\nThree.\n") == ((Span("One two."),), (Span("Three."),))
+
+
+def test_an_operation_with_several_paths_is_listed_once_at_its_shortest() -> None:
+    def operation(summary: str, id_: str) -> dict[str, Any]:
+        return {
+            "tags": ["A"],
+            "summary": summary,
+            "description": "",
+            "operationId": id_,
+            "security": [],
+            "responses": {},
+        }
+
+    document: dict[str, Any] = {
+        "tags": [{"name": "A", "description": ""}],
+        "paths": {
+            "/long/path/send": {"post": operation("Send", "send")},
+            "/send": {"post": operation("Send", "send_2")},
+            "/read": {"get": operation("Read", "read")},
+        },
+        "components": {"securitySchemes": {}},
+    }
+
+    [group] = groups_of(document, "http://localhost")
+
+    assert [(one.path, one.also_at, one.anchor) for one in group.endpoints] == [
+        ("/send", ("/long/path/send",), "send_2"),
+        ("/read", (), "read"),
+    ]

@@ -26,16 +26,15 @@ from webapp.pages.prices import (
     tester,
 )
 from webapp.pages.project import (
-    alert_rules,
     alerts,
     budget,
     budgets,
     costs,
     embeds,
+    general,
     keys,
     names,
     report,
-    settings,
     shared_links,
     tracked_keys,
     views,
@@ -55,7 +54,7 @@ def register(app: Quart) -> None:
     app.url_map.merge_slashes = False
     for module in (
         *(overview, report, breakdown, compare, chart_data, embeds),
-        *(costs, settings, keys, tracked_keys, names, budget, budgets, alerts, alert_rules, shared_links, views),
+        *(costs, keys, tracked_keys, names, alerts, shared_links, general, budget, budgets, views),
         *(runs, run, send_runs),
         *(sessions, session, agents),
         *(errors, speed, cache),

@@ -13,6 +13,7 @@ from runtally.alerts import posting, targets
 from runtally.alerts.sender import LEASE, MAX_ATTEMPTS, MAX_PAUSE
 from runtally.audit import OPERATOR
 from runtally.db.database import Database
+from runtally.models.alert import AlertTarget
 from tests.mailbox import CERTIFICATE
 from tests.receiver import refuse, running_receiver
 from tests.relays import SteppedClock
@@ -114,6 +115,29 @@ async def test_a_delivery_of_a_killed_process_is_sent_by_another(project: Databa
     assert len(receiver.bodies) == 1
 
 
+async def test_what_arrived_is_not_sent_again_if_the_process_ends_while_another_receiver_is_silent(
+    project: Database, clock: SteppedClock
+) -> None:
+    with running_receiver() as silent, running_receiver() as prompt:
+        silent.reply = lambda _document: None
+        await add(project, clock, silent.url)
+        target = await add(project, clock, prompt.url)
+        async with running_sender(project, clock) as one, asyncio.timeout(PATIENCE_SECONDS):
+            working = asyncio.create_task(one.work())
+            while not await _is_delivered(project, target):  # noqa: ASYNC110  # The sender sets no event of ours.
+                await asyncio.sleep(0.01)
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+        clock.advance(LEASE)
+        silent.reply = lambda _document: 200
+        silent.ended.set()
+        async with running_sender(project, clock) as one:
+            await one.work()
+
+    assert (len(prompt.bodies), len(silent.bodies)) == (1, 2)
+
+
 async def test_nothing_is_posted_into_private_networks(project: Database, clock: SteppedClock) -> None:
     with running_receiver() as receiver:
         await add(project, clock, receiver.url.replace("127.0.0.1", "localhost"))
@@ -196,3 +220,9 @@ async def test_a_target_is_tested_once_a_minute(project: Database, clock: Steppe
     clock.advance(timedelta(minutes=1))
     assert await test()
     assert not await test()
+
+
+async def _is_delivered(database: Database, target: AlertTarget) -> bool:
+    async with database.session() as session:
+        found = {one.target_id: one for one, _, _ in await targets.list_deliveries(session, "p")}
+    return found[target.id].delivered_at is not None

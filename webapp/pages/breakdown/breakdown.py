@@ -178,7 +178,7 @@ async def breakdown_csv() -> ResponseReturnValue:
         )
 
     async def parts() -> AsyncIterator[str]:
-        for part in csv_parts(answer):
+        for part in csv_parts(answer, asked.group_by):
             yield part
             # Others have their turn between the buckets of a year.
             await asyncio.sleep(0)

@@ -245,7 +245,7 @@ def main_chart(
 def refusal_of(sentence: str, of_project: str | None) -> Refusal:
     if of_project is None or not may(actor(), Permission.EDIT_PROJECT, of_project):
         return Refusal(sentence, None)
-    return Refusal(sentence, f"{path_to('project_settings.settings', project_id=of_project)}#tracked-keys")
+    return Refusal(sentence, path_to("project_tracked_keys.show", project_id=of_project))
 
 
 def _heading(view: View) -> str:

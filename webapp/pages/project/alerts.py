@@ -1,26 +1,47 @@
-"""Add, test and remove the alert targets of a project. The settings page shows them."""
+"""The alerts of a project: add, test and remove its targets, and set its rules."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 from uuid import UUID
 
 from quart import Blueprint, Response
 from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
 from runtally.access import projects
-from runtally.alerts import targets
+from runtally.alerts import rule_edit, targets
 from runtally.alerts.evaluator import project_link
 from runtally.alerts.message import ProjectLink
 from runtally.alerts.targets import NewTarget, UnreachableTargetError
-from runtally.errors import RuntallyError
+from runtally.errors import InvalidAlertRule, RuntallyError
 from webapp.form import Form, sent_form
-from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel
-from webapp.pages.project.paths import PATH
-from webapp.pages.project.settings import back_to_settings, settings_page
+from webapp.pages.project.alerts_part import CHANNEL_FORM, AddedChannel, AlertsPart, alerts_part
+from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
 from webapp.security import project_editor
 
+SECTION = "project_alerts.show"
+
 blueprint = Blueprint("project_alerts", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsPage(SettingsPage):
+    """Where alerts of the project go, the rules that send them, and what was sent."""
+
+    fragment: ClassVar[str] = "project/settings/alerts.html"
+
+    alerts: AlertsPart
+    rules_form: Form
+
+
+@blueprint.get(f"{PATH}/alerts")
+@project_editor
+async def show(project_id: str) -> ResponseReturnValue:
+    """The project's alerts."""
+    async with services().cells.of(project_id).database.session() as session:
+        return await render(await _page(session, project_id))
 
 
 @blueprint.post(f"{PATH}/alerts/new")
@@ -85,6 +106,20 @@ async def retry(project_id: str, target_id: UUID, alert_id: UUID) -> ResponseRet
     return _back(project_id, "Sending again.")
 
 
+@blueprint.post(f"{PATH}/alert-rules")
+@project_editor
+async def set_rules(project_id: str) -> ResponseReturnValue:
+    """Set what an hour of the project may be like before it alerts."""
+    form = await sent_form("rules")
+    async with services().cells.of(project_id).database.session() as session:
+        page = await _page(session, project_id)
+        try:
+            await rule_edit.set_rules(session, actor(), project_id, form.sent, services().clock())
+        except InvalidAlertRule as error:
+            return await render(replace(page, rules_form=form.refused(error)), 422)
+    return back_to(SECTION, project_id, "Alert rules saved.", "#alert-rules")
+
+
 async def _project(project_id: str) -> ProjectLink:
     """Return the target. Raises `NotFound`."""
     async with services().cells.of(project_id).database.session() as session:
@@ -93,10 +128,21 @@ async def _project(project_id: str) -> ProjectLink:
 
 
 def _back(project_id: str, said: str) -> Response:
-    return back_to_settings(project_id, said, at="#alerts")
+    return back_to(SECTION, project_id, said)
+
+
+async def _page(session: AsyncSession, project_id: str) -> AlertsPage:
+    """Return the page. Raises `NotFound`."""
+    project = await projects.get(session, project_id)
+    return AlertsPage(
+        project,
+        SECTION,
+        await alerts_part(session, project_id, services().channels, services().clock()),
+        Form("rules", rule_edit.as_fields(await rule_edit.list_rules(session, project_id))),
+    )
 
 
 async def _with(project_id: str, status: int = 200, **changes: Form | AddedChannel | bool) -> Response:
-    async with services().sessions_of(project_id) as (control, session):
-        page = await settings_page(control, session, project_id)
+    async with services().cells.of(project_id).database.session() as session:
+        page = await _page(session, project_id)
     return await render(replace(page, alerts=replace(page.alerts, **changes)), status)  # type: ignore[arg-type]  # Named above.

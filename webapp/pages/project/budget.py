@@ -11,7 +11,7 @@ from runtally.errors import InvalidBudget
 from webapp.form import sent_form
 from webapp.pages.project.budgets import back_to_budgets, budgets_page
 from webapp.pages.project.budgets_part import FORM
-from webapp.pages.project.paths import PATH
+from webapp.pages.project.settings import PATH
 from webapp.rendering import render
 from webapp.security import project_editor
 

@@ -27,7 +27,7 @@ from webapp.pages.panel.chart_data import read_chart
 from webapp.pages.panel.grouping import read_names
 from webapp.pages.panel.panel import overview_name
 from webapp.pages.panel.picture import picture_of
-from webapp.pages.project.paths import PATH
+from webapp.pages.project.settings import PATH
 from webapp.rendering import see_other
 from webapp.security import chart_viewer, project_editor
 from webapp.words import parts_of

@@ -1,22 +1,52 @@
-"""Set and remove a project's rules for people's names. The settings page shows the form."""
+"""How a project stores people's names: its rules, and forms to set and remove one."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
+from runtally.access import projects
 from runtally.errors import InvalidNameRule, StoreUnavailable
+from runtally.models.name_rule import NameStorage
 from runtally.names import edit
-from webapp.form import sent_form
-from webapp.pages.project.names_part import FORM
-from webapp.pages.project.paths import PATH
-from webapp.pages.project.settings import back_to_settings, settings_page
+from webapp.form import Form, sent_form
+from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
 from webapp.security import project_editor
 
+SECTION = "project_names.show"
+STORAGES = (
+    (NameStorage.HASHED.value, "As a hash"),
+    (NameStorage.DROPPED.value, "Not at all"),
+    (NameStorage.PLAIN.value, "As sent, hidden from people who may not read runs"),
+)
+FORM = Form("names", {"key": ("user",)})
+
 blueprint = Blueprint("project_names", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NamesPage(SettingsPage):
+    """The keys whose values a project stores in a form of its own."""
+
+    fragment: ClassVar[str] = "project/settings/names.html"
+
+    rows: tuple[tuple[str, str], ...]
+    """Key, and how its values are stored."""
+    form: Form = FORM
+    storages: tuple[tuple[str, str], ...] = STORAGES
+
+
+@blueprint.get(f"{PATH}/names")
+@project_editor
+async def show(project_id: str) -> ResponseReturnValue:
+    """The project's rules for people's names."""
+    async with services().cells.of(project_id).database.session() as session:
+        return await render(await _page(session, project_id))
 
 
 @blueprint.post(f"{PATH}/names")
@@ -24,18 +54,17 @@ blueprint = Blueprint("project_names", __name__)
 async def set_rule(project_id: str) -> ResponseReturnValue:
     """Store the values of a key in another form from now on."""
     form = await sent_form(FORM.id)
-    async with services().sessions_of(project_id) as (control, session):
-        page = await settings_page(control, session, project_id)
+    async with services().cells.of(project_id).database.session() as session:
+        page = await _page(session, project_id)
         now, can_hash = services().clock(), services().names.can_hash
         try:
             await edit.set_rule(
                 session, actor(), project_id, form.value("key"), form.value("storage"), now, can_hash=can_hash
             )
         except InvalidNameRule as error:
-            refused = replace(page.names, form=form.refused(error, "key"))
-            return await render(replace(page, names=refused), 422)
+            return await render(replace(page, form=form.refused(error, "key")), 422)
     await _apply(project_id)
-    return back_to_settings(project_id, "Saved. It applies to new runs within seconds.", "#names")
+    return back_to(SECTION, project_id, "Saved. It applies to new runs within seconds.")
 
 
 @blueprint.post(f"{PATH}/names/remove")
@@ -46,10 +75,18 @@ async def remove_rule(project_id: str) -> ResponseReturnValue:
     async with services().cells.of(project_id).database.session() as session:
         await edit.remove_rule(session, actor(), project_id, form.value("key"))
     await _apply(project_id)
-    return back_to_settings(project_id, "Removed. Values are stored as they are sent.", "#names")
+    return back_to(SECTION, project_id, "Removed. Values are stored as they are sent.")
 
 
 async def _apply(project_id: str) -> None:
     """Read the rules at once. They are committed: if they cannot be read now, the next pass of the job reads them."""
     with suppress(StoreUnavailable):
         await services().cells.of(project_id).names.refresh()
+
+
+async def _page(session: AsyncSession, project_id: str) -> NamesPage:
+    """Return the page. Raises `NotFound`."""
+    names = dict(STORAGES)
+    rules = await edit.list_rules(session, project_id)
+    project = await projects.get(session, project_id)
+    return NamesPage(project, SECTION, tuple((rule.key, names[rule.storage]) for rule in rules))

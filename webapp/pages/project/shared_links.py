@@ -1,4 +1,4 @@
-"""Shared links: their list on the settings page, and the first page of a reader without an account."""
+"""Shared links and public badges of a project, and the first page of a reader without an account."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,13 +19,14 @@ from runtally.models.shared_link import SharedLink
 from webapp import formats, sessions
 from webapp.addresses import path_to, server_url
 from webapp.form import Form, sent_form
-from webapp.pages.project.paths import PATH
+from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import Page, render, render_refused, see_other
 from webapp.security import project_editor
 from webapp.zone import local
 
 blueprint = Blueprint("shared_links", __name__)
 
+SECTION = "shared_links.show"
 EXPIRIES = (("7", "After 7 days"), ("30", "After 30 days"), ("90", "After 90 days"), ("", "Never"))
 FORM = Form("link", {"expires": ("30",)})
 GONE = "This link has expired or was removed. Ask the person who sent it for a new one."
@@ -45,10 +46,12 @@ class LinkRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LinksPart:
-    """The links of a project, and the form of a new one."""
+class SharingPage(SettingsPage):
+    """Who sees the project without an account: its links, and its badges."""
 
-    rows: tuple[LinkRow, ...]
+    fragment: ClassVar[str] = "project/settings/sharing.html"
+
+    links: tuple[LinkRow, ...]
     form: Form = FORM
     expiries: tuple[tuple[str, str], ...] = EXPIRIES
 
@@ -69,8 +72,12 @@ class PasswordPage(Page):
         return "Shared project"
 
 
-async def links_part(session: AsyncSession, project_id: str, now: datetime) -> LinksPart:
-    return LinksPart(tuple(_row(one, now) for one in await shared_links.list_links(session, project_id)))
+@blueprint.get(f"{PATH}/links")
+@project_editor
+async def show(project_id: str) -> ResponseReturnValue:
+    """The project's links and badges."""
+    async with services().sessions_of(project_id) as (session, cell):
+        return await render(await _page(session, cell, project_id))
 
 
 @blueprint.post(f"{PATH}/links")
@@ -82,7 +89,7 @@ async def create(project_id: str) -> ResponseReturnValue:
     hash_ = await passwords.hashed(password, sessions.source()) if password else None
     days = dict(EXPIRIES).get(form.value("expires")) and form.value("expires")
     async with services().sessions_of(project_id) as (session, cell):
-        await projects.get(cell, project_id)
+        page = await _page(session, cell, project_id)
         try:
             link = await shared_links.create(
                 session,
@@ -94,8 +101,8 @@ async def create(project_id: str) -> ResponseReturnValue:
                 password_hash=hash_,
             )
         except InvalidName as error:
-            return await _refused(session, cell, project_id, form.refused(error, "name"))
-    return see_other(_settings_url(project_id), flash=f"Link created: {link.name}. Copy its address below.")
+            return await render(replace(page, form=form.refused(error, "name")), 422)
+    return back_to(SECTION, project_id, f"Link created: {link.name}. Copy its address below.")
 
 
 @blueprint.post(f"{PATH}/links/<uuid:link_id>/remove")
@@ -104,7 +111,7 @@ async def remove(project_id: str, link_id: UUID) -> ResponseReturnValue:
     """Remove a link."""
     async with services().control.database.session() as session:
         link = await shared_links.remove(session, actor(), project_id, link_id)
-    return see_other(_settings_url(project_id), flash=f"Link removed: {link.name}. It no longer works.")
+    return back_to(SECTION, project_id, f"Link removed: {link.name}. It no longer works.")
 
 
 @blueprint.post(f"{PATH}/badges")
@@ -115,7 +122,7 @@ async def publish_badges(project_id: str) -> ResponseReturnValue:
     async with services().cells.of(project_id).database.session() as session:
         embeds.set_public_badges(session, actor(), await projects.get(session, project_id), is_public=is_public)
     said = "Metric badges are public." if is_public else "Metric badges need the token of the charts' address."
-    return see_other(_settings_url(project_id), flash=said)
+    return back_to(SECTION, project_id, said)
 
 
 @blueprint.get("/shared/<token>")
@@ -166,16 +173,11 @@ def _unlisted(response: Response) -> Response:
     return response
 
 
-async def _refused(session: AsyncSession, cell: AsyncSession, project_id: str, form: Form) -> Response:
-    # The settings page shows this part, so it is imported where it is needed.
-    from webapp.pages.project.settings import settings_page  # noqa: PLC0415
-
-    page = await settings_page(session, cell, project_id)
-    return await render(replace(page, links=replace(page.links, form=form)), 422)
-
-
-def _settings_url(project_id: str) -> str:
-    return f"{path_to('project_settings.settings', project_id=project_id)}#sharing"
+async def _page(session: AsyncSession, cell: AsyncSession, project_id: str) -> SharingPage:
+    """Return the page. Raises `NotFound`."""
+    project, now = await projects.get(cell, project_id), services().clock()
+    links = await shared_links.list_links(session, project_id)
+    return SharingPage(project, SECTION, tuple(_row(one, now) for one in links))
 
 
 def _row(link: SharedLink, now: datetime) -> LinkRow:

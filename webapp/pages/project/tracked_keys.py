@@ -1,44 +1,121 @@
-"""Track and untrack metadata keys of a project. The settings page shows the form."""
+"""The tracked keys of a project: tracked ones, suggestions, and forms to track and untrack a key."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from quart import Blueprint
 from quart.typing import ResponseReturnValue
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from api.current import actor, services
+from runtally.access import projects
 from runtally.errors import InvalidTrackedKey
+from runtally.models.dimension import MAX_TRACKED_KEYS, KeyState
 from runtally.tracking import keys
-from webapp.form import sent_form
-from webapp.pages.project.paths import PATH
-from webapp.pages.project.settings import back_to_settings, settings_page
+from webapp.form import Form, sent_form
+from webapp.pages.project.settings import PATH, SettingsPage, back_to
 from webapp.rendering import render
 from webapp.security import project_editor
 
+SECTION = "project_tracked_keys.show"
+FORM = Form("track")
+
 blueprint = Blueprint("project_tracked_keys", __name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedKeyRow:
+    """A key that is tracked, or whose sums are being deleted."""
+
+    key: str
+    state: str
+    percent: int | None
+    """Share of the past that is counted, while it is being counted."""
+    may_untrack: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A key that runs have and that is not tracked."""
+
+    key: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedKeysPage(SettingsPage):
+    """The tracked keys, their progress, and suggestions."""
+
+    fragment: ClassVar[str] = "project/settings/tracked_keys.html"
+
+    rows: tuple[TrackedKeyRow, ...]
+    suggestions: tuple[Suggestion, ...]
+    most: int = MAX_TRACKED_KEYS
+    form: Form = FORM
+
+    @property
+    def count(self) -> int:
+        return sum(row.may_untrack for row in self.rows)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a key is being filled or deleted, so that the section should refresh itself."""
+        return any(row.state for row in self.rows)
+
+
+@blueprint.get(f"{PATH}/tracked-keys")
+@project_editor
+async def show(project_id: str) -> ResponseReturnValue:
+    """The project's tracked keys."""
+    async with services().cells.of(project_id).database.session() as session:
+        return await render(await _page(session, project_id))
 
 
 @blueprint.post(f"{PATH}/tracked-keys")
 @project_editor
 async def track(project_id: str) -> ResponseReturnValue:
     """Track a key: its runs count from now on, and a job counts those of before."""
-    form = await sent_form("track")
-    async with services().sessions_of(project_id) as (control, session):
-        page = await settings_page(control, session, project_id)
+    form = await sent_form(FORM.id)
+    async with services().cells.of(project_id).database.session() as session:
+        page = await _page(session, project_id)
         try:
             await keys.track(session, actor(), project_id, form.value("key"), services().clock())
         except InvalidTrackedKey as error:
-            refused = replace(page.tracked, form=form.refused(error, "key"))
-            return await render(replace(page, tracked=refused), 422)
-    return back_to_settings(project_id, "Key tracked. Earlier runs are counted in the background.", "#tracked-keys")
+            return await render(replace(page, form=form.refused(error, "key")), 422)
+    return back_to(SECTION, project_id, "Key tracked. Earlier runs are counted in the background.")
 
 
 @blueprint.post(f"{PATH}/tracked-keys/untrack")
 @project_editor
 async def untrack(project_id: str) -> ResponseReturnValue:
     """Track a key no more: a job deletes its sums. Its runs keep it."""
-    form = await sent_form("track")
+    form = await sent_form(FORM.id)
     async with services().cells.of(project_id).database.session() as session:
         await keys.untrack(session, actor(), project_id, form.value("key"), services().clock())
-    return back_to_settings(
-        project_id, "Key no longer tracked. Its totals are deleted; runs keep the key.", "#tracked-keys"
+    return back_to(SECTION, project_id, "Key no longer tracked. Its totals are deleted; runs keep the key.")
+
+
+async def _page(session: AsyncSession, project_id: str) -> TrackedKeysPage:
+    """Return the page. Raises `NotFound`."""
+    project = await projects.get(session, project_id)
+    tracked = await keys.list_keys(session, project_id, services().clock())
+    seen = await keys.list_seen(session, project_id)
+    return TrackedKeysPage(
+        project,
+        SECTION,
+        tuple(_row(one) for one in tracked),
+        tuple(
+            Suggestion(one.key, f"{one.values:,} {'value' if one.values == 1 else 'values'} in {one.runs:,} runs")
+            for one in seen
+        ),
     )
+
+
+def _row(tracked: keys.Tracked) -> TrackedKeyRow:
+    percent = int(100 * tracked.filled)
+    state = {
+        KeyState.FILLING: f"Counting earlier runs: {percent}%",
+        KeyState.DROPPING: "Deleting its totals",
+    }.get(tracked.state, "")
+    is_filling = tracked.state is KeyState.FILLING
+    return TrackedKeyRow(tracked.key, state, percent if is_filling else None, tracked.state is not KeyState.DROPPING)

@@ -116,7 +116,7 @@ def _parts_of(reader: Actor, project_id: str, name: str) -> Iterator[Result]:
         yield Result("Project", f"{name}: {part}", path_to(f"{part}.show", project_id=project_id))
     yield Result("Project", f"{name}: what if", path_to("project_costs.costs", project_id=project_id))
     if may(reader, Permission.EDIT_PROJECT, project_id):
-        yield Result("Project", f"{name}: settings", path_to("project_settings.settings", project_id=project_id))
+        yield Result("Project", f"{name}: settings", path_to("project_keys.show", project_id=project_id))
         yield Result("Project", f"{name}: send runs", path_to("send_runs.show", project_id=project_id))
 
 
