@@ -25,7 +25,7 @@ from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
 from webapp.links import View
-from webapp.pages.agents.agents import agents_url
+from webapp.pages.agents.tables import agents_url
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.marks import read_releases
 from webapp.pages.panel.panel import Panel, overview_name, panel_of, refused_panel
