@@ -56,7 +56,9 @@ class Levels:
 
     async def measure(self) -> None:
         for name, pids in self._processes.items():
-            self._measured[f"memory of {name}"].append(sum(map(private_bytes, pids)))
+            # Where one has ended, that is found in the end.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                self._measured[f"memory of {name}"].append(sum(map(private_bytes, pids)))
         # On a machine with little left for this program, opening a connection may take too long; another level follows.
         with suppress(StoreUnavailable):
             async with self._database.connection() as connection:

@@ -19,7 +19,6 @@ from runtally.usage.totals import NO_RUNS
 from webapp import formats
 from webapp.addresses import address_of, path_to
 from webapp.charts.metrics import cache_share
-from webapp.links import View
 from webapp.pages.agents.sessions import PurposeRow, SessionRow, purpose_rows, session_rows, shown_sessions
 from webapp.pages.agents.tables import AgentTable, agents_url, basis_of, cost_text, days_of, table_of
 from webapp.pages.panel.narrowing import Chip, chips_of
@@ -29,6 +28,7 @@ from webapp.pages.project.heading import heading_of
 from webapp.pages.sessions.session import Figure
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View
 
 blueprint = Blueprint("agents", __name__)
 

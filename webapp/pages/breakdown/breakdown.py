@@ -35,7 +35,7 @@ from webapp.addresses import address_of, path_to
 from webapp.charts import series
 from webapp.charts.metrics import Metric
 from webapp.charts.series import Groups
-from webapp.links import MINUTES, View, chosen_project, is_open, requested_project
+from webapp.links import chosen_project, requested_project
 from webapp.pages.breakdown.rows import KEYS, NAMES, TITLES, Column, Group, Key, Row, groups_of, rows_of, total_row
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
 from webapp.pages.panel.narrowing import Chip, LiveSwitch, chips_of, live_switch, range_menu_of
@@ -45,6 +45,7 @@ from webapp.pages.panel.slots import read_slots
 from webapp.rendering import Page, render
 from webapp.security import signed_in
 from webapp.sorting import SortHeading, Sorting, headings_of
+from webapp.view import MINUTES, View, is_open
 from webapp.zone import local
 
 blueprint = Blueprint("breakdown", __name__)

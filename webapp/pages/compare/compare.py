@@ -23,7 +23,6 @@ from runtally.usage.window import CustomRange, Range
 from webapp import formats, words
 from webapp.addresses import path_to
 from webapp.charts.series import RANGE_NAMES
-from webapp.links import MINUTES
 from webapp.pages.compare.rows import DIFFERS, Row, rows_of
 from webapp.pages.compare.view import BEFORE, IMPLIED, CompareView, Side
 from webapp.pages.panel.grouping import GroupMenu, group_menu, read_names
@@ -34,6 +33,7 @@ from webapp.pages.project.heading import heading_of
 from webapp.ranges import Calendar
 from webapp.rendering import Page, render, see_other, wants_part
 from webapp.security import signed_in
+from webapp.view import MINUTES
 from webapp.zone import for_fields, local
 
 blueprint = Blueprint("compare", __name__)

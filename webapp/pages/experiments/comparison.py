@@ -23,7 +23,7 @@ from webapp import formats, threshold_text
 from webapp.charts import verdicts as charts
 from webapp.charts.chart import Chart
 from webapp.charts.series import RANGE_NAMES
-from webapp.links import choice, unescaped
+from webapp.converters import unescaped
 from webapp.pages.experiments.experiment import Figure
 from webapp.pages.experiments.experiments import key_of, readable
 from webapp.pages.experiments.findings import Finding, finding_of
@@ -31,6 +31,7 @@ from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import choice
 
 blueprint = Blueprint("comparison", __name__)
 

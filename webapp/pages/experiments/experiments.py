@@ -16,8 +16,9 @@ from runtally.errors import NotFound
 from runtally.experiments.read import Judged, verdicts
 from runtally.experiments.verdict import Check, Measure, Outcome, Stats
 from webapp import formats, threshold_text
+from webapp.converters import escaped
 from webapp.first_run import EXAMPLE_PROJECT
-from webapp.links import chosen_project, escaped
+from webapp.links import chosen_project
 from webapp.pages.project.heading import ProjectHeading, heading_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in

@@ -29,7 +29,6 @@ from webapp.caching import recent_changes, unchanged
 from webapp.concurrently import concurrently
 from webapp.first_run import EXAMPLE_PROJECT, first_run_command, otlp_variables
 from webapp.form import Form
-from webapp.links import View
 from webapp.pages.overview.project_rows import Column, Columns, ProjectList, page_of, project_list_of, search
 from webapp.pages.overview.your_projects import has_several_or_none, your_projects
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
@@ -39,6 +38,7 @@ from webapp.pages.runs.send_runs import KEY_FORM
 from webapp.rendering import Page, no_content, render
 from webapp.security import signed_in
 from webapp.sorting import Sorting
+from webapp.view import View
 
 blueprint = Blueprint("overview", __name__)
 

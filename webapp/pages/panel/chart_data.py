@@ -13,12 +13,13 @@ from webapp.caching import recent_changes, unchanged
 from webapp.charts.budget import burn_down
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric
-from webapp.links import View, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.grouping import read_chart_groups, read_page_groups
 from webapp.pages.panel.marks import all_marks, read_releases
 from webapp.pages.panel.panel import main_chart
 from webapp.security import signed_in
+from webapp.view import View
 
 blueprint = Blueprint("charts", __name__)
 

@@ -27,9 +27,9 @@ from webapp import formats, words
 from webapp.charts import series
 from webapp.charts.metrics import Metric, rank_of
 from webapp.charts.series import MAX_LINES, Groups
-from webapp.links import View, is_open
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
+from webapp.view import View, is_open
 
 NOT_TOLD_APART = (
     f"This range has more than {formats.count(MAX_RUNS_READ)} runs, too many for p95 by {{dimension}}; this is the p95 of all "

@@ -25,13 +25,13 @@ from webapp.charts.colours import OTHER as OTHER_SLOT
 from webapp.charts.marks import Mark
 from webapp.charts.metrics import Metric, name_of
 from webapp.charts.series import Groups
-from webapp.links import View
 from webapp.pages.panel.drivers import Drivers, drivers_of
 from webapp.pages.panel.grouping import GroupMenu, PageGroups, group_menu
 from webapp.pages.panel.kpis import Kpi, estimates_of, kpis_of
 from webapp.pages.panel.marks import all_marks, marks_of
 from webapp.pages.panel.narrowing import Chip, Narrower, chips_of, narrower_of, narrower_urls, toggled, value_urls
 from webapp.pages.panel.ranges import Choice
+from webapp.view import View
 
 COMPARED_WITH = {
     Range.DAY: "the 24 hours before",

@@ -24,7 +24,6 @@ from runtally.usage.report import KnownProject, Report
 from runtally.usage.tracked_keys import select_tracked_keys
 from runtally.usage.window import Window
 from webapp.caching import recent_changes, unchanged
-from webapp.links import View
 from webapp.pages.agents.tables import agents_url
 from webapp.pages.panel.grouping import read_chart_groups, read_names, read_page_groups
 from webapp.pages.panel.marks import read_releases
@@ -34,6 +33,7 @@ from webapp.pages.project.embeds import EmbedPanel, embed_panel
 from webapp.pages.runs.lists import HIGHEST, RunList, highest_of
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View
 
 blueprint = Blueprint("project", __name__)
 

@@ -30,7 +30,7 @@ from webapp.charts import quality, series
 from webapp.charts.chart import Chart
 from webapp.charts.metrics import Metric, cache_share
 from webapp.charts.series import MAX_LINES, Groups
-from webapp.links import View, choice, is_open, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.ranges import Choice
 from webapp.pages.panel.slots import read_slots
@@ -39,6 +39,7 @@ from webapp.pages.project.heading import heading_of
 from webapp.pages.quality.parts import ChartPart, Figure, Part, QualityFrame, part_url, quality_frame
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View, choice, is_open
 from webapp.words import NO_VALUE_NAME, OTHER_NAME
 
 blueprint = Blueprint("cache", __name__)

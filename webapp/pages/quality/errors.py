@@ -29,7 +29,7 @@ from webapp.charts import quality
 from webapp.charts.colours import OTHER
 from webapp.charts.quality import NO_CODE
 from webapp.charts.series import MAX_SERIES
-from webapp.links import View, requested_project
+from webapp.links import requested_project
 from webapp.pages.panel.chart_payload import payload_of
 from webapp.pages.panel.slots import read_slots
 from webapp.pages.project.frame import range_of
@@ -40,6 +40,7 @@ from webapp.pages.runs.rows import moment
 from webapp.pages.runs.views import run_url
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View
 from webapp.zone import local
 
 MAX_ROWS = 50
