@@ -1,4 +1,4 @@
-"""Figures of coding agents that single runs tell: the costs that agents reported, and the requests that were refused, by model."""
+"""Figures of coding agents that only single runs have: the costs that agents reported, and refused requests by model."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,12 +90,12 @@ async def select_refused(connection: Connection, run_filter: RunFilter, span: Ti
 
 @dataclass(frozen=True, slots=True)
 class AgentFigures:
-    """What single runs tell about coding agents, beside their sums."""
+    """Figures of coding agents that only single runs have."""
 
     reported: Mapping[str | None, Reported]
-    """By agent; None is the runs without one."""
+    """The reported costs of each agent; None is the runs without one."""
     refused: Mapping[str, Refused]
-    """By model."""
+    """The refused requests of each model."""
     sessions: Mapping[str, RunGroup]
     """When some sessions began and ended."""
 
@@ -119,14 +119,14 @@ async def _by_days(
     reader: UsageReader, window: Window, key: tuple[object, ...], select: Callable[..., Awaitable[Mapping[Any, Any]]]
 ) -> dict[Any, Any]:
     """Add up what a statement answers about the closed days, from the memo, and about the time since."""
-    days, until = await reader.days(), max(window.start, min(window.until, reader.midnight))
+    days, until = await reader.only.days(), max(window.start, min(window.until, reader.midnight))
     closed, open_ = TimeSpan(window.start, until), TimeSpan(until, window.until)
 
     async def of(span: TimeSpan) -> Mapping[Any, Any]:
         return await select(reader.connection, span=span) if span else {}
 
     parts = await reader.reads.together(
-        reader.memo.of((*key, closed), days.version(closed), reader.now, lambda: of(closed)), of(open_)
+        reader.only.memo.of((*key, closed), days.version(closed), reader.now, lambda: of(closed)), of(open_)
     )
     found: dict[Any, Any] = {}
     for name, figures in (item for part in parts for item in part.items()):

@@ -19,7 +19,6 @@ from runtally.usage.totals import NO_RUNS
 from webapp import formats
 from webapp.addresses import address_of, path_to
 from webapp.charts.metrics import cache_share
-from webapp.links import View
 from webapp.pages.agents.sessions import PurposeRow, SessionRow, purpose_rows, session_rows, shown_sessions
 from webapp.pages.agents.tables import AgentTable, agents_url, basis_of, cost_text, days_of, table_of
 from webapp.pages.panel.narrowing import Chip, chips_of
@@ -29,6 +28,7 @@ from webapp.pages.project.heading import heading_of
 from webapp.pages.sessions.session import Figure
 from webapp.rendering import Page, render
 from webapp.security import signed_in
+from webapp.view import View
 
 blueprint = Blueprint("agents", __name__)
 
@@ -65,14 +65,14 @@ async def agents(project_id: str) -> ResponseReturnValue:
     """Show what coding agents cost in a project, and for whom. Names of people are for who may see single runs."""
     demand(actor(), Scope.RUNS_READ, project_id)
     view, now = View.parse(request.args, project_id).replace(sort=None), services().clock()
-    async with services().cells.of(project_id).reading.snapshot() as connection:
-        view = view.replace(range=await readable(connection, view.range, project_id, now))
+    async with services().cells.snapshots(project_id) as snapshots:
+        view = view.replace(range=await readable(snapshots, view.range, project_id, now))
         window = view.window(now)
-        project = await heading_of(connection, project_id)
+        project = await heading_of(snapshots.connection, project_id)
         frame = frame_of(project, view, window, path_to("agents.agents", project_id=project_id), agents_url)
         page = AgentsPage(frame, chips_of(view, url_of=agents_url), view.notes, view.runs_url())
         try:
-            reader = UsageReader.of_page(connection, services().cells.of(project_id).memo, window, project_id)
+            reader = UsageReader.of_page(snapshots, window, project_id)
             run_filter = view.filter.replace(project_id=project_id)
             report = await read_agents(reader, window, run_filter)
             ids = [one.id for one in shown_sessions(report.details)]

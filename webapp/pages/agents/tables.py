@@ -15,11 +15,11 @@ from runtally.usage.window import Window
 from webapp import formats, words
 from webapp.addresses import address_of
 from webapp.charts.metrics import cache_share
-from webapp.links import View
 from webapp.pages.overview.sparkline import Sparkline, sparkline_of
 from webapp.pages.panel.narrowing import toggled
 from webapp.pages.panel.panel import Refusal, refusal_of
 from webapp.pages.quality.parts import Part
+from webapp.view import View
 
 TITLES: Final = {USER: "Developers", TEAM: "Teams", REPOSITORY: "Repositories", AGENT: "Agents", MODEL: "Models"}
 _UNNAMED: Final = {
