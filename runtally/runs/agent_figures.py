@@ -1,4 +1,4 @@
-"""Figures of coding agents that single runs tell: the costs that agents reported, and the requests that were refused, by model."""
+"""Figures of coding agents that only single runs have: the costs that agents reported, and refused requests by model."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,12 +90,12 @@ async def select_refused(connection: Connection, run_filter: RunFilter, span: Ti
 
 @dataclass(frozen=True, slots=True)
 class AgentFigures:
-    """What single runs tell about coding agents, beside their sums."""
+    """Figures of coding agents that only single runs have."""
 
     reported: Mapping[str | None, Reported]
-    """By agent; None is the runs without one."""
+    """The reported costs of each agent; None is the runs without one."""
     refused: Mapping[str, Refused]
-    """By model."""
+    """The refused requests of each model."""
     sessions: Mapping[str, RunGroup]
     """When some sessions began and ended."""
 
