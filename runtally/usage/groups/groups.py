@@ -31,6 +31,11 @@ Found = TypeVar("Found")
 FEW_ROWS = 500
 """Groups in buckets that are read at once rather than those with the highest rank alone."""
 
+MAX_RANKS = 100_000
+"""Groups in a part of the time whose ranks are all read; of more, the database chooses those with the highest."""
+_SPARE_RANKS = 1_000
+"""Groups that are read in addition, as those that are called as the rest are not named."""
+
 MAX_VALUES_READ = 100_000
 """The values of a dimension whose ranks are all read; they are counted before."""
 
@@ -192,14 +197,33 @@ async def _names(
     if not question.by:
         return (), unknown
     *closed, open_ = parts
-    if not closed or not all(part.has_ranks(question) for part in closed):
-        return highest(await each([part.ranks(question) for part in parts]), question.limit), unknown
-    ranks = [await part.ranks(question) for part in closed]
+    if not closed or not all(part.has_ranks(question, MAX_RANKS) for part in closed):
+        found = await each([part.ranks_up_to(question, MAX_RANKS) for part in parts])
+        return await _highest(each, question, parts, found), unknown
+    ranks = [one for part in closed if (one := await part.ranks_up_to(question, MAX_RANKS))]
+    if len(ranks) < len(closed):
+        return await _highest(each, question, parts, [None]), unknown
     if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
-        return highest([*ranks, await open_.ranks(question)], question.limit), unknown
+        of_open = await open_.ranks_up_to(question, MAX_RANKS)
+        return await _highest(each, question, parts, [*ranks, of_open]), unknown
     # The sums of few take no longer than the ranks, and one statement instead of two.
     rows = await open_.rows(replace(question, named=None))
     return highest([*ranks, ranks_of(question, rows.groups)], question.limit), [*unknown[1:], rows]
+
+
+async def _highest(
+    each: _RunEach, question: GroupQuestion, parts: Sequence[Part], found: Sequence[Ranks | None]
+) -> tuple[Group, ...]:
+    """Return the groups with the highest rank over all parts, given the ranks of each; None is that of one with too many."""
+    ranks = [one for one in found if one is not None]
+    if len(ranks) < len(found):
+        whole = replace(parts[0], timeline=question.timeline, memo=None)
+        try:
+            ranks = [await whole.highest_ranks(question, question.limit + _SPARE_RANKS)]
+        except DimensionNotTracked:
+            # Of all parts together there are too many runs to read, but not of each.
+            ranks = await each([part.ranks(question) for part in parts])
+    return highest(ranks, question.limit)
 
 
 async def _read(
