@@ -213,7 +213,7 @@ async def _names(question: GroupQuestion, parts: Sequence[Part]) -> tuple[tuple[
     if not is_remembered:
         found = await _each(parts, lambda part: part.ranks_up_to(question, MAX_RANKS))
         return await _highest(question, parts, found), None
-    ranks = [one for part in closed if (one := await part.ranks_up_to(question, MAX_RANKS))]
+    ranks = [one for part in closed if (one := await part.ranks_up_to(question, MAX_RANKS)) is not None]
     if len(ranks) < len(closed):
         return await _highest(question, parts, [None]), None
     if max(len(one.places) for one in ranks) * open_.buckets > FEW_ROWS:
