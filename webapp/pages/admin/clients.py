@@ -37,5 +37,5 @@ class ClientsPage(Page):
 async def clients() -> ResponseReturnValue:
     """List OpenTelemetry clients with the results of their requests."""
     async with services().cells.of(None).database.connection() as connection:
-        rows = await client_rows(connection, None, SHOWN)
+        rows = await client_rows(connection, None, SHOWN, services().clock())
     return await render(ClientsPage(frame("admin_clients.clients"), rows))
